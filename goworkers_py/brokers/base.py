@@ -1,0 +1,117 @@
+"""What the daemon asks of a server: ten verbs, each one atomic step or a loop of them.
+
+Every verb raises BrokerUnavailable when the server cannot serve now and BrokerRefused when it says no. After either
+the caller cannot know whether the step was done; every verb may be asked again without doing it twice, but for `push`
+and `fetch`. What a fetch took whose reply was lost is found with `held`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from goworkers_py.delivery import Delivery
+from goworkers_py.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A payload for its queue now, or for the schedule at `at` (epoch seconds)."""
+
+    queue: str
+    payload: bytes
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    delivery: Delivery
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Deliveries of one queue to be ended in one step. A number that is asked again is not done again."""
+
+    settler: str
+    number: int
+    queue: str
+    finished: Sequence[Finished]
+
+
+# What settling one delivery came to: True, False when it was no longer ours to end, or the error that left it where
+# it was.
+Settled = bool | str
+
+
+class WaitingSet(enum.Enum):
+    """The sorted sets whose entries become jobs when they are due."""
+
+    SCHEDULE = "schedule"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """What one step of promotion came to.
+
+    `looked_at` entries were due, of which `stuck` could not be moved. The next one is due in `next_in_s` seconds
+    (None: no entry waits).
+    """
+
+    looked_at: int
+    stuck: int
+    next_in_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job that was taken from a dead owner's list and put back into its queue."""
+
+    queue: str
+    owner: str
+    raw: bytes
+
+
+class DeclaredDead(Exception):
+    """This process was not heard of for so long that others were given its jobs."""
+
+
+# Given a due entry and the time, its queue and its payload now; None for an entry that is no job.
+Forward = Callable[[bytes, float], tuple[str, bytes] | None]
+
+
+class Broker(Protocol):
+    def push(self, pushes: Sequence[Push]) -> None: ...
+
+    def fetch(self, owner: str, queue: str, most: int) -> list[bytes]:
+        """Up to `most` payloads, oldest first, moved into the owner's in-progress list; waits a while for the first."""
+
+    def wake(self, queue: str) -> None:
+        """Ends a `fetch` that waits."""
+
+    def held(self, owner: str, queue: str) -> list[bytes]:
+        """What the owner's in-progress list holds."""
+
+    def settle(self, batch: Batch) -> list[Settled]:
+        """Ends deliveries, each in its outcome."""
+
+    def promote(self, waiting: WaitingSet, forward: Forward, most: int, skip: int = 0) -> Promoted:
+        """Moves up to `most` due entries into their queues, by the server's clock, passing over the first `skip`."""
+
+    def beat(self, owner: str, queues: Sequence[str], process: str) -> None:
+        """Registers the owner of in-progress lists, or renews its lease. `process` is a fixed name that it claims.
+
+        Raises DeclaredDead when its jobs were given to others, BrokerRefused when a live process has the name.
+        """
+
+    def recover(self, owner: str, by_lease: bool) -> list[Recovered]:
+        """Gives the jobs of dead owners back to their queues: of those that ended on this machine and, with
+        `by_lease`, of those whose lease has run out."""
+
+    def leave(self, owner: str) -> list[Recovered]:
+        """Farewell: what is left in the owner's lists goes back to its queues."""
+
+    def close(self) -> None: ...

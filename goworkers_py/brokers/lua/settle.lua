@@ -1,0 +1,67 @@
+-- Ends deliveries of one queue, each in its place or not at all.
+-- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
+-- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, then in-progress lists
+-- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
+--       then five for each item: number of its list, raw payload, what, score, new payload
+-- Answer: for each item 1 settled, 0 not ours, or the text of the error that left it where it was
+local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], 9
+local number, name, dead_limit, dead_age, day_life, receipt_life =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 5
+local time = redis.call('TIME')
+local now = time[1] .. '.' .. string.format('%06d', time[2])
+
+-- The reply of this very batch was lost and it is asked again. Doing it again could take an item of the same bytes
+-- that was fetched since.
+local last = redis.call('GET', RECEIPT)
+if last then
+  local head = number .. ':'
+  if string.sub(last, 1, #head) == head then return cmsgpack.unpack(string.sub(last, #head + 1)) end
+end
+
+local function place(what, raw, score, payload)
+  if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
+  if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
+  redis.pcall('SADD', QUEUES, name)
+  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, raw)
+end
+
+local function end_one(list, raw, what, score, payload)
+  local removed = redis.pcall('LREM', list, -1, raw)
+  if type(removed) == 'table' then return removed.err end
+  if removed == 0 or what == 'remove' or what == 'fail' then return removed end
+  local reply = place(what, raw, score, payload)
+  if type(reply) == 'table' and reply.err then
+    redis.call('RPUSH', list, raw)
+    return reply.err
+  end
+  return removed
+end
+
+local answer, processed, failed, buried = {}, 0, 0, false
+for i = FIRST, #ARGV, WIDTH do
+  local what = ARGV[i + 2]
+  local result = end_one(KEYS[LISTS + tonumber(ARGV[i])], ARGV[i + 1], what, ARGV[i + 3], ARGV[i + 4])
+  answer[#answer + 1] = result
+  if result == 1 and what ~= 'front' and what ~= 'back' then
+    processed = processed + 1
+    if what ~= 'remove' then failed = failed + 1 end
+    if what == 'dead' then buried = true end
+  end
+end
+
+-- From here on nothing may undo what is done: a counter that cannot be counted is a counter lost.
+if buried then
+  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - dead_age)
+  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -dead_limit - 1)
+end
+local function count(key, day_key, amount)
+  if amount == 0 then return end
+  redis.pcall('INCRBY', key, amount)
+  redis.pcall('INCRBY', day_key, amount)
+  redis.pcall('EXPIRE', day_key, day_life)
+end
+count(KEYS[5], KEYS[7], processed)
+count(KEYS[6], KEYS[8], failed)
+redis.pcall('SET', RECEIPT, number .. ':' .. cmsgpack.pack(answer), 'EX', receipt_life)
+return answer

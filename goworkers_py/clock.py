@@ -1,0 +1,30 @@
+"""The two clocks: the wall clock is for people and payloads, the monotonic one for waiting."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """Tests pass one of their own that they can turn."""
+
+    def wall(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Deadline:
+    """A moment on the monotonic clock that several waits share."""
+
+    def __init__(self, seconds: float, clock: Clock | None = None) -> None:
+        self._clock = clock or Clock()
+        self._at = self._clock.monotonic() + seconds
+
+    def left(self) -> float:
+        return max(0.0, self._at - self._clock.monotonic())
+
+    def expire(self) -> None:
+        """Bring it to now: a second signal means hurry."""
+        self._at = self._clock.monotonic()

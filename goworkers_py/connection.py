@@ -1,0 +1,245 @@
+"""Connections to Redis: redis-py's, used one whole exchange at a time.
+
+Redis-py connects, authenticates, speaks TLS and parses. What is left out is what it does behind the caller's back:
+nothing is sent a second time here, so a push or a fetch whose reply got lost is never silently repeated. A connection
+that was interrupted in the middle of an exchange, by whatever exception, is closed: the next command can never be
+given the reply of the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool
+from redis.retry import Retry
+
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
+
+Argument = str | bytes | int | float
+Command = Sequence[Argument]
+Driver = Any  # a connection of redis-py, whose methods are not typed
+
+SOCKET_TIMEOUT_S = 5.0
+# How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
+REPLY_MARGIN_S = 3.0
+
+# Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
+# is out of memory or of replicas, runs a long script, or cannot write its disk.
+_TEMPORARY = re.compile(
+    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|MISCONF|UNBLOCKED|"
+    # redis-py has classes for some and takes the word off their text
+    r"ReadOnlyError|BusyLoadingError|MasterDownError|OutOfMemoryError|TryAgainError|ClusterDownError)\b"
+)
+_FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
+# After these another server may answer better: connect anew.
+_ELSEWHERE = re.compile(r"\b(READONLY|LOADING|MASTERDOWN|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b")
+
+
+class Script:
+    """A Lua script: sent by its digest, whole where the server does not know it."""
+
+    def __init__(self, path: Path) -> None:
+        self.source = path.read_text("utf-8")
+        self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+
+class Connections:
+    """A free list of connections to one address; a thread borrows one for one exchange. Safe after a fork."""
+
+    def __init__(self, url: str, client_name: str = "pyworkers") -> None:
+        pool = ConnectionPool.from_url(
+            url,
+            socket_timeout=SOCKET_TIMEOUT_S,
+            socket_connect_timeout=SOCKET_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            client_name=client_name,
+        )
+        self._make = pool.connection_class
+        self._options = dict(pool.connection_kwargs)
+        self._lock = threading.Lock()
+        self._free: deque[Driver] = deque()
+        self._lent: set[Driver] = set()
+        self._pid = os.getpid()
+
+    def call(self, *command: Argument) -> Any:
+        """One command, one reply; an error reply is raised."""
+        return self.exchange([command])[0]
+
+    def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        """All or nothing: MULTI, the commands, EXEC, in one round trip."""
+        replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
+        for reply in replies[:-1]:
+            _raise_error(reply)  # says more than EXEC's "discarded because of previous errors"
+        return _checked(_checked(replies[-1:])[0])
+
+    def exchange(self, commands: Sequence[Command]) -> list[Any]:
+        """Commands in one round trip; the first error reply is raised when all have been read."""
+        return _checked(self._exchange_raw(commands))
+
+    def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        tail = (len(keys), *keys, *arguments)
+        reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
+        return _checked([reply])[0]
+
+    def blocking_line(self, longest_s: float) -> BlockingLine:
+        """A connection outside the list, for one thread whose commands block for at most `longest_s`."""
+        return BlockingLine(self, self._make(**{**self._options, "socket_timeout": longest_s + REPLY_MARGIN_S}))
+
+    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+        connection = self._borrow()
+        try:
+            return _converse(connection, commands)
+        finally:
+            self._give_back(connection)
+
+    def _borrow(self) -> Driver:
+        self._forget_parents()
+        with self._lock:
+            connection = self._free.pop() if self._free else self._make(**self._options)
+            self._lent.add(connection)
+        return connection
+
+    def _give_back(self, connection: Driver) -> None:
+        with self._lock:
+            if connection in self._lent:
+                self._lent.remove(connection)
+                self._free.append(connection)
+                return
+        connection.disconnect()  # lent before a fork, or closed meanwhile
+
+    def close(self) -> None:
+        with self._lock:
+            connections = [*self._free, *self._lent]
+            self._free.clear()
+            self._lent.clear()
+        for connection in connections:
+            connection.disconnect()
+
+    def _forget_parents(self) -> None:
+        """After a fork the sockets belong to the parent: leave them alone and start with none."""
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()
+            self._free = deque()
+            self._lent = set()
+            self._pid = os.getpid()
+
+
+class BlockingLine:
+    """One thread's own connection for a command that blocks on the server; any other thread can wake it."""
+
+    def __init__(self, connections: Connections, connection: Driver) -> None:
+        self._connections = connections
+        self._connection = connection
+        self._client_id: int | None = None  # set while the command may be blocking
+
+    def call(self, *command: Argument) -> Any:
+        """The reply, or None when the server's time limit came first or `wake` did."""
+        with _whole_exchange(self._connection):
+            _ready(self._connection)
+            # The server numbers each connection anew, so the number is asked for every time, in the same packet.
+            self._connection.send_packed_command(self._connection.pack_commands([("CLIENT", "ID"), command]))
+            self._client_id = self._connection.read_response()
+            try:
+                reply = _read(self._connection)
+            finally:
+                self._client_id = None
+        _drop_if_better_elsewhere(self._connection, [reply])
+        return _checked([reply])[0]
+
+    def wake(self) -> None:
+        client_id = self._client_id
+        if client_id is not None:
+            self._connections.call("CLIENT", "UNBLOCK", client_id)
+
+    def close(self) -> None:
+        self._connection.disconnect()
+
+
+def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
+    """Sends all commands and reads as many replies; error replies are returned in their places."""
+    with _whole_exchange(connection):
+        _ready(connection)
+        connection.send_packed_command(connection.pack_commands(commands))
+        replies = [_read(connection) for _ in commands]
+    _drop_if_better_elsewhere(connection, replies)
+    return replies
+
+
+@contextmanager
+def _whole_exchange(connection: Driver) -> Iterator[None]:
+    """An exchange that was cut short leaves replies on their way: close, so that nobody else reads them."""
+    try:
+        yield
+    except BaseException as error:
+        connection.disconnect()
+        translated = _translated(error)
+        if translated is error:
+            raise
+        raise translated from error
+
+
+def _ready(connection: Driver) -> None:
+    """Connects, and connects anew if the server has closed an idle connection: nothing was sent yet, so it is safe."""
+    connection.connect()
+    try:
+        stale = connection.can_read(0)
+    except redis.ConnectionError:
+        stale = True
+    if stale:
+        connection.disconnect()
+        connection.connect()
+
+
+def _read(connection: Driver) -> Any:
+    try:
+        return connection.read_response()
+    except redis.ResponseError as error:
+        return error
+
+
+def _drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> None:
+    if any(isinstance(reply, redis.ResponseError) and _ELSEWHERE.search(_told(reply)) for reply in replies):
+        connection.disconnect()
+
+
+def _checked(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        _raise_error(reply)
+    return replies
+
+
+def _raise_error(reply: Any) -> None:
+    if isinstance(reply, redis.ResponseError):
+        raise _translated(reply) from reply
+
+
+def _told(error: BaseException) -> str:
+    """Class and text: Redis 6 wraps what went wrong inside a script into a longer text."""
+    return f"{type(error).__name__} {error}"
+
+
+def _translated(error: BaseException) -> BaseException:
+    """The driver's exceptions as ours; anything else (a signal, an exception thrown into the thread) as it is."""
+    if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
+        return error
+    if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
+        return BrokerRefused(f"the server refused the login: {error}")
+    told = _told(error)
+    if isinstance(error, redis.ResponseError) and _FULL.search(told):
+        return BrokerFull(str(error))
+    if not isinstance(error, redis.ResponseError) or _TEMPORARY.search(told):
+        return BrokerUnavailable(str(error) or type(error).__name__)
+    return BrokerRefused(str(error))

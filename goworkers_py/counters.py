@@ -1,0 +1,81 @@
+"""Numbers that threads share, each with its lock inside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from goworkers_py.delivery import Delivery
+
+
+class Counters:
+    """What this process has done since its start."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, amount: int = 1) -> None:
+        with self._lock:
+            self._counts[name] = self._counts.get(name, 0) + amount
+
+    def snapshot(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    delivery: Delivery
+    since: float  # wall clock, for people
+    thread_id: int
+
+
+class BusyMap:
+    """Which worker runs what. One dict operation a change, so the interpreter's own lock is enough."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Running] = {}
+
+    @contextmanager
+    def mark(self, worker: str, delivery: Delivery) -> Iterator[None]:
+        self._running[worker] = Running(delivery, time.time(), threading.get_ident())
+        try:
+            yield
+        finally:
+            self._running.pop(worker, None)
+
+    def snapshot(self) -> dict[str, Running]:
+        return dict(self._running)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+
+class Pace:
+    """How long jobs of a queue take, as an average that forgets; and how many it pays to hold in reserve."""
+
+    def __init__(self, fixed: int | None, longest_reserve: int = 100) -> None:
+        self._fixed = fixed
+        self._longest_reserve = longest_reserve
+        # Written by every worker without a lock: a sample lost to another thread does no harm.
+        self._average_s: float | None = None
+
+    def record(self, seconds: float) -> None:
+        average = self._average_s
+        self._average_s = seconds if average is None else average + (seconds - average) * _WEIGHT
+
+    def reserve(self) -> int:
+        """Jobs to hold beyond the free workers: about 20 ms of work, so none of a queue of long jobs."""
+        if self._fixed is not None:
+            return self._fixed
+        if self._average_s is None:
+            return 0  # nothing is known yet
+        return min(self._longest_reserve, int(_RESERVE_S / max(self._average_s, 1e-6)))
+
+
+_RESERVE_S = 0.020
+_WEIGHT = 0.1

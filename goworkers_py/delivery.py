@@ -1,0 +1,144 @@
+"""A fetched job on its way through this process, and the places where deliveries wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+
+class Delivery:
+    """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
+
+    __slots__ = ("_unclaimed", "owner", "queue", "raw")
+
+    def __init__(self, raw: bytes, queue: str, owner: str) -> None:
+        self.raw = raw
+        self.queue = queue
+        self.owner = owner
+        self._unclaimed = [True]
+
+    def claim(self) -> bool:
+        """True for the first who asks: a worker that ends a job and a shutdown that gives it back may meet."""
+        try:
+            return self._unclaimed.pop()  # one step, whatever other threads do
+        except IndexError:
+            return False
+
+    @property
+    def claimed(self) -> bool:
+        return not self._unclaimed
+
+
+STOP: Final = None
+
+
+class Buffer:
+    """The local queue between one fetcher and its workers, bounded by what may be out at once.
+
+    Out is what waits here plus what runs. The fetcher sleeps on `room` until a worker has finished something.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._waiting: queue.Queue[Delivery | None] = queue.Queue()
+        self._changed = threading.Condition(threading.Lock())
+        self._capacity = capacity
+        self._out = 0
+        self._closed = False
+
+    def put(self, deliveries: Sequence[Delivery]) -> None:
+        with self._changed:
+            self._out += len(deliveries)
+        for delivery in deliveries:
+            self._waiting.put(delivery)
+
+    def get(self) -> Delivery | None:
+        """The next one to run; STOP when this worker should end."""
+        return self._waiting.get()
+
+    def done(self) -> None:
+        with self._changed:
+            self._out -= 1
+            self._changed.notify()
+
+    def room(self, timeout_s: float) -> int:
+        """How many more may be fetched, after waiting for at least one; 0 when closed or at the time limit."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._out < self._capacity, timeout_s)
+            return 0 if self._closed else max(0, self._capacity - self._out)
+
+    def resize(self, capacity: int) -> None:
+        with self._changed:
+            self._capacity = capacity
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Wakes the fetcher for good."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def drain(self) -> list[Delivery]:
+        """Takes back what no worker has begun, oldest first."""
+        unstarted: list[Delivery] = []
+        while True:
+            try:
+                delivery = self._waiting.get_nowait()
+            except queue.Empty:
+                return unstarted
+            if delivery is not None:
+                unstarted.append(delivery)
+                self.done()
+
+    def stop_workers(self, how_many: int) -> None:
+        for _ in range(how_many):
+            self._waiting.put(STOP)
+
+    @property
+    def out(self) -> int:
+        return self._out
+
+    def __len__(self) -> int:
+        return self._waiting.qsize()
+
+
+class Held:
+    """What this process answers for: everything fetched whose settling the server has not confirmed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._deliveries: dict[int, Delivery] = {}
+
+    def add(self, deliveries: Iterable[Delivery]) -> None:
+        with self._lock:
+            self._deliveries.update((id(delivery), delivery) for delivery in deliveries)
+
+    def remove(self, deliveries: Iterable[Delivery]) -> None:
+        with self._lock:
+            for delivery in deliveries:
+                self._deliveries.pop(id(delivery), None)
+
+    def snapshot(self) -> list[Delivery]:
+        """Oldest first."""
+        with self._lock:
+            return list(self._deliveries.values())
+
+    def __len__(self) -> int:
+        return len(self._deliveries)
+
+
+def unheld(owner: str, listed: Iterable[bytes], held: Iterable[Delivery]) -> list[bytes]:
+    """What the server lists for `owner` beyond `held`, a snapshot that must be older than the list.
+
+    Only the fetcher adds to what is held, and it is the one that asks; others only take away, after the server did.
+    """
+    known = Counter(delivery.raw for delivery in held if delivery.owner == owner)
+    lost = []
+    for raw in listed:
+        if known[raw] > 0:
+            known[raw] -= 1
+        else:
+            lost.append(raw)
+    return lost

@@ -1,0 +1,83 @@
+"""Every exception of the package.
+
+WorkersError
+├── ConfigError             the configuration is wrong; the message names where and what to write instead
+├── ArgumentError           a push was refused at the call (also a ValueError)
+├── UnreadablePayload       bytes in Redis that are no job
+├── UnknownJob              no Python code is registered for this class
+├── BrokerError
+│   ├── BrokerUnavailable   the server cannot serve now: try again
+│   │   └── BrokerFull      it is out of memory
+│   └── BrokerRefused       the server answered no, and will again until somebody mends it
+└── JobControl              raised by a job to say how its run ends
+    ├── RetryJob            run again at a time of the job's choosing
+    ├── DiscardJob          drop it: no retry, not in the dead set
+    └── KillJob             to the dead set now
+"""
+
+from __future__ import annotations
+
+import datetime
+
+
+class WorkersError(Exception):
+    """Base of all our exceptions."""
+
+
+class ConfigError(WorkersError):
+    pass
+
+
+class ArgumentError(WorkersError, ValueError):
+    pass
+
+
+class UnreadablePayload(WorkersError):
+    pass
+
+
+class UnknownJob(WorkersError):
+    pass
+
+
+class BrokerError(WorkersError):
+    pass
+
+
+class BrokerUnavailable(BrokerError):
+    pass
+
+
+class BrokerFull(BrokerUnavailable):
+    pass
+
+
+class BrokerRefused(BrokerError):
+    pass
+
+
+class JobControl(WorkersError):
+    pass
+
+
+class RetryJob(JobControl):
+    """Counts as a failed run: the job's retry limit still holds."""
+
+    def __init__(
+        self, message: str = "", *, delay: float | None = None, at: float | datetime.datetime | None = None
+    ) -> None:
+        if (delay is None) == (at is None):
+            raise TypeError("RetryJob takes either delay (seconds from now) or at (epoch seconds or a datetime)")
+        super().__init__(message or "the job asked to be retried")
+        self.delay = delay
+        self.at = at.timestamp() if isinstance(at, datetime.datetime) else at
+
+
+class DiscardJob(JobControl):
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "the job asked to be discarded")
+
+
+class KillJob(JobControl):
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "the job asked to be killed")

@@ -1,0 +1,209 @@
+"""What becomes of a failed run, by Sidekiq 8's rules: the arithmetic, and the fields that a failure leaves in the job.
+
+Pure: given the job, the error, the time and a random source, the answer is the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import math
+import random
+import secrets
+import traceback
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goworkers_py import payload
+from goworkers_py.errors import DiscardJob, JobControl, KillJob, RetryJob
+from goworkers_py.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
+
+log = logging.getLogger(__name__)
+
+MAX_ERROR_MESSAGE = 10_000
+# A deep recursion repeats itself: the ends of its trace say all.
+MAX_BACKTRACE_LINES = 200
+
+# A count from a stranger's payload may be any number; this many steps is a delay of 30,000 years.
+_MOST_STEPS = 1_000
+
+_OUR_FOLDER = str(Path(__file__).parent)
+
+RetryIn = Callable[[int, BaseException], float | str | None] | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """What the job's own code says; a field of the same name in the payload goes before it."""
+
+    retry: bool | int = True
+    retry_in: RetryIn = None
+    retry_queue: str = ""
+    dead: bool = True
+    backtrace: bool | int = False
+
+
+DEFAULT_OPTIONS = RetryOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Turns a failed run into its outcome."""
+
+    max_retries: int = 25
+    timestamps: Timestamps = field(default_factory=Timestamps)
+    random_below: Callable[[int], int] = random.randrange
+
+    def decide(self, message: Message, error: BaseException, options: RetryOptions, now: float) -> Outcome:
+        limit = self._limit(message, options)
+        count = _next_count(message)
+        changes = self._failure_fields(message, error, options, now, count)
+        if isinstance(error, DiscardJob) or limit is None:
+            return DISCARD
+        wish = self._delay(error, options, count, now)
+        if wish == "discard":
+            return DISCARD
+        if wish == "kill" or self._exhausted(message, count, limit, now):
+            return Dead(self._rewrite(message, changes)) if _wants_burial(message, options) else DISCARD
+        return Retry(now + float(wish), self._rewrite(message, changes))
+
+    def _limit(self, message: Message, options: RetryOptions) -> int | None:
+        """How many retries; None for a job that wants neither a retry nor a grave."""
+        wanted = message.get("retry")
+        if wanted is None:
+            wanted = options.retry
+        if wanted is False:
+            return None
+        number = whole_number(wanted)
+        if number is not None:
+            return number
+        # go-workers2 says true and puts the number beside it; Sidekiq takes any other truthy value for true.
+        go_limit = whole_number(message.get("retry_max"))
+        return go_limit if go_limit is not None and go_limit >= 0 else self.max_retries
+
+    def _exhausted(self, message: Message, count: int, limit: int, now: float) -> bool:
+        retry_for = message.get("retry_for")
+        if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
+            first_failure = message.failed_at if message.failed_at is not None else now
+            return first_failure + retry_for < now
+        return count >= limit
+
+    def _delay(self, error: BaseException, options: RetryOptions, count: int, now: float) -> float | str:
+        """Seconds until the next run, or "discard" or "kill"."""
+        if isinstance(error, KillJob):
+            return "kill"
+        if isinstance(error, RetryJob):
+            return error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
+        wish = _ask(options.retry_in, count, error)
+        if isinstance(wish, str):
+            return wish
+        steps = min(max(count, 0), _MOST_STEPS)
+        base = wish if wish is not None else steps**4 + 15
+        return base + self.random_below(10 * (steps + 1))
+
+    def _failure_fields(
+        self, message: Message, error: BaseException, options: RetryOptions, now: float, count: int
+    ) -> dict[str, Any]:
+        first = message.retry_count is None
+        fields: dict[str, Any] = {
+            "queue": _text(message.get("retry_queue")) or options.retry_queue or message.queue,
+            "error_message": describe(error),
+            "error_class": error_class(error),
+            "retry_count": count,
+            "failed_at" if first else "retried_at": self.timestamps.write(now),
+        }
+        lines = _backtrace_lines(message.get("backtrace", options.backtrace))
+        if lines:
+            fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
+        return fields
+
+    def _rewrite(self, message: Message, changes: dict[str, Any]) -> bytes:
+        # Sidekiq's page breaks on Go's text times, and Sidekiq takes an `at` for a job still to be scheduled.
+        for name in ("failed_at", "retried_at", "enqueued_at", "created_at"):
+            value = message.get(name)
+            if name not in changes and isinstance(value, str):
+                at = epoch(value)
+                changes[name] = self.timestamps.write(at) if at is not None else None
+        if not message.jid:
+            # Equal bytes fall together in a sorted set: two jobs would become one.
+            changes["jid"] = secrets.token_hex(12)
+        return payload.splice(message.raw, changes, drop=("at",))
+
+
+def _next_count(message: Message) -> int:
+    # Sidekiq's "retry now" takes one off, so that -1 is a count too.
+    return 0 if message.retry_count is None else message.retry_count + 1
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _wants_burial(message: Message, options: RetryOptions) -> bool:
+    wanted = message.get("dead")
+    return wanted is not False if wanted is not None else options.dead
+
+
+def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:
+    if not callable(retry_in):
+        return retry_in
+    try:
+        wish = retry_in(count, error)
+    except JobControl as control:
+        return {DiscardJob: "discard", KillJob: "kill"}.get(type(control))
+    except Exception:
+        log.exception("retry_in failed; using the default delay")
+        return None
+    if wish in ("discard", "kill") or wish is None:
+        return wish
+    if isinstance(wish, int | float) and 0 < wish < math.inf:
+        return wish
+    log.warning("retry_in returned %r, neither seconds above 0 nor 'discard' nor 'kill'; using the default delay", wish)
+    return None
+
+
+def error_class(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def describe(error: BaseException) -> str:
+    """The error's text, whatever it is: short enough to store, and encodable."""
+    try:
+        text = str(error)
+    except BaseException as worse:
+        text = f"(its message cannot be shown: str() raised {type(worse).__name__})"
+    return text[:MAX_ERROR_MESSAGE].encode("utf-8", "replace").decode("utf-8")
+
+
+def _backtrace_lines(wanted: Any) -> int:
+    if wanted is True:
+        return MAX_BACKTRACE_LINES
+    return min(whole_number(wanted) or 0, MAX_BACKTRACE_LINES)
+
+
+def backtrace(error: BaseException, most: int) -> list[str]:
+    """Innermost call first, in the shape of Ruby's, without our own frames around the job."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(_OUR_FOLDER)] or frames
+    lines = [f"{frame.filename}:{frame.lineno}:in `{frame.name}'" for frame in reversed(theirs)]
+    return [line.encode("utf-8", "replace").decode("utf-8") for line in lines[:most]]
+
+
+def pack_backtrace(lines: list[str]) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(lines).encode())).decode()
+
+
+def unpack_backtrace(stored: Any) -> list[str]:
+    """From any Sidekiq's form but 6.0.1's Ruby Marshal: packed, or the plain list of the oldest."""
+    if isinstance(stored, str):
+        try:
+            stored = json.loads(zlib.decompress(base64.b64decode("".join(stored.split()))))
+        except (ValueError, zlib.error):
+            return []
+    return [str(line) for line in stored] if isinstance(stored, list) else []

@@ -1,0 +1,90 @@
+"""One queue's fetcher thread: moves payloads from the server into the local buffer, as many as there is room for."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from goworkers_py.brokers.base import Broker
+from goworkers_py.counters import Pace
+from goworkers_py.delivery import Buffer, Delivery, Held, unheld
+from goworkers_py.errors import BrokerError, BrokerFull
+from goworkers_py.identity import Lease
+from goworkers_py.outage import Outage
+from goworkers_py.service import BrokerService
+
+log = logging.getLogger(__name__)
+
+# A reply can get lost while both sides live on. After an error the fetcher looks at once what the server thinks it
+# has, and now and then without one.
+RECONCILE_EVERY_S = 10.0
+ROOM_WAIT_S = 5.0
+FULL_SERVER_PAUSE_S = 0.5
+# Jobs that ran but cannot be settled count against the next fetch when there are so many.
+MOST_UNSETTLED = 1_000
+
+
+class Fetcher(BrokerService):
+    """The only one that adds to `held` and `buffer`."""
+
+    def __init__(
+        self,
+        queue: str,
+        broker: Broker,
+        lease: Lease,
+        buffer: Buffer,
+        held: Held,
+        concurrency: int,
+        pace: Pace,
+        outage: Outage,
+    ) -> None:
+        super().__init__(f"fetcher:{queue}", outage)
+        self._queue = queue
+        self._broker = broker
+        self._lease = lease
+        self._buffer = buffer
+        self._held = held
+        self._concurrency = concurrency
+        self._pace = pace
+        self._reconcile_at = 0.0
+
+    def run_once(self) -> float:
+        owner = self._lease.identity
+        if time.monotonic() >= self._reconcile_at:
+            self._reconcile(owner)
+        self._buffer.resize(self._concurrency + self._pace.reserve())
+        room = self._buffer.room(ROOM_WAIT_S)
+        if room == 0 or self.stopping.is_set():
+            return 0.0
+        if len(self._held) - self._buffer.out > MOST_UNSETTLED or not self._lease.fresh:
+            return FULL_SERVER_PAUSE_S
+        try:
+            self._take(owner, self._broker.fetch(owner, self._queue, room))
+        except BrokerFull:
+            return FULL_SERVER_PAUSE_S
+        return 0.0
+
+    def _take(self, owner: str, raws: list[bytes]) -> None:
+        if raws:
+            deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
+            self._held.add(deliveries)
+            self._buffer.put(deliveries)
+
+    def _reconcile(self, owner: str) -> None:
+        """Runs what the server says is ours and we do not know of: the reply that brought it was lost."""
+        held = self._held.snapshot()  # before the look at the server, see `unheld`
+        lost = unheld(owner, reversed(self._broker.held(owner, self._queue)), held)
+        if lost:
+            log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
+            self._take(owner, lost)
+        self._reconcile_at = time.monotonic() + RECONCILE_EVERY_S
+
+    def after_failure(self) -> None:
+        self._reconcile_at = 0.0
+
+    def wake(self) -> None:
+        self._buffer.close()
+        try:
+            self._broker.wake(self._queue)
+        except BrokerError:
+            log.debug("cannot wake %s; its fetch ends by itself", self.name)

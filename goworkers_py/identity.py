@@ -1,0 +1,91 @@
+"""Who this process is to the rest of the fleet, and whether another process can be known to be dead.
+
+An identity is `host:pid:nonce`, never shared and never used again. In-progress lists are called after it, and a lease
+in Redis says that its owner lives.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_PROC = Path("/proc")
+
+
+def new_identity() -> str:
+    hostname = os.environ.get("DYNO") or socket.gethostname()
+    return f"{hostname}:{os.getpid()}:{secrets.token_hex(6)}"
+
+
+class Lease:
+    """The identity in use, and whether the server was told lately that its process lives."""
+
+    def __init__(self, valid_s: float) -> None:
+        self.identity = new_identity()
+        self._valid_s = valid_s
+        self._confirmed_at = -math.inf
+
+    def confirm(self, asked_at: float) -> None:
+        """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
+        self._confirmed_at = asked_at
+
+    @property
+    def fresh(self) -> bool:
+        """False when the server may have declared this process dead by now."""
+        return awake_and_asleep() - self._confirmed_at < self._valid_s
+
+    def replace(self) -> None:
+        """The old identity was declared dead and is never used again."""
+        self.identity = new_identity()
+
+
+def awake_and_asleep() -> float:
+    """A clock that goes on while the machine is suspended, unlike the monotonic one on Linux."""
+    return time.clock_gettime(_BOOTTIME)
+
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def origin() -> dict[str, Any]:
+    """Where this process runs, told so that another one on the same machine can see that it has ended."""
+    pid = os.getpid()
+    return {"machine": _machine(), "pid": pid, "started": _start_ticks(pid)}
+
+
+def certainly_dead(told: Mapping[str, Any]) -> bool:
+    """True when the process of that origin ran here and runs no more; False also when that cannot be known."""
+    machine, pid, started = told.get("machine"), told.get("pid"), told.get("started")
+    if not machine or machine != _machine() or not isinstance(pid, int) or not isinstance(started, int):
+        return False
+    # A pid may have been given to another process since, so its start time is compared too.
+    return _start_ticks(pid) != started
+
+
+@cache
+def _machine() -> str:
+    """This boot of this machine in this pid namespace; empty where the system does not say."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        namespace = str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+    return f"{socket.gethostname()} {boot} {namespace}"
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When the process began, in clock ticks since boot; None when there is no such process."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
+    state, start = fields[0], fields[19]
+    return None if state in "ZX" else int(start)

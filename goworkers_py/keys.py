@@ -1,0 +1,53 @@
+"""The name of every key in Redis. Nothing else spells one.
+
+A namespace is a prefix `name:` on every key, as redis-namespace and go-workers have it; members of sets and the JSON
+carry none.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+
+class Keys:
+    def __init__(self, namespace: str = "") -> None:
+        self.prefix = f"{namespace}:" if namespace else ""
+        # Sidekiq's
+        self.queues = f"{self.prefix}queues"
+        self.schedule = f"{self.prefix}schedule"
+        self.retry = f"{self.prefix}retry"
+        self.dead = f"{self.prefix}dead"
+        self.processed = f"{self.prefix}stat:processed"
+        self.failed = f"{self.prefix}stat:failed"
+        # ours
+        self.owners = f"{self.prefix}pyworkers:owners"
+        self.gone = f"{self.prefix}pyworkers:gone"
+
+    def queue(self, name: str) -> str:
+        return f"{self.prefix}queue:{name}"
+
+    def inprogress(self, queue: str, owner: str) -> str:
+        """`owner` is an identity of ours, or go-workers' fixed process name."""
+        return f"{self.prefix}queue:{queue}:{owner}:inprogress"
+
+    def lease(self, owner: str) -> str:
+        """Lives while its owner does."""
+        return f"{self.prefix}pyworkers:lease:{owner}"
+
+    def holder(self, process: str) -> str:
+        """Says which identity uses a fixed process name now."""
+        return f"{self.prefix}pyworkers:process:{process}"
+
+    def receipt(self, settler: str) -> str:
+        """What the settler's last batch came to."""
+        return f"{self.prefix}pyworkers:receipt:{settler}"
+
+    def processed_on(self, day: datetime.date) -> str:
+        return f"{self.processed}:{day.isoformat()}"
+
+    def failed_on(self, day: datetime.date) -> str:
+        return f"{self.failed}:{day.isoformat()}"
+
+    def bare(self, queue: str) -> str:
+        """The queue's name without the prefix that go-workers leaks into the payloads it retries."""
+        return queue.removeprefix(self.prefix) if self.prefix else queue

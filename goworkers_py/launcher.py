@@ -1,0 +1,168 @@
+"""Owns the Managers and the services that they share; starts and stops them in one written order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from goworkers_py.brokers.base import Broker
+from goworkers_py.clock import Deadline
+from goworkers_py.config import Config, QueueConfig
+from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerError, BrokerUnavailable
+from goworkers_py.failure import RetryPolicy
+from goworkers_py.heartbeat import Heartbeat
+from goworkers_py.identity import Lease
+from goworkers_py.manager import Manager, Shared
+from goworkers_py.message import Timestamps, describe
+from goworkers_py.middleware.chain import Links, Middleware
+from goworkers_py.middleware.retry import Handlers, RetryLink
+from goworkers_py.outage import Outage
+from goworkers_py.recoverer import Recoverer, report
+from goworkers_py.registry import Registry
+from goworkers_py.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+# Less than the 60 s of the lease on the server, by what a beat may need to get there.
+LEASE_FRESH_S = 50.0
+# Beyond the jobs' own time, for what follows them: settling, farewell.
+AFTER_JOBS_S = 5.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the user's code brings to a daemon."""
+
+    registry: Registry
+    links: Links
+    queue_links: dict[str, Sequence[Middleware]]
+    handlers: Handlers
+    before_start: Sequence[Callable[[], None]]
+    during_drain: Sequence[Callable[[], None]]
+
+
+class Launcher:
+    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker) -> None:
+        self._config = config
+        self._work = work
+        self._broker = broker
+        self._outage = Outage()
+        self._lease = Lease(LEASE_FRESH_S)
+        self.counters = Counters()
+        self.busy = BusyMap()
+        self.quiet_now = False
+        self.deadline: Deadline | None = None  # of the running stop
+        timestamps = Timestamps(config.timestamps)
+        self.scheduler = Scheduler(broker, config.poll_interval, timestamps, self._outage)
+        names = [queue.name for queue in queues]
+        self._heartbeat = Heartbeat(broker, self._lease, names, config.process, self._outage)
+        self._recoverer = Recoverer(broker, self._lease, self._heartbeat.steady_for, self.counters, self._outage)
+        shared = Shared(
+            broker=broker,
+            lease=self._lease,
+            registry=work.registry,
+            retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers),
+            prepended=work.links.prepended,
+            appended=work.links.appended,
+            busy=self.busy,
+            counters=self.counters,
+            outage=self._outage,
+            on_retry=self.scheduler.hint,
+        )
+        self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
+
+    @property
+    def identity(self) -> str:
+        return self._lease.identity
+
+    def start(self, stop_asked: threading.Event) -> bool:
+        """False when `stop_asked` came before the server did. Raises BrokerRefused when the server says no."""
+        if not self._register(stop_asked):
+            return False
+        for hook in self._work.before_start:
+            hook()
+        self._heartbeat.start()
+        self._recoverer.start()
+        self.scheduler.start()
+        for manager in self.managers:
+            manager.start()
+        return True
+
+    def _register(self, stop_asked: threading.Event) -> bool:
+        """The lease exists before the first fetch."""
+        while not stop_asked.is_set():
+            try:
+                # What an earlier process on this machine left when it was killed is free at once, its name too.
+                report(self._broker.recover(self.identity, by_lease=False), "recovered from dead process")
+                self._heartbeat.beat()
+            except BrokerUnavailable as error:
+                stop_asked.wait(self._outage.failed("start", error))
+            else:
+                self._outage.recovered("start")
+                return True
+        return False
+
+    def quiet(self) -> None:
+        """No new jobs; what was fetched is run to its end. There is no way back but a restart."""
+        if not self.quiet_now:
+            self.quiet_now = True
+            log.info("quiet: no new jobs are fetched")
+            for manager in self.managers:
+                manager.stop_fetching()
+
+    def stop(self) -> bool:
+        """The order follows the data: senders before receivers. True when nothing was left behind."""
+        self.deadline = deadline = Deadline(self._config.timeout)
+        log.info("stopping: running jobs have %g s to finish", self._config.timeout)
+        self.quiet()
+        self._run_drain_hooks()
+        for manager in self.managers:
+            manager.give_back_unstarted(deadline)
+            manager.stop_workers()
+        for manager in self.managers:
+            manager.join_workers(deadline)
+        for manager in self.managers:
+            _report_unfinished(manager.give_back_running())
+        return self._stop_services()
+
+    def _stop_services(self) -> bool:
+        deadline = Deadline(AFTER_JOBS_S)
+        for service in (self.scheduler, self._recoverer):
+            service.stop()
+        for service in (self.scheduler, self._recoverer):
+            service.join(deadline)
+        unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
+        self._heartbeat.stop()
+        self._heartbeat.join(deadline)
+        return self._farewell(unsettled)
+
+    def _farewell(self, unsettled: int) -> bool:
+        try:
+            # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
+            report(self._broker.leave(self.identity), "given back at the end by")
+        except BrokerError as error:
+            log.error("no farewell, %s; other processes will recover %d jobs that were not settled", error, unsettled)
+            return False
+        finally:
+            self._broker.close()
+        return True
+
+    def _run_drain_hooks(self) -> None:
+        for hook in self._work.during_drain:
+            try:
+                hook()
+            except Exception:
+                log.exception("a during_drain hook failed")
+
+    @property
+    def workers_alive(self) -> int:
+        return sum(manager.workers_alive for manager in self.managers)
+
+
+def _report_unfinished(deliveries: Sequence[Delivery]) -> None:
+    for delivery in deliveries:
+        log.warning("not finished in time, back to its queue: %s", describe(delivery.raw, delivery.queue))

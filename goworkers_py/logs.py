@@ -1,0 +1,63 @@
+"""How log lines look: Sidekiq's fields, as text for people or as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+
+from goworkers_py.message import current_message
+
+
+def setup_logging(level: str, style: str) -> None:
+    """Our lines and those of the jobs' own loggers, to standard error. Leaves logging alone where the program has
+    set it up already."""
+    logging.getLogger("goworkers_py").setLevel(level.upper())
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter())
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+def _context(record: logging.LogRecord) -> dict[str, str]:
+    """What is known of the line: the job that its thread runs, and how long that took."""
+    fields: dict[str, str] = {}
+    message = current_message()
+    if message is not None:
+        fields = {"class": message.job_class, "jid": message.jid, "queue": message.queue}
+    duration = getattr(record, "duration", None)
+    if duration is not None:
+        fields["elapsed"] = f"{duration:.3f}"
+    return fields
+
+
+def _time(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+class PlainFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        told = "".join(f" {name}={value}" for name, value in _context(record).items() if value)
+        line = f"{_time(record)} pid={os.getpid()} {record.threadName}{told} {record.levelname}: {record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "ts": _time(record),
+            "pid": os.getpid(),
+            "thread": record.threadName,
+            "lvl": record.levelname,
+            "logger": record.name,
+            "msg": record.getMessage(),
+            **_context(record),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,117 @@
+"""One queue's manager: its fetcher, its workers and its settler, and what lies between them.
+
+    fetcher -> buffer -> workers -> settler
+
+Stopping follows the data: see `Launcher.stop`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from goworkers_py.brokers.base import Broker
+from goworkers_py.clock import Deadline
+from goworkers_py.config import QueueConfig
+from goworkers_py.counters import BusyMap, Counters, Pace
+from goworkers_py.delivery import Buffer, Delivery, Held
+from goworkers_py.fetcher import Fetcher
+from goworkers_py.identity import Lease
+from goworkers_py.middleware.chain import Middleware, Wrap, adapt, wrap_all
+from goworkers_py.middleware.log import log_runs
+from goworkers_py.middleware.perform import perform
+from goworkers_py.middleware.retry import RetryLink
+from goworkers_py.middleware.stats import stats
+from goworkers_py.outage import Outage
+from goworkers_py.outcome import REQUEUE
+from goworkers_py.registry import Registry
+from goworkers_py.settler import Settler
+from goworkers_py.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all managers of a process use together."""
+
+    broker: Broker
+    lease: Lease
+    registry: Registry
+    retry: RetryLink
+    prepended: Iterable[Middleware]
+    appended: Iterable[Middleware]
+    busy: BusyMap
+    counters: Counters
+    outage: Outage
+    on_retry: Callable[[float], None]
+
+
+class Manager:
+    def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
+        self.queue = config.name
+        self.concurrency = config.concurrency
+        pace = Pace(config.prefetch)
+        wraps: list[Wrap] = [
+            shared.retry,
+            *map(adapt, shared.prepended),
+            log_runs,
+            shared.retry,
+            stats(shared.counters, pace),
+            *map(adapt, shared.appended),
+            *map(adapt, links),
+        ]
+        chain = wrap_all(perform(shared.registry), wraps)
+        self._held = Held()
+        self._buffer = Buffer(config.concurrency)
+        self._settler = Settler(config.name, shared.broker, self._held, shared.counters, shared.outage, shared.on_retry)
+        self._fetcher = Fetcher(
+            config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace, shared.outage
+        )
+        self._workers = [
+            Worker(f"worker:{config.name}:{number}", self._buffer, shared.lease, chain, shared.busy, self._settler)
+            for number in range(1, config.concurrency + 1)
+        ]
+
+    def start(self) -> None:
+        for service in (self._settler, *self._workers, self._fetcher):
+            service.start()
+
+    def stop_fetching(self) -> None:
+        self._fetcher.stop()
+
+    def give_back_unstarted(self, deadline: Deadline) -> None:
+        """The newest first, each to the consumer's end: the oldest is then the next to run again."""
+        if not self._fetcher.join(deadline):
+            log.warning("%s does not end; what it still fetches goes back at the farewell", self._fetcher.name)
+        for delivery in reversed(self._buffer.drain()):
+            self._settler.put(delivery, REQUEUE)
+
+    def stop_workers(self) -> None:
+        self._buffer.stop_workers(len(self._workers))
+
+    def join_workers(self, deadline: Deadline) -> None:
+        for worker in self._workers:
+            worker.join(deadline)
+
+    def give_back_running(self) -> list[Delivery]:
+        """What is still not at its end goes back too; a worker that ends it after all finds it claimed."""
+        unfinished = [delivery for delivery in self._held.snapshot() if not delivery.claimed]
+        for delivery in reversed(unfinished):
+            self._settler.put(delivery, REQUEUE)
+        return unfinished
+
+    def stop_settling(self, deadline: Deadline) -> int:
+        """Returns how many deliveries could not be settled in time."""
+        self._settler.stop()
+        self._settler.join(deadline)
+        return len(self._held)
+
+    @property
+    def workers_alive(self) -> int:
+        return sum(worker.alive for worker in self._workers)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._buffer)

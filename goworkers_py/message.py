@@ -1,0 +1,132 @@
+"""One job as a program sees it: the raw bytes, never changed, and the fields parsed from them."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import time
+from contextvars import ContextVar
+from typing import Any
+
+from goworkers_py import payload
+from goworkers_py.errors import UnreadablePayload
+
+# Sidekiq 8 writes integer milliseconds, everybody else seconds; an epoch in milliseconds passed this in 1973,
+# one in seconds will in the year 5138.
+_MILLISECONDS_FROM = 100_000_000_000
+
+
+class Message:
+    """What handlers, jobs and middleware are given.
+
+    `args` may be changed by a middleware and the job sees it; what is acknowledged, retried or buried is always made
+    from the bytes that were fetched.
+    """
+
+    __slots__ = ("_fields", "args", "queue", "raw")
+
+    def __init__(self, raw: bytes, queue: str) -> None:
+        self._fields = payload.read(raw)
+        self.raw = raw
+        self.queue = queue
+        self.args: Any = self._fields.get("args")
+
+    @property
+    def job_class(self) -> str:
+        """The class the producer meant: for ActiveJob the wrapped one."""
+        name = self._fields.get("wrapped") or self._fields.get("class")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def jid(self) -> str:
+        jid = self._fields.get("jid")
+        return jid if isinstance(jid, str) else ""
+
+    @property
+    def retry_count(self) -> int | None:
+        """How many retries have failed: None before the first failure, 0 after it."""
+        return whole_number(self._fields.get("retry_count"))
+
+    @property
+    def tags(self) -> list[str]:
+        tags = self._fields.get("tags")
+        return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+    @property
+    def created_at(self) -> float | None:
+        return epoch(self._fields.get("created_at"))
+
+    @property
+    def enqueued_at(self) -> float | None:
+        return epoch(self._fields.get("enqueued_at"))
+
+    @property
+    def failed_at(self) -> float | None:
+        return epoch(self._fields.get("failed_at"))
+
+    def __getitem__(self, field: str) -> Any:
+        return self._fields[field]
+
+    def get(self, field: str, default: Any = None) -> Any:
+        return self._fields.get(field, default)
+
+    def __contains__(self, field: object) -> bool:
+        return field in self._fields
+
+    def to_json(self) -> str:
+        return json.dumps(self._fields, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"<Message {self.job_class} jid={self.jid} queue={self.queue}>"
+
+
+_current: ContextVar[Message | None] = ContextVar("goworkers_py_current_message", default=None)
+
+
+def current_message() -> Message | None:
+    """The job that this thread (or task) is running now; None outside of one."""
+    return _current.get()
+
+
+set_current = _current.set
+reset_current = _current.reset
+
+
+def describe(raw: bytes, queue: str) -> str:
+    """Class, jid and queue, for people."""
+    try:
+        message = Message(raw, queue)
+    except UnreadablePayload:
+        return f"an unreadable payload queue={queue}"
+    return f"class={message.job_class or '?'} jid={message.jid or '?'} queue={queue}"
+
+
+def whole_number(value: Any) -> int | None:
+    """An int that is no bool: JSON's `true` is a Python int too."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def epoch(value: Any) -> float | None:
+    """Epoch seconds from float seconds, integer milliseconds or Go's `2006-01-02 15:04:05 UTC`."""
+    if isinstance(value, str):
+        return _epoch_from_go(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value / 1000 if value >= _MILLISECONDS_FROM else float(value)
+
+
+def _epoch_from_go(text: str) -> float | None:
+    try:
+        return float(calendar.timegm(time.strptime(text.removesuffix(" UTC"), "%Y-%m-%d %H:%M:%S")))
+    except ValueError:
+        return None
+
+
+class Timestamps:
+    """How a fleet writes `created_at` and its kin: float seconds everywhere, or the integers of Sidekiq 8."""
+
+    def __init__(self, style: str = "seconds") -> None:
+        self._milliseconds = style == "ms"
+
+    def write(self, at: float) -> float | int:
+        return int(at * 1000) if self._milliseconds else float(at)

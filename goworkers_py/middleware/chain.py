@@ -1,0 +1,71 @@
+"""The chain around a job, outermost first:
+
+    guard( the user's prepended links( log( retry( stats( the user's appended links( perform ))))))
+
+Our links take a message and return an Outcome. A user's link has go-workers' shape: `call(queue, message, call_next)`
+returns whether the job is acknowledged, mostly by returning what `call_next()` returned. Exceptions become outcomes
+in `retry`; `guard` is a second `retry`, for an exception of a prepended link or of `log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from goworkers_py.message import Message
+from goworkers_py.outcome import DONE, KEEP, Outcome
+
+Run = Callable[[Message], Outcome]
+Wrap = Callable[[Run], Run]
+
+
+@runtime_checkable
+class Middleware(Protocol):
+    def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool:
+        """False leaves the job unacknowledged: in progress until this process stops, then back in its queue."""
+
+
+@dataclass
+class Links:
+    """The user's links: what `workers.middleware` is."""
+
+    prepended: list[Middleware] = field(default_factory=list)
+    appended: list[Middleware] = field(default_factory=list)
+
+    def append(self, link: Middleware) -> None:
+        """Inside of what is there: nearest to the job."""
+        self.appended.append(link)
+
+    def prepend(self, link: Middleware) -> None:
+        """Outside of what is there, also of our own links."""
+        self.prepended.insert(0, link)
+
+
+def wrap_all(run: Run, wraps: Iterable[Wrap]) -> Run:
+    """The first of `wraps` becomes the outermost."""
+    for wrap in reversed(list(wraps)):
+        run = wrap(run)
+    return run
+
+
+def adapt(link: Middleware) -> Wrap:
+    """A user's link as one of ours."""
+
+    def wrap(inner: Run) -> Run:
+        def run(message: Message) -> Outcome:
+            outcome: Outcome = DONE
+
+            def call_next() -> bool:
+                nonlocal outcome
+                outcome = inner(message)
+                return outcome is not KEEP
+
+            if not link.call(message.queue, message, call_next):
+                return KEEP
+            # A link may acknowledge what an inner one did not.
+            return DONE if outcome is KEEP else outcome
+
+        return run
+
+    return wrap

@@ -1,0 +1,79 @@
+"""The innermost end of the chain: finds the code for a message and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from goworkers_py.errors import ArgumentError, UnknownJob
+from goworkers_py.message import Message
+from goworkers_py.middleware.chain import Run
+from goworkers_py.outcome import DONE, Outcome
+from goworkers_py.registry import JobSpec, Registry
+
+log = logging.getLogger("goworkers_py.job")
+
+# Each worker thread has an event loop of its own, made at its first async job.
+_own = threading.local()
+
+
+def perform(registry: Registry) -> Run:
+    warned_of: set[str] = set()  # a class warned of twice by two threads at once does no harm
+
+    def run(message: Message) -> Outcome:
+        try:
+            spec = registry.find(message)
+        except UnknownJob as error:
+            if message.job_class not in warned_of:
+                warned_of.add(message.job_class)
+                log.warning("%s", error)
+            raise
+        result = spec.function(*_arguments(message, spec, registry))
+        if spec.is_async:
+            _run_in_own_loop(result)
+        return DONE
+
+    return run
+
+
+def _arguments(message: Message, spec: JobSpec, registry: Registry) -> list[Any]:
+    if registry.handler(message.queue) is spec:
+        return [message]
+    if message.args is None:
+        return []
+    if not isinstance(message.args, list):
+        raise ArgumentError(f"args must be an array, is {type(message.args).__name__}")
+    return message.args
+
+
+def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any]) -> None:
+    loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
+    if loop is None:
+        loop = _own.loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(coroutine)
+    finally:
+        _cancel_leftovers(loop)
+
+
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:
+    """A task that the job began and did not wait for must not run inside the next job."""
+    leftovers = asyncio.all_tasks(loop)
+    if leftovers:
+        log.warning("the job left %d asyncio tasks behind; they are cancelled", len(leftovers))
+        for task in leftovers:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
+
+
+def close_own_loop() -> None:
+    """For a worker thread that ends."""
+    loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
+    if loop is not None:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        _own.loop = None

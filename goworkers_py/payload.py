@@ -1,0 +1,163 @@
+"""A job's JSON as text: strict reading, checking what goes in, and rewriting by splicing.
+
+A rewritten payload is cut and pasted from the original text: only the named top-level fields change. So every other
+field, the order of fields, the digits of every number and the spelling of every string survive any number of trips,
+also those that Python could not write the same way again (1.0e+16, 12345678901234567890.10, a lone \\ud800).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
+from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
+from typing import Any, NoReturn
+
+from goworkers_py.errors import ArgumentError, UnreadablePayload
+
+# What Ruby reads and writes; the job's own object and its args are two of these levels.
+MAX_NESTING = 100
+
+_SPACE = " \t\n\r"
+_Scan = Callable[[str, int], tuple[Any, int]]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _int_of_any_size(digits: str) -> int:
+    return int(Decimal(digits))
+
+
+_scan: _Scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
+# int() refuses more than 4,300 digits, Ruby does not. Slower, so only where the first one failed.
+_scan_patiently: _Scan = json.JSONDecoder(  # type: ignore[attr-defined]
+    parse_constant=_refuse_constant, parse_int=_int_of_any_size
+).scan_once
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def read(raw: bytes) -> dict[str, Any]:
+    """The fields of a job. Raises UnreadablePayload for what is not one strict JSON object in UTF-8."""
+    try:
+        text = raw.decode("utf-8")
+        value, end = _read_value(text, _skip_space(text, 0))
+    except StopIteration as stop:
+        raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadablePayload(f"not JSON: {error}") from None
+    if end != len(text) and _skip_space(text, end) != len(text):
+        raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
+    if type(value) is not dict:
+        raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
+    return value
+
+
+def _read_value(text: str, start: int) -> tuple[Any, int]:
+    try:
+        return _scan(text, start)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return _scan_patiently(text, start)
+
+
+def write(fields: Mapping[str, Any]) -> bytes:
+    """Compact, in raw UTF-8, as Ruby writes it. The values have passed `check_plain` or are our own."""
+    return _encode(fields).encode("utf-8")
+
+
+def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
+    """The same job with some top-level fields set or dropped and everything else as it was written."""
+    members = _members(raw.decode("utf-8"))
+    for name in drop:
+        members.pop(name, None)
+    for name, value in changes.items():
+        members[name] = f"{_encode(name)}:{_encode(value)}"
+    return f"{{{','.join(members.values())}}}".encode()
+
+
+def _members(text: str) -> dict[str, str]:
+    """Name to the text of `"name":value`, for an object that `read` accepts."""
+    members: dict[str, str] = {}
+    at = _skip_space(text, _skip_space(text, 0) + 1)
+    while text[at] != "}":
+        name, after_name = scanstring(text, at + 1, True)
+        name_text = text[at:after_name]
+        start = _skip_space(text, _skip_space(text, after_name) + 1)  # past the colon
+        _, end = _read_value(text, start)
+        members[name] = f"{name_text}:{_one_line(text[start:end])}"
+        at = _skip_space(text, end)
+        if text[at] == ",":
+            at = _skip_space(text, at + 1)
+    return members
+
+
+def _one_line(text: str) -> str:
+    # Browsers turn line feeds into CRLF, so that Sidekiq's page could not delete a pretty-printed job.
+    # A raw line end cannot stand inside a JSON string: dropping them all changes no value.
+    return text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def check_plain(value: Any, name: str) -> None:
+    """Raises ArgumentError with the path of the first part that JSON would lose, change or refuse."""
+    flaw = _flaw(value, MAX_NESTING - 1)
+    if flaw:
+        path, why = flaw
+        raise ArgumentError(f"{name}{path} {why}")
+
+
+def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
+    kind = type(value)
+    if value is None or kind is bool:
+        return None
+    if isinstance(value, str):
+        return None if _encodable(value) else ("", "holds half of a surrogate pair, which is no Unicode text")
+    if isinstance(value, int):
+        return None if -(10**4000) < value < 10**4000 else ("", "has more digits than a JSON reader takes")
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot say")
+    if kind is list or kind is dict:
+        if levels_left == 0:
+            return "", f"is nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
+        return _flaw_inside(value, levels_left - 1)
+    return "", f"is a {kind.__qualname__}, not plain JSON{_HINTS.get(kind.__name__, '')}"
+
+
+def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[str, str] | None:
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict) and not isinstance(key, str):
+            return f"[{key!r}]", f"is a key of type {type(key).__name__}; JSON keys are text"
+        flaw = _flaw(item, levels_left) or (_flaw(key, levels_left) if isinstance(key, str) else None)
+        if flaw:
+            return f"[{key!r}]{flaw[0]}", flaw[1]
+    return None
+
+
+def _encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_HINTS = {
+    "tuple": ": pass a list",
+    "set": ": pass a list",
+    "datetime": ": pass .timestamp() or .isoformat()",
+    "date": ": pass .isoformat()",
+    "Decimal": ": pass str(value)",
+    "UUID": ": pass str(value)",
+    "bytes": ": pass text, for example base64",
+}

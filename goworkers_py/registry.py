@@ -1,0 +1,98 @@
+"""Which Python code runs a job: by the class on the wire, or one handler for a whole queue."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from goworkers_py.errors import ConfigError, UnknownJob
+from goworkers_py.failure import DEFAULT_OPTIONS, RetryOptions
+from goworkers_py.message import Message
+
+Handler = Callable[[Message], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A callable with its name on the wire and what its code says of its failures."""
+
+    name: str
+    function: Callable[..., Any]
+    queue: str = "default"
+    options: RetryOptions = DEFAULT_OPTIONS
+    tags: tuple[str, ...] = ()
+    is_async: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_async", is_async(self.function))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    return inspect.iscoroutinefunction(called)
+
+
+class Registry:
+    """Filled while modules are imported, read by the workers: no lock, nothing is taken out again."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobSpec] = {}
+        self._handlers: dict[str, JobSpec] = {}
+
+    def add(self, spec: JobSpec) -> None:
+        known = self._jobs.get(spec.name)
+        if known is not None and not _same_place(known.function, spec.function):
+            raise ConfigError(
+                f"two jobs are called {spec.name!r}: {_place(known.function)} and {_place(spec.function)}; "
+                "give one of them another name: @job('Name')"
+            )
+        self._jobs[spec.name] = spec
+
+    def handle(self, queue: str, handler: Handler, options: RetryOptions = DEFAULT_OPTIONS) -> None:
+        self._handlers[queue] = JobSpec(name=queue, function=handler, queue=queue, options=options)
+
+    def job(self, name: str) -> JobSpec | None:
+        return self._jobs.get(name)
+
+    def handler(self, queue: str) -> JobSpec | None:
+        return self._handlers.get(queue)
+
+    def find(self, message: Message) -> JobSpec:
+        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        if spec is None:
+            raise UnknownJob(_unknown(message))
+        return spec
+
+    def options_for(self, message: Message) -> RetryOptions:
+        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        return spec.options if spec else DEFAULT_OPTIONS
+
+    def names(self) -> list[str]:
+        return sorted(self._jobs)
+
+    def queues(self) -> list[str]:
+        """Every queue that registered code names."""
+        return sorted({spec.queue for spec in self._jobs.values()} | set(self._handlers))
+
+
+def _unknown(message: Message) -> str:
+    if not message.job_class:
+        return f"the job names no class, and queue {message.queue!r} has no handler"
+    return (
+        f"no job is registered as {message.job_class!r}: decorate one with @job({message.job_class!r}) "
+        "in a module that `require` names"
+    )
+
+
+def _place(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
+
+
+def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """A module that is imported twice (as __main__ and by its name, or reloaded) registers its own jobs again."""
+    code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
+    if code is None or other_code is None:
+        return one is other
+    return (code.co_filename, code.co_firstlineno) == (other_code.co_filename, other_code.co_firstlineno)

@@ -1,0 +1,76 @@
+"""The scheduler thread: moves due entries of the retry and schedule sets into their queues.
+
+It sleeps until the next entry is due, so a job starts on time; `poll_interval` only bounds how late it learns of an
+entry that another program added. What this process adds itself, it is told of.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+
+from goworkers_py import payload
+from goworkers_py.brokers.base import Broker, WaitingSet
+from goworkers_py.errors import UnreadablePayload
+from goworkers_py.message import Timestamps
+from goworkers_py.outage import Outage
+from goworkers_py.service import BrokerService
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 200
+# Below this a sleep is not worth its wake-up; also keeps a clock's rounding from turning into a busy loop.
+SHORTEST_SLEEP_S = 0.001
+
+
+class Scheduler(BrokerService):
+    def __init__(self, broker: Broker, poll_interval: float, timestamps: Timestamps, outage: Outage) -> None:
+        super().__init__("scheduler", outage)
+        self._broker = broker
+        self._poll_interval = poll_interval
+        self._timestamps = timestamps
+        self._hinted = threading.Event()
+        self._sleeps_until = -math.inf  # wall clock; -inf while awake
+
+    def hint(self, at: float) -> None:
+        """Something was scheduled for `at`: look again if that is before the next look."""
+        if at < self._sleeps_until:
+            self._hinted.set()
+
+    def run_once(self) -> float:
+        self._sleeps_until = math.inf  # a hint from here on must not be missed
+        self._hinted.clear()
+        next_in_s = [self._promote_all(waiting) for waiting in WaitingSet]
+        poll_s = self._poll_interval * random.uniform(0.75, 1.25)  # a fleet must not poll in step
+        sleep_s = max(SHORTEST_SLEEP_S, min([poll_s, *(next_s for next_s in next_in_s if next_s is not None)]))
+        self._sleeps_until = time.time() + sleep_s
+        return sleep_s
+
+    def _promote_all(self, waiting: WaitingSet) -> float | None:
+        """Everything that is due now; returns in how many seconds the next entry is."""
+        skip = 0  # entries that cannot be moved must not stand before those that can
+        while True:
+            step = self._broker.promote(waiting, self._forward, AT_ONCE, skip)
+            skip += step.stuck
+            if step.looked_at < AT_ONCE or self.stopping.is_set():
+                return step.next_in_s
+
+    def _forward(self, entry: bytes, now: float) -> tuple[str, bytes] | None:
+        try:
+            queue = payload.read(entry).get("queue")
+        except UnreadablePayload as error:
+            log.error("a due entry is no job and goes to the dead set: %s", error)
+            return None
+        if not isinstance(queue, str) or not queue:
+            log.error("a due entry names no queue and goes to the dead set")
+            return None
+        return queue, payload.splice(entry, {"enqueued_at": self._timestamps.write(now)})
+
+    def pause(self, seconds: float) -> None:
+        self._hinted.wait(seconds)
+
+    def wake(self) -> None:
+        self._hinted.set()

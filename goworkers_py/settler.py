@@ -1,0 +1,139 @@
+"""One queue's settler thread: ends deliveries on the server, many in one step.
+
+A batch whose reply got lost is asked again under its number, and the server does it once. Nothing is given up while
+this process lives: what cannot be written is tried again, and stays in the in-progress list until then.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from goworkers_py.brokers.base import Batch, Broker, Finished, Settled
+from goworkers_py.counters import Counters
+from goworkers_py.delivery import Delivery, Held
+from goworkers_py.errors import BrokerError, BrokerRefused
+from goworkers_py.outage import Outage
+from goworkers_py.outcome import KEEP, Outcome, Retry
+from goworkers_py.service import Service
+
+log = logging.getLogger(__name__)
+
+LARGEST_BATCH = 100
+PARKED_FOR_S = 2.0
+# Between tries while stopping: the farewell waits for them.
+HURRIED_PAUSE_S = 0.2
+
+
+class Settler(Service):
+    def __init__(
+        self,
+        queue_name: str,
+        broker: Broker,
+        held: Held,
+        counters: Counters,
+        outage: Outage,
+        on_retry: Callable[[float], None],
+    ) -> None:
+        super().__init__(f"settler:{queue_name}")
+        self._queue = queue_name
+        self._broker = broker
+        self._held = held
+        self._counters = counters
+        self._outage = outage
+        self._on_retry = on_retry
+        self._id = f"{queue_name}:{secrets.token_hex(6)}"
+        self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
+        # Settler thread only, so no lock. A batch stays here until the server has answered it.
+        self._number = 0
+        self._batch: list[Finished] = []
+        self._parked: list[Finished] = []
+        self._parked_until = 0.0
+
+    def put(self, delivery: Delivery, outcome: Outcome) -> None:
+        """From any thread. Of two that want to end the same delivery the first one does."""
+        if outcome is KEEP:
+            log.warning(
+                "a job of queue %s was not acknowledged: it stays in progress until this process stops", self._queue
+            )
+        elif delivery.claim():
+            self._inbox.put(Finished(delivery, outcome))
+
+    def forget(self, delivery: Delivery) -> None:
+        """The delivery is somebody else's now."""
+        if delivery.claim():
+            self._held.remove([delivery])
+            self._counters.add("lost_leases")
+
+    def wake(self) -> None:
+        self._inbox.put(None)
+
+    def run(self) -> None:
+        while True:
+            if not self._batch:
+                self._collect()
+            if self._batch:
+                self._settle()
+            elif self.stopping.is_set() and not self._parked and self._inbox.empty():
+                self._outage.forget(self.name)
+                return
+
+    def _collect(self) -> None:
+        """Waits for the first finished delivery and takes what else has finished meanwhile."""
+        try:
+            item = self._inbox.get(timeout=self._until_parked_are_due())
+            while True:
+                if item is not None:
+                    self._batch.append(item)
+                if len(self._batch) >= LARGEST_BATCH:
+                    break
+                item = self._inbox.get_nowait()
+        except queue.Empty:
+            pass
+        if self._parked and (self.stopping.is_set() or time.monotonic() >= self._parked_until):
+            self._batch += self._parked
+            self._parked = []
+        self._number += 1
+
+    def _until_parked_are_due(self) -> float | None:
+        if not self._parked:
+            return None
+        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._parked_until - time.monotonic())
+
+    def _settle(self) -> None:
+        try:
+            results = self._broker.settle(Batch(self._id, self._number, self._queue, self._batch))
+        except BrokerError as error:
+            self._pause(self._outage.failed(self.name, error))
+            return
+        batch, self._batch = self._batch, []
+        self._note(batch, results)
+
+    def _note(self, batch: list[Finished], results: list[Settled]) -> None:
+        errors = [result for result in results if isinstance(result, str)]
+        if errors:
+            self._outage.failed(self.name, BrokerRefused(errors[0]))
+            self._parked_until = time.monotonic() + PARKED_FOR_S
+        else:
+            self._outage.recovered(self.name)
+        ended = []
+        for item, result in zip(batch, results, strict=True):
+            if isinstance(result, str):
+                self._parked.append(item)
+                continue
+            ended.append(item.delivery)
+            if not result:
+                self._counters.add("lost_leases")
+            elif isinstance(item.outcome, Retry):
+                self._on_retry(item.outcome.at)
+        self._held.remove(ended)
+
+    def _pause(self, seconds: float) -> None:
+        if self.stopping.is_set():
+            threading.Event().wait(HURRIED_PAUSE_S)
+        else:
+            self.stopping.wait(seconds)

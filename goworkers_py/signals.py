@@ -1,0 +1,112 @@
+"""Signals, and the main thread's loop over them.
+
+A handler only puts its number into a queue: it runs between any two instructions of the main thread, so it must not
+take a lock that this thread may hold. The loop looks up what to do. The daemon's own life, start to stop, is in a
+thread beside it, so that a signal is answered at any moment: while the server is waited for, and during the drain.
+
+    TERM, INT   stop gracefully; a second one: at once, running jobs go back to their queues
+    TSTP        quiet: no new jobs
+    TTIN        log the stack of every thread, with the job that it runs
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import FrameType
+
+from goworkers_py.errors import WorkersError
+from goworkers_py.launcher import Launcher
+from goworkers_py.message import describe
+
+log = logging.getLogger(__name__)
+
+_ENDED = 0  # in the queue of signals: the daemon's life is over
+
+
+def run_until_stopped(launcher: Launcher) -> int:
+    """The exit code: 0 when nothing was left behind."""
+    happened: queue.SimpleQueue[int] = queue.SimpleQueue()
+    before = _install(happened)
+    life = _Life(launcher, ended=lambda: happened.put(_ENDED))
+    table: dict[int, Callable[[], None]] = {
+        signal.SIGTERM: life.ask_to_stop,
+        signal.SIGINT: life.ask_to_stop,
+        signal.SIGTSTP: launcher.quiet,
+        signal.SIGTTIN: lambda: dump_threads(launcher),
+    }
+    try:
+        life.thread.start()
+        for number in iter(happened.get, _ENDED):
+            log.info("got SIG%s", signal.Signals(number).name.removeprefix("SIG"))
+            table[number]()
+        life.thread.join()
+        return life.exit_code()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _install(happened: queue.SimpleQueue[int]) -> dict[int, Callable[[int, FrameType | None], object] | int | None]:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN)
+    return {number: signal.signal(number, lambda got, frame: happened.put(got)) for number in numbers}
+
+
+class _Life:
+    """One run of the daemon, in a thread of its own."""
+
+    def __init__(self, launcher: Launcher, ended: Callable[[], None]) -> None:
+        self.thread = threading.Thread(target=self._live, name="launcher", daemon=True)
+        self._launcher = launcher
+        self._ended = ended
+        self._stop_asked = threading.Event()
+        self._error: BaseException | None = None
+        self._clean = True
+
+    def ask_to_stop(self) -> None:
+        if self._stop_asked.is_set() and self._launcher.deadline is not None:
+            log.warning("asked twice: not waiting for running jobs")
+            self._launcher.deadline.expire()
+        self._stop_asked.set()
+
+    def _live(self) -> None:
+        try:
+            if self._launcher.start(self._stop_asked):
+                log.info("%s works; stop it with TERM or Ctrl-C", self._launcher.identity)
+                self._stop_asked.wait()
+                self._clean = self._launcher.stop()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended()
+
+    def exit_code(self) -> int:
+        if isinstance(self._error, WorkersError):
+            raise self._error
+        if self._error is not None:
+            log.critical("the daemon failed", exc_info=self._error)
+        code = 0 if self._clean and self._error is None else 1
+        log.info("stopped")
+        if self._launcher.workers_alive:
+            # Jobs that cannot be interrupted run on in their threads; the interpreter's own way out would wait for
+            # what they hold. They were given back to their queues.
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(code)
+        return code
+
+
+def dump_threads(launcher: Launcher) -> None:
+    jobs = {running.thread_id: running for running in launcher.busy.snapshot().values()}
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for thread_id, frame in sys._current_frames().items():
+        running = jobs.get(thread_id)
+        what = f" runs {describe(running.delivery.raw, running.delivery.queue)}" if running else ""
+        stack = "".join(traceback.format_stack(frame)).rstrip()
+        log.warning("thread %s%s\n%s", names.get(thread_id, thread_id), what, stack)

