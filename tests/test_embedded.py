@@ -25,34 +25,45 @@ from goworkers_py import embedded
 from goworkers_py.embedded import EmbeddedServer, Keeper, find_server
 from goworkers_py.errors import BrokerUnavailable, ConfigError
 
-USER = """
-import sys
+# The programs import the module alone: they are started by the dozen, and the whole package takes its time.
+PROGRAM = f"""
+import os, sys, types
+package = types.ModuleType("goworkers_py")
+package.__path__ = [{str(Path(embedded.__file__).parent)!r}]
+sys.modules["goworkers_py"] = package
 from pathlib import Path
-from goworkers_py.embedded import EmbeddedServer
-with EmbeddedServer(Path(sys.argv[1])) as url:
+from goworkers_py.embedded import EmbeddedServer, _ask
+server = EmbeddedServer(Path(sys.argv[1]))
+"""
+USER = """
+with server as url:
     print(url, flush=True)
     sys.stdin.read()
 """
-# Comes and goes, and counts each visit.
 VISITOR = """
-import sys
-from pathlib import Path
-import redis
-from goworkers_py.embedded import EmbeddedServer
-for _ in range(int(sys.argv[2])):
-    with EmbeddedServer(Path(sys.argv[1])) as url, redis.Redis.from_url(url) as client:
-        client.incr("visits")
+for _ in range(4):
+    with server as url:
+        print(_ask(url.removeprefix("unix://"), "INCR visits"))
+"""
+PARENT = """
+print(server.start(), flush=True)
+if os.fork() == 0:
+    sys.stdin.read()
+server.close()
 """
 NEW_AOF = b"REDIS9999\xfa\x09redis-ver\x07999.0.0"
+
+
+def run_program(code: str, directory: Path | str, **options: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", "-c", PROGRAM + code, str(directory)]
+    return subprocess.Popen(command, **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options})
 
 
 class User:
     """A process of its own that uses a directory's server until it is told to leave, or killed."""
 
     def __init__(self, directory: Path | str, **options: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", USER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
-        )
+        self.process = run_program(USER, directory, **options)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().decode().strip()
 
@@ -222,8 +233,9 @@ def test_closing_does_not_wait_for_other_users(home: Path, users: Callable[..., 
 
 
 def test_users_who_come_and_go_at_once_lose_nothing(home: Path) -> None:
-    visitors = [subprocess.Popen([sys.executable, "-c", VISITOR, str(home), "4"]) for _ in range(5)]
-    assert [visitor.wait(50) for visitor in visitors] == [0] * 5
+    visitors = [run_program(VISITOR, home) for _ in range(5)]
+    replies = b"".join(visitor.communicate(timeout=50)[0] for visitor in visitors)
+    assert sorted(map(int, re.findall(rb":(\d+)", replies))) == list(range(1, 21))
     with EmbeddedServer(home) as url:
         assert call(url, "GET", "visits") == b"20"
 
@@ -251,18 +263,7 @@ def test_relative_directory_stays_the_same_when_the_process_goes_elsewhere(
 
 
 def test_forked_child_keeps_the_server_when_its_parent_leaves(home: Path) -> None:
-    code = """
-import os, sys
-from pathlib import Path
-from goworkers_py.embedded import EmbeddedServer
-server = EmbeddedServer(Path(sys.argv[1]))
-print(server.start(), flush=True)
-if os.fork() == 0:
-    sys.stdin.read()
-server.close()
-"""
-    # Both wait for nothing but their input: the parent has gone when the output has ended but for the child's copy.
-    family = subprocess.Popen([sys.executable, "-c", code, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    family = run_program(PARENT, home)
     assert family.stdin is not None
     assert family.stdout is not None
     with family.stdin, family.stdout:
@@ -270,7 +271,9 @@ server.close()
         assert family.wait(10) == 0
         time.sleep(3 * embedded.POLL_S)
         assert answers(url)
-    assert eventually(lambda: not serves(home))
+        family.stdin.close()
+        family.stdout.read()  # until the child has ended, too
+    assert not serves(home)
 
 
 # Death
@@ -377,20 +380,20 @@ def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: p
     # Between commands this server waits, and after every thousand of them it looks at its clients.
     slow = program(
         home.parent / "bin" / "redis-server",
-        f'test "$1" = --version || delay="--key-load-delay 200"\nexec {find_server()} "$@" $delay',
+        f'test "$1" = --version || delay="--key-load-delay 300"\nexec {find_server()} "$@" $delay',
     )
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
-    monkeypatch.setattr(embedded, "SILENCE_S", 0.4)
+    monkeypatch.setattr(embedded, "SILENCE_S", 1)
     began = time.monotonic()
     with EmbeddedServer(home) as url:
-        assert time.monotonic() - began > 2 * embedded.SILENCE_S
+        assert time.monotonic() - began > embedded.SILENCE_S
         assert call(url, "DBSIZE") == 5000
 
 
 def test_server_that_hangs_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SILENCE_S", 0.2)
-    monkeypatch.setattr(embedded, "ANSWER_S", 0.1)
     with EmbeddedServer(home) as url:
+        monkeypatch.setattr(embedded, "SILENCE_S", 0.2)
+        monkeypatch.setattr(embedded, "ANSWER_S", 0.1)
         pid = server_pid(url)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -505,10 +508,7 @@ def test_data_that_the_server_cannot_read_is_reported_with_the_servers_last_word
 
 def test_every_user_who_waits_for_a_server_that_cannot_start_is_told(home: Path) -> None:
     write_append_only_file(home, NEW_AOF)
-    processes = [
-        subprocess.Popen([sys.executable, "-c", USER, str(home)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for _ in range(3)
-    ]
+    processes = [run_program(USER, home, stderr=subprocess.PIPE) for _ in range(3)]
     for process in processes:
         assert b"did not start: " in process.communicate(timeout=20)[1]
 
