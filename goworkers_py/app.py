@@ -151,7 +151,8 @@ class App:
         if isinstance(settings, Mapping):
             options = _from_go_workers(settings) | options
         path = settings if isinstance(settings, str | os.PathLike) else None
-        self.use(load(None if path is None else Path(path), flags={name: _as_text(value) for name, value in options.items()}))
+        flags = {name: _as_text(value) for name, value in options.items()}
+        self.use(load(None if path is None else Path(path), flags=flags))
 
     def use(self, config: Config) -> None:
         with self._lock:
@@ -251,6 +252,8 @@ class App:
 
     def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
         """go-workers' shape: `handler(message)` runs every job of the queue, whatever its class."""
+        if concurrency < 1:
+            raise ConfigError(f"process({queue!r}): concurrency must be at least 1, is {concurrency}")
         self.registry.handle(queue, handler)
         self._queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
         self._queue_links[queue] = list(links)
@@ -287,7 +290,10 @@ class App:
         client = self._client
         if client is None:
             client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps))
-            self._client = client
+            with self._lock:
+                if self._client is None:
+                    self._client = client
+                client = self._client  # another thread's, if that was faster
         return client
 
     def enqueue(self, queue: str, job_class: str, args: Sequence[Any]) -> str | None:
@@ -331,7 +337,8 @@ class App:
         _import_from_here()
         for module in config.require:
             _import(module, "require")
-        self.client_links += [_resolve(path, "[middleware] client") for path in config.middleware.client]
+        of_config = [_resolve(path, "[middleware] client") for path in config.middleware.client]
+        self.client_links += [link for link in of_config if link not in self.client_links]
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:

@@ -55,7 +55,8 @@ class Launcher:
         self.counters = Counters()
         self.busy = BusyMap()
         self.quiet_now = False
-        self.deadline: Deadline | None = None  # of the running stop
+        self._deadline: Deadline | None = None  # of the running stop
+        self._in_a_hurry = False
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, self._outage)
         names = [queue.name for queue in queues]
@@ -114,10 +115,18 @@ class Launcher:
             for manager in self.managers:
                 manager.stop_fetching()
 
+    def hurry(self) -> None:
+        """A stop, also one that is still to begin, does not wait for running jobs. From any thread."""
+        self._in_a_hurry = True
+        if self._deadline is not None:
+            self._deadline.expire()
+
     def stop(self) -> bool:
         """The order follows the data: senders before receivers. True when nothing was left behind."""
-        self.deadline = deadline = Deadline(self._config.timeout)
-        log.info("stopping: running jobs have %g s to finish", self._config.timeout)
+        self._deadline = deadline = Deadline(self._config.timeout)
+        if self._in_a_hurry:
+            deadline.expire()
+        log.info("stopping: running jobs have %g s to finish", round(deadline.left(), 1))
         self.quiet()
         self._run_drain_hooks()
         for manager in self.managers:
@@ -155,7 +164,7 @@ class Launcher:
         for hook in self._work.during_drain:
             try:
                 hook()
-            except Exception:
+            except BaseException:  # also SystemExit: nothing may keep the drain from its end
                 log.exception("a during_drain hook failed")
 
     @property
@@ -165,4 +174,5 @@ class Launcher:
 
 def _report_unfinished(deliveries: Sequence[Delivery]) -> None:
     for delivery in deliveries:
-        log.warning("not finished in time, back to its queue: %s", describe(delivery.raw, delivery.queue))
+        why = "was not acknowledged" if delivery.kept else "not finished in time"
+        log.warning("%s, back to its queue: %s", why, describe(delivery.raw, delivery.queue))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.errors import ConfigError, UnknownJob
@@ -23,15 +22,6 @@ class JobSpec:
     queue: str = "default"
     options: RetryOptions = DEFAULT_OPTIONS
     tags: tuple[str, ...] = ()
-    is_async: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", is_async(self.function))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
-    return inspect.iscoroutinefunction(called)
 
 
 class Registry:

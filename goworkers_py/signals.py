@@ -70,9 +70,9 @@ class _Life:
         self._clean = True
 
     def ask_to_stop(self) -> None:
-        if self._stop_asked.is_set() and self._launcher.deadline is not None:
-            log.warning("asked twice: not waiting for running jobs")
-            self._launcher.deadline.expire()
+        if self._stop_asked.is_set():
+            log.warning("asked again: not waiting for running jobs")
+            self._launcher.hurry()
         self._stop_asked.set()
 
     def _live(self) -> None:
