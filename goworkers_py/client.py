@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
-import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -41,13 +41,10 @@ class EnqueueOptions:
 
     def fields(self) -> dict[str, Any]:
         """As they stand in the JSON. Raises ArgumentError for what a reader would choke on."""
-        _require(self.retry is None or _is_count(self.retry), f"retry must be a bool or a count, is {self.retry!r}")
-        _require(
-            self.retry_for is None or 0 <= self.retry_for <= 1e9, f"retry_for must be 0 to 1e9 s, is {self.retry_for!r}"
-        )
-        # A lone string is a sequence of strings too.
-        tags_fit = self.tags is None or (not isinstance(self.tags, str) and all(isinstance(t, str) for t in self.tags))
-        _require(tags_fit, f"tags must be a list of strings, is {self.tags!r}")
+        for name, (fits, wanted) in _OPTIONS.items():
+            value = getattr(self, name)
+            if value is not None and not fits(value):
+                raise ArgumentError(f"{name} must be {wanted}, is {value!r}")
         said = {
             "retry_count": self.retry_count or None,
             "retry_for": None if self.retry_for is None else int(self.retry_for),
@@ -56,9 +53,15 @@ class EnqueueOptions:
             "backtrace": self.backtrace,
             "tags": None if self.tags is None else list(self.tags),
         }
-        if self.extra:
-            payload.check_plain(self.extra, "extra", payload.MAX_NESTING)
-        return {name: value for name, value in said.items() if value is not None} | (self.extra or {})
+        return {name: value for name, value in said.items() if value is not None} | self._extra_fields()
+
+    def _extra_fields(self) -> dict[str, Any]:
+        extra = self.extra or {}
+        for name in extra:
+            _require(name not in _OPTIONS, f"extra: {name} is an option of its own")
+            _require(name not in _SET_BY_PUSH, f"extra: {name} is set by the push itself")
+        payload.check_plain(extra, "extra", payload.MAX_NESTING)
+        return extra
 
 
 NO_OPTIONS = EnqueueOptions()
@@ -117,7 +120,9 @@ class Client:
     def _job(
         self, template: dict[str, Any], args: Sequence[Any], options: EnqueueOptions, now: float, later: float | None
     ) -> dict[str, Any] | None:
-        job = {**template, "args": args, "jid": options.jid or secrets.token_hex(12)}
+        if self._links:  # they may change what they are given: it must be neither the caller's nor another job's
+            template, args = copy.deepcopy((template, args))
+        job = {**template, "args": list(args), "jid": options.jid or secrets.token_hex(12)}
         job["created_at"] = self._timestamps.write(now)
         if later is None:
             job["enqueued_at"] = self._timestamps.write(now)
@@ -128,7 +133,11 @@ class Client:
             changed = link(job)
             if changed is None:
                 return None
+            _require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
             job = changed
+        for name in ("queue", "class", "jid"):
+            _require(_is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
+        check_args(job.get("args"), "args")
         payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
 
@@ -152,13 +161,36 @@ def after(delay: Delay, now: float) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_ANY_TIME <= value <= _ANY_TIME
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value >= 0
+    """A bool is one too: none, or the reader's default."""
+    return isinstance(value, int) and 0 <= value <= _ANY_COUNT
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and payload.encodable(value)
 
 
 def _require(condition: bool, message: str) -> None:
     if not condition:
         raise ArgumentError(message)
+
+
+_ANY_TIME = 1e12  # seconds: what is beyond was meant as milliseconds
+_ANY_COUNT = 1_000_000_000
+# What EnqueueOptions accepts, and how to say it.
+_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "retry": (_is_count, "a bool or a count"),
+    "retry_count": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "retry_for": (lambda value: _is_number(value) and 0 <= value <= 1e9, "0 to 1e9 s"),
+    "retry_queue": (_is_name, "a name"),
+    "dead": (lambda value: isinstance(value, bool), "a bool"),
+    "backtrace": (_is_count, "a bool or a count"),
+    # A lone string is a sequence of strings too.
+    "tags": (lambda value: isinstance(value, list | tuple) and all(map(_is_name, value)), "a list of strings"),
+    "jid": (_is_name, "a text"),
+    "extra": (lambda value: isinstance(value, dict), "a dict of further fields"),
+}
+_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at")

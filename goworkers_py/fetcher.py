@@ -49,15 +49,15 @@ class Fetcher(BrokerService):
         self._reconcile_at = 0.0
 
     def run_once(self) -> float:
-        owner = self._lease.identity
         if time.monotonic() >= self._reconcile_at:
-            self._reconcile(owner)
+            self._reconcile(self._lease.identity)
         self._buffer.resize(self._concurrency + self._pace.reserve())
         room = self._buffer.room(ROOM_WAIT_S)
         if room == 0 or self.stopping.is_set():
             return 0.0
         if len(self._held) - self._buffer.out > MOST_UNSETTLED or not self._lease.fresh:
             return FULL_SERVER_PAUSE_S
+        owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
             self._take(owner, self._broker.fetch(owner, self._queue, room))
         except BrokerFull:

@@ -66,7 +66,19 @@ def certainly_dead(told: Mapping[str, Any]) -> bool:
     if not machine or machine != _machine() or not isinstance(pid, int) or not isinstance(started, int):
         return False
     # A pid may have been given to another process since, so its start time is compared too.
-    return _start_ticks(pid) != started
+    now = _start_ticks(pid)
+    return now != started and (now is not None or not _hidden(pid))
+
+
+def _hidden(pid: int) -> bool:
+    """/proc may show us only processes of our own user (hidepid, systemd's ProtectProc)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True  # it is somebody else's
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 @cache
@@ -81,11 +93,11 @@ def _machine() -> str:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; None when there is no such process."""
+    """When the process began, in clock ticks since boot; -1 when it has ended, None when none is to be seen."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
     state, start = fields[0], fields[19]
-    return None if state in "ZX" else int(start)
+    return -1 if state in "ZX" else int(start)

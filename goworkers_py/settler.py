@@ -103,7 +103,7 @@ class Settler(Service):
 
     def _until_parked_are_due(self) -> float | None:
         if not self._parked:
-            return None
+            return 0.0 if self.stopping.is_set() else None
         return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._parked_until - time.monotonic())
 
     def _settle(self) -> None:

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from goworkers_py.errors import WorkersError
@@ -28,6 +28,10 @@ from goworkers_py.message import describe
 log = logging.getLogger(__name__)
 
 _ENDED = 0  # in the queue of signals: the daemon's life is over
+
+# A signal that comes just as the main thread falls asleep on the queue's lock does not wake it: Python runs the handler
+# when that thread next does something. Under load that befell one signal in some hundred.
+LONGEST_SLEEP_S = 0.5
 
 
 def run_until_stopped(launcher: Launcher) -> int:
@@ -43,7 +47,7 @@ def run_until_stopped(launcher: Launcher) -> int:
     }
     try:
         life.thread.start()
-        for number in iter(happened.get, _ENDED):
+        for number in _until_ended(happened):
             log.info("got SIG%s", signal.Signals(number).name.removeprefix("SIG"))
             table[number]()
         life.thread.join()
@@ -56,6 +60,17 @@ def run_until_stopped(launcher: Launcher) -> int:
 def _install(happened: queue.SimpleQueue[int]) -> dict[int, Callable[[int, FrameType | None], object] | int | None]:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN)
     return {number: signal.signal(number, lambda got, frame: happened.put(got)) for number in numbers}
+
+
+def _until_ended(happened: queue.SimpleQueue[int]) -> Iterator[int]:
+    while True:
+        try:
+            number = happened.get(timeout=LONGEST_SLEEP_S)
+        except queue.Empty:
+            continue
+        if number == _ENDED:
+            return
+        yield number
 
 
 class _Life:

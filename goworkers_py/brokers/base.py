@@ -93,7 +93,7 @@ class Broker(Protocol):
         """Ends a `fetch` that waits."""
 
     def held(self, owner: str, queue: str) -> list[bytes]:
-        """What the owner's in-progress list holds."""
+        """What the owner's in-progress list holds, newest first."""
 
     def settle(self, batch: Batch) -> list[Settled]:
         """Ends deliveries, each in its outcome."""

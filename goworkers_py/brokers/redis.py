@@ -183,8 +183,13 @@ class RedisBroker:
         recovered = self._move_back(dead)
         for other in dead.keys() & forget_at.keys():
             if float(forget_at[other]) < time.time():
-                self._connections.transaction([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
+                self._forget(other, dead[other])
         return recovered
+
+    def _forget(self, owner: str, queues: Sequence[str]) -> None:
+        """Unless there are jobs that could not be moved: nobody would find them again."""
+        if not any(self._connections.exchange([("EXISTS", self._keys.inprogress(queue, owner)) for queue in queues])):
+            self._connections.transaction([("HDEL", key, owner) for key in (self._keys.owners, self._keys.gone)])
 
     def leave(self, owner: str) -> list[Recovered]:
         text = self._connections.call("HGET", self._keys.owners, owner)

@@ -20,6 +20,8 @@ class StatsServer:
             self._server = ThreadingHTTPServer((host, port), handler)
         except OSError as error:
             raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error.strerror}") from None
+        except OverflowError as error:
+            raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error}") from None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="stats-server", daemon=True)
 
@@ -27,9 +29,10 @@ class StatsServer:
         self._thread.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
+        if self._thread.ident is not None:  # `shutdown` waits for ever for a loop that never began
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
-        self._thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -19,6 +19,10 @@ if last then
   if string.sub(last, 1, #head) == head then return cmsgpack.unpack(string.sub(last, #head + 1)) end
 end
 
+-- A write that changes nothing: a server that cannot write now (a replica after a failover) says so here, for the whole
+-- batch. Below it would look like a fault of each item, and the connection to that server would be kept.
+redis.call('EXPIRE', RECEIPT, receipt_life)
+
 local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
   if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
