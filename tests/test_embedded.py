@@ -28,6 +28,7 @@ from goworkers_py.errors import BrokerUnavailable, ConfigError
 # The programs import the module alone: they are started by the dozen, and the whole package takes its time.
 PROGRAM = f"""
 import os, sys, types
+sys.path[:] = {sys.path!r}
 package = types.ModuleType("goworkers_py")
 package.__path__ = [{str(Path(embedded.__file__).parent)!r}]
 sys.modules["goworkers_py"] = package
@@ -357,6 +358,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(home: Path) -> None:
     with EmbeddedServer(home) as url:
         os.killpg(user.process.pid, signal.SIGINT)
         user.process.communicate(timeout=10)
+        time.sleep(0.3)  # a server looks for signals ten times a second
         assert server_pid(url) == pid
 
 
@@ -421,6 +423,23 @@ def test_user_who_comes_while_the_server_stops_gets_a_new_one(home: Path) -> Non
     starting.join(10)
     assert server_pid(urls[0]) != pid
     second.close()
+
+
+def test_user_waits_for_the_keepers_word_too(home: Path) -> None:
+    with closing(EmbeddedServer(home)) as server:
+        url = server.start()
+        kill(keeper_of(server_pid(url)))
+        keeper = embedded._lock(home / "keeper.lock", fcntl.LOCK_EX)
+        os.ftruncate(keeper, embedded.UNKNOWN)
+        urls: list[str] = []
+        starting = threading.Thread(target=lambda: urls.append(server.start()))
+        starting.start()
+        starting.join(0.3)
+        assert not urls, "the server answers, but would not be looked after"
+        os.ftruncate(keeper, embedded.READY)
+        starting.join(10)
+        assert urls == [url]
+        os.close(keeper)
 
 
 # Paths

@@ -1,0 +1,27 @@
+"""Children of the test's own process, to see what survives a fork."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Runs `work` in a forked child; ask `ended_well` what came of it."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def ended_well(pid: int) -> bool:
+    """Waits for the child."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,0 +1,59 @@
+"""The programs as fixtures. Where Ruby or Go is missing, their tests are skipped, and fail where CI is set."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apps import own_app
+from programs import GO, GoWorkers, PyWorkers, Ruby, do_without
+
+from goworkers_py import App
+
+
+@pytest.fixture(scope="session")
+def has_sidekiq() -> None:
+    for program in ("ruby", "sidekiq"):
+        if shutil.which(program) is None:
+            do_without(f"no {program} on PATH (Debian: apt-get install ruby-sidekiq)")
+    tried = subprocess.run(["ruby", "-rsidekiq", "-e", "Sidekiq::VERSION"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        do_without(f"ruby cannot load sidekiq: {tried.stderr}")
+
+
+@pytest.fixture(scope="session")
+def go_binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of gw1 and gw2."""
+    if shutil.which("go") is None:
+        do_without("no go on PATH (Debian: apt-get install golang-go)")
+    folder = tmp_path_factory.mktemp("go")
+    built = subprocess.run(["go", "build", "-o", f"{folder}/", "./..."], cwd=GO, capture_output=True, text=True)
+    if built.returncode != 0:
+        do_without(f"the Go programs cannot be built: {built.stderr}")
+    return folder
+
+
+@pytest.fixture
+def ruby(has_sidekiq: None, redis_url: str, tmp_path: Path) -> Ruby:
+    return Ruby(redis_url, tmp_path)
+
+
+@pytest.fixture(params=["gw1", "gw2"])
+def go(request: pytest.FixtureRequest, go_binaries: Path, redis_url: str, tmp_path: Path) -> GoWorkers:
+    """go-workers, then go-workers2."""
+    return GoWorkers(go_binaries / request.param, redis_url, tmp_path)
+
+
+@pytest.fixture
+def pyworkers(redis_url: str, tmp_path: Path) -> PyWorkers:
+    return PyWorkers(redis_url, tmp_path)
+
+
+@pytest.fixture
+def python(redis_url: str) -> Iterator[App]:
+    """Our client in this process."""
+    with own_app(redis_url) as app:
+        yield app

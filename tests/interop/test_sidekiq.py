@@ -1,0 +1,324 @@
+"""Sidekiq and pyworkers on one Redis: each runs, promotes, reads and edits what the other one pushed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis as redis_py
+from programs import EXACT, PyWorkers, Ruby, compact, entries, leftovers, make_due, runs
+from waiting import eventually
+
+from goworkers_py import App, EnqueueOptions
+from goworkers_py.failure import unpack_backtrace
+
+pytestmark = pytest.mark.interop
+
+SECOND, HOUR = 1.0, 3600.0
+FAILED = {"error_class": "ValueError", "error_message": "failed <on purpose> é"}
+FAILED_IN_RUBY = {"error_class": "ArgumentError", "error_message": "failed <on purpose> é"}
+
+
+def test_python_runs_what_ruby_pushes_in_order(redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers) -> None:
+    one = ruby.produce("push", "--queue", "py", "--class", "RubyJob", "--args", compact(EXACT))
+    two = ruby.produce("perform", "--queue", "py", "--class", "Billing::InvoiceJob", "--args", compact(EXACT))
+    many = ruby.produce("bulk", "--queue", "py", "--class", "RubyJob", "--count", "1200")
+    with pyworkers("py=1"):
+        assert eventually(lambda: len(runs(redis)) == 1202)
+        assert eventually(lambda: not leftovers(redis))
+    ran = runs(redis)
+    assert [run["jid"] for run in ran] == one + two + many
+    assert [run["class"] for run in ran[:3]] == ["RubyJob", "Billing::InvoiceJob", "RubyJob"]
+    assert [compact(run["args"]) for run in ran[:2]] == [compact(EXACT)] * 2
+    assert [run["args"] for run in ran[2:]] == [[i] for i in range(1200)]
+
+
+def test_python_runs_an_activejob_as_the_class_it_wraps(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers
+) -> None:
+    (jid,) = ruby.produce("activejob", "--queue", "py", "--class", "Billing::InvoiceJob", "--args", compact(EXACT))
+    with pyworkers("py"):
+        (run,) = eventually(lambda: runs(redis))
+    assert (run["class"], run["jid"]) == ("Billing::InvoiceJob", jid)
+    (serialized,) = run["args"]
+    assert serialized["job_class"] == "Billing::InvoiceJob"
+    assert compact(serialized["arguments"]) == compact(EXACT)
+
+
+def test_python_runs_at_its_time_what_ruby_schedules(redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers) -> None:
+    with pyworkers("py"):
+        (jid,) = ruby.produce("in", "--queue", "py", "--in", "2", "--args", compact(EXACT))
+        ((raw, due),) = redis.zrange("schedule", 0, -1, withscores=True)
+        (run,) = eventually(lambda: runs(redis))
+        assert eventually(lambda: not leftovers(redis))
+    assert (run["jid"], compact(run["args"])) == (jid, compact(EXACT))
+    assert run["at"] >= due
+    promoted, scheduled = json.loads(run["raw"]), json.loads(raw)
+    assert due <= promoted.pop("enqueued_at") <= run["at"]
+    assert promoted == scheduled
+
+
+@pytest.mark.parametrize(
+    ("options", "runs_in_all", "buried"),
+    [
+        ({"retry": False}, 1, False),
+        ({"retry": 0}, 1, True),
+        ({"retry": 2}, 3, True),
+        ({"retry": 1, "dead": False}, 2, False),
+    ],
+)
+def test_a_job_that_fails_in_python_is_retried_as_often_as_ruby_said(
+    redis: redis_py.Redis,
+    ruby: Ruby,
+    pyworkers: PyWorkers,
+    options: dict[str, Any],
+    runs_in_all: int,
+    buried: bool,
+) -> None:
+    ruby.produce("perform", "--queue", "py", "--class", "FailingJob", **options)
+
+    def ended() -> bool:
+        make_due(redis, "retry")
+        return redis.llen("raised") >= runs_in_all and leftovers(redis) == [b"dead"] * buried
+
+    with pyworkers("py"):
+        assert eventually(ended)
+    assert [run["retry_count"] for run in runs(redis, "raised")] == [None, *range(runs_in_all - 1)]
+
+
+def test_a_failure_in_python_obeys_the_options_that_ruby_set(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers
+) -> None:
+    options = {"retry": 3, "tags": ["a", "é"], "backtrace": 2, "retry_queue": "low"}
+    (jid,) = ruby.produce("push", "--queue", "py", "--class", "FailingJob", "--args", compact(EXACT), **options)
+    pushed = json.loads(redis.lindex("queue:py", 0))
+    with pyworkers("py", "low"):
+        (entry,) = eventually(lambda: entries(redis, "retry"))
+        make_due(redis, "retry")
+        assert eventually(lambda: redis.llen("raised") == 2)
+    assert entry.items() >= (pushed | FAILED | {"queue": "low", "retry_count": 0}).items()
+    assert [frame.rpartition("in ")[2] for frame in unpack_backtrace(entry["error_backtrace"])] == ["`deeper'"] * 2
+    assert [(run["jid"], run["queue"], run["retry_count"]) for run in runs(redis, "raised")] == [
+        (jid, "py", None),
+        (jid, "low", 0),
+    ]
+
+
+def test_ruby_runs_what_python_pushes(redis: redis_py.Redis, ruby: Ruby, python: App) -> None:
+    first = python.enqueue("rb", "RubyJob", EXACT)
+    tagged = python.enqueue_with_options("rb", "Billing::InvoiceJob", EXACT, EnqueueOptions(tags=["a", "é"]))
+    bulk = python.enqueue_bulk("rb", "RubyJob", [[i, "<é>"] for i in range(1200)])
+    pushed = redis.lrange("queue:rb", 0, -1)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.llen("ran") == 1202)
+    # Ruby recorded what its own JSON library made of our text: the same bytes, so its API can find and move our jobs.
+    assert redis.lrange("ran", 0, -1) == pushed[::-1]
+    assert [run["jid"] for run in runs(redis)] == [first, tagged, *bulk]
+    assert leftovers(redis) == []
+
+
+def test_ruby_runs_at_its_time_what_python_schedules(redis: redis_py.Redis, ruby: Ruby, python: App) -> None:
+    one = python.enqueue_in("rb", "RubyJob", 0.5 * SECOND, EXACT)
+    other = python.enqueue_at("rb", "RubyJob", time.time() + SECOND, EXACT)
+    python.enqueue_in("rb", "RubyJob", HOUR, [])
+    scheduled = redis.zrange("schedule", 0, 1, withscores=True)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.llen("ran") == 2)
+    ran = runs(redis)
+    assert [run["jid"] for run in ran] == [one, other]
+    for run, (raw, due) in zip(ran, scheduled, strict=True):
+        assert run.pop("enqueued_at") >= due
+        assert run == json.loads(raw)
+    assert redis.zcard("schedule") == 1
+
+
+def test_a_failure_in_ruby_obeys_the_options_that_python_set(redis: redis_py.Redis, ruby: Ruby, python: App) -> None:
+    def push(**options: Any) -> str | None:
+        return python.enqueue_with_options("rb", "FailingJob", EXACT, EnqueueOptions(**options))
+
+    push(retry=False)
+    push(retry=0, dead=False)
+    dead = push(retry=0)
+    retried = push(retry=1, retry_queue="low", tags=["a", "é"], backtrace=2)
+    push(retry=True)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.llen("raised") == 5)
+        assert eventually(lambda: redis.zcard("retry") == 2)
+    (buried,) = entries(redis, "dead")
+    (entry,) = [entry for entry in entries(redis, "retry") if entry["jid"] == retried]
+    assert buried.items() >= {"jid": dead, "retry_count": 0, **FAILED_IN_RUBY}.items()
+    assert entry.items() >= {"queue": "low", "tags": ["a", "é"], "retry_count": 0, **FAILED_IN_RUBY}.items()
+    assert len(unpack_backtrace(entry["error_backtrace"])) == 2
+
+
+def test_python_promotes_what_failed_in_ruby_and_either_runs_it_again(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers
+) -> None:
+    (rubys,) = ruby.produce("perform", "--queue", "rb", "--class", "FailingJob", "--args", compact(EXACT), backtrace=2)
+    (ours,) = ruby.produce("perform", "--queue", "rb", "--class", "FailingJob", retry_queue="py", retry=1)
+    with ruby.sidekiq("rb"):
+        assert eventually(lambda: redis.zcard("retry") == 2)
+    failed = {entry["jid"]: entry for entry in entries(redis, "retry")}
+    make_due(redis, "retry")
+    with pyworkers("py"):
+        assert eventually(lambda: redis.llen("queue:rb") == 1)
+        assert eventually(lambda: redis.zcard("dead") == 1)
+    # To Ruby's queue goes Ruby's failure, as Ruby told it.
+    promoted = json.loads(redis.lindex("queue:rb", 0))
+    assert promoted.pop("enqueued_at") > failed[rubys].pop("enqueued_at")
+    assert promoted == failed[rubys]
+    # In Python's queue it failed once more, which was the last time.
+    (buried,) = entries(redis, "dead")
+    assert buried.items() >= {"jid": ours, "retry_count": 1, "failed_at": failed[ours]["failed_at"], **FAILED}.items()
+    assert buried["retried_at"] > buried["failed_at"]
+    with ruby.sidekiq("rb"):
+        (again,) = eventually(lambda: entries(redis, "retry"))
+    assert again.items() >= {"jid": rubys, "retry_count": 1, "failed_at": promoted["failed_at"]}.items()
+    assert compact(again["args"]) == compact(EXACT)
+
+
+def test_ruby_promotes_what_python_put_into_retry_and_schedule(
+    redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers
+) -> None:
+    options = EnqueueOptions(retry=3, backtrace=2, tags=["a", "é"])
+    python.enqueue_with_options("py", "FailingJob", EXACT, options)
+    python.enqueue_in("py", "PythonJob", HOUR, EXACT)
+    with pyworkers("py"):
+        assert eventually(lambda: redis.zcard("retry") == 1)
+    (failed,), (scheduled,) = entries(redis, "retry"), entries(redis, "schedule")
+    make_due(redis, "retry", "schedule")
+    with ruby.sidekiq("other"):
+        assert eventually(lambda: redis.llen("queue:py") == 2)
+    promoted = {job["jid"]: job for job in map(json.loads, redis.lrange("queue:py", 0, -1))}
+    for job in (failed, scheduled):
+        assert promoted[job["jid"]] == job | {"enqueued_at": promoted[job["jid"]]["enqueued_at"]}
+    assert failed.items() >= {"retry_count": 0, **FAILED}.items()
+    with pyworkers("py"):
+        assert eventually(lambda: redis.llen("ran") == 1)
+        (again,) = eventually(lambda: entries(redis, "retry"))
+    assert compact(runs(redis)[0]["args"]) == compact(EXACT)
+    assert again.items() >= {"retry_count": 1, "failed_at": failed["failed_at"], **FAILED}.items()
+    assert again["retried_at"] > again["failed_at"]
+    assert compact(again["args"]) == compact(EXACT)
+
+
+def test_each_due_entry_is_promoted_once_while_ruby_and_python_poll(
+    redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers
+) -> None:
+    jids = python.enqueue_bulk("py", "PythonJob", [[i] for i in range(3000)], EnqueueOptions(at=time.time() + HOUR))
+    with ruby.sidekiq("other") as sidekiq, pyworkers("py", log_level="info") as daemon:
+        assert sidekiq.says("Booting")
+        assert daemon.ready()
+        make_due(redis, "schedule")
+        assert eventually(lambda: redis.llen("ran") >= 3000)
+        assert eventually(lambda: not leftovers(redis))
+    assert sorted(run["jid"] for run in runs(redis)) == sorted(filter(None, jids))
+
+
+# --- Sidekiq's API, as its Web page uses it
+
+
+class Written:
+    """What Python left in every place that the API looks at."""
+
+    def __init__(self, redis: redis_py.Redis, python: App, pyworkers: PyWorkers) -> None:
+        self._redis = redis
+        options = EnqueueOptions(retry=3, backtrace=2, tags=["a", "é"])
+        to_die = EnqueueOptions(retry=0, backtrace=2, tags=["a", "é"])
+        for _ in range(3):
+            python.enqueue_with_options("py", "FailingJob", EXACT, options)
+            python.enqueue_with_options("py", "FailingJob", EXACT, to_die)
+            python.enqueue_with_options("py", "FailingJob", EXACT, EnqueueOptions(at=time.time() + HOUR))
+        with pyworkers("py"):
+            assert eventually(lambda: redis.zcard("retry") == 3 and redis.zcard("dead") == 3)
+        for _ in range(3):
+            python.enqueue("py", "Billing::InvoiceJob", EXACT)
+
+    def raws(self, place: str) -> list[bytes]:
+        """In the order in which the API lists them."""
+        if place.startswith("queue:"):
+            return self._redis.lrange(place, 0, -1)
+        return self._redis.zrevrange(place, 0, -1)
+
+    def jids(self, place: str) -> list[str]:
+        return [json.loads(raw)["jid"] for raw in self.raws(place)]
+
+
+@pytest.fixture
+def written(redis: redis_py.Redis, ruby: Ruby, python: App, pyworkers: PyWorkers) -> Iterator[Written]:
+    return Written(redis, python, pyworkers)
+
+
+def test_sidekiqs_api_reads_every_entry_that_python_wrote(redis: redis_py.Redis, ruby: Ruby, written: Written) -> None:
+    for place in ("queue:py", "schedule", "retry", "dead"):
+        listed, raws = ruby.api("list", place), written.raws(place)
+        assert [entry["item"] for entry in listed] == list(map(json.loads, raws))
+        for entry, raw in zip(listed, raws, strict=True):
+            job = json.loads(raw)
+            assert compact(entry["args"]) == compact(entry["display_args"]) == compact(EXACT)
+            assert entry["class"] == entry["display_class"] == job["class"]
+            times = [name for name in ("created_at", "enqueued_at", "failed_at") if name in job]
+            assert [entry[name] for name in times] == [job[name] for name in times]
+            assert {type(job[name]) for name in times} == {float}, "to Sidekiq 8 a time without a fraction is in ms"
+            assert 0 <= entry["latency"] < HOUR
+            assert entry["tags"] == job.get("tags", [])
+            if place in ("retry", "dead"):
+                assert entry.items() >= {"queue": "py", "retry_count": 0, **FAILED}.items()
+                assert entry["error_backtrace"] == unpack_backtrace(job["error_backtrace"])
+                assert ["`deeper'" in line for line in entry["error_backtrace"]] == [True, True]
+            if place != "queue:py":
+                assert entry["score"] == entry["at"] == redis.zscore(place, raw)
+
+
+def test_sidekiqs_api_finds_and_deletes_what_python_wrote(ruby: Ruby, written: Written) -> None:
+    for place in ("queue:py", "schedule", "retry", "dead"):
+        first, middle, last = written.jids(place)
+        (found,) = ruby.api("find", place, middle)
+        assert (found["result"]["jid"], compact(found["result"]["args"])) == (middle, compact(EXACT))
+        ruby.api("delete", place, middle)
+        assert written.jids(place) == [first, last]
+
+
+def test_sidekiqs_api_reschedules_what_python_wrote(redis: redis_py.Redis, ruby: Ruby, written: Written) -> None:
+    at = round(time.time() + 2 * HOUR, 3)
+    for place in ("schedule", "retry"):
+        raws = written.raws(place)
+        ruby.api("reschedule", place, written.jids(place)[1], repr(at))
+        # It increments the score of what its own JSON library writes: other bytes would become a second job, due now.
+        assert sorted(written.raws(place)) == sorted(raws)
+        assert redis.zscore(place, raws[1]) == pytest.approx(at)
+
+
+def test_sidekiqs_api_moves_what_python_wrote_and_python_runs_it(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers, written: Written
+) -> None:
+    scheduled, to_retry, to_revive = (written.jids(place)[1] for place in ("schedule", "retry", "dead"))
+    killed = written.raws("retry")[0]
+    ruby.api("add", "schedule", scheduled)
+    ruby.api("retry", "retry", to_retry)
+    ruby.api("retry", "dead", to_revive)
+    ruby.api("kill", "retry", json.loads(killed)["jid"])
+    assert written.raws("dead")[0] == killed
+    redis.delete("raised")
+    with pyworkers("py=1"):
+        assert eventually(lambda: redis.llen("raised") == 3)
+        assert eventually(lambda: redis.zcard("retry") == 3)
+        assert eventually(lambda: redis.zcard("dead") == 4)
+    # Sidekiq takes one off the count of what it retries by hand.
+    again = [(run["jid"], run["retry_count"]) for run in runs(redis, "raised")]
+    assert again == [(scheduled, None), (to_retry, -1), (to_revive, -1)]
+    assert [entry["retry_count"] for entry in entries(redis, "retry")] == [0, 0, 0]
+    assert {entry["retry_count"] for entry in entries(redis, "dead")} == {0}
+
+
+def test_sidekiqs_statistics_count_what_python_ran(redis: redis_py.Redis, ruby: Ruby, written: Written) -> None:
+    (stats,) = ruby.api("stats")
+    counted = {"processed": 6, "failed": 6, "processed_today": 6, "failed_today": 6}
+    waiting = {"scheduled_size": 3, "retry_size": 3, "dead_size": 3, "enqueued": 3, "queues": {"py": 3}}
+    assert stats.items() >= (counted | waiting).items()
+    (queue,) = ruby.api("queues")
+    assert (queue["name"], queue["size"]) == ("py", 3)
+    assert 0 <= queue["latency"] < HOUR

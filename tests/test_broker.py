@@ -1,0 +1,1068 @@
+"""What the daemon may rely on of any broker, run against each, and what is true of Redis alone.
+
+A broker is made known to the contract by a Site: one server, as the processes see it that share it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Protocol
+
+import pytest
+import redis as redis_py
+from proxy import Proxy
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import payload
+from goworkers_py.brokers import redis as redis_broker
+from goworkers_py.brokers.base import Batch, Broker, DeclaredDead, Finished, Push, Recovered, WaitingSet
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.connection import Connections
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.keys import Keys
+from goworkers_py.message import Timestamps
+from goworkers_py.outage import Outage
+from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.scheduler import Scheduler
+
+OWNER, OTHER = "here:1:aaaa", "there:2:bbbb"
+BOTH = (WaitingSet.SCHEDULE, WaitingSet.RETRY)
+FAR = 4_000_000_000.0  # in 2096
+KEYS = Keys()
+
+
+class Site(Protocol):
+    # A program that makes its own `broker`, of the server that its arguments name.
+    program: str
+    arguments: list[str]
+
+    def broker(self, machine: str = "") -> Broker:
+        """That of one more process, on this machine or, as it tells others, on another one."""
+
+    def set_wait(self, seconds: float) -> None:
+        """How long a fetch waits that begins from now on."""
+
+    def let_lease_run_out(self, owner: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RedisSite:
+    program = """
+import sys
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.connection import Connections
+from goworkers_py.keys import Keys
+broker = RedisBroker(Connections(sys.argv[1]), Keys())
+"""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._url: str = request.getfixturevalue("redis_url")
+        self._monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        self._stack = ExitStack()
+        self.arguments = [self._url]
+        self.set_wait(0.1)
+
+    def broker(self, machine: str = "") -> Broker:
+        broker = RedisBroker(Connections(self._url), KEYS)
+        if machine:
+            broker._origin["machine"] = machine
+        self._stack.callback(broker.close)
+        return broker
+
+    def set_wait(self, seconds: float) -> None:
+        self._monkeypatch.setattr(redis_broker, "BLOCK_S", seconds)
+
+    def let_lease_run_out(self, owner: str) -> None:
+        with redis_py.Redis.from_url(self._url) as client:
+            assert client.pexpire(KEYS.lease(owner), 1)
+            assert eventually(lambda: not client.exists(KEYS.lease(owner)))
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(params=[RedisSite], ids=["redis"])
+def site(request: pytest.FixtureRequest, redis_server: str) -> Iterator[Site]:
+    # The server is named so that it is there before the test begins: a Site asks for it too late, and it would look
+    # like something that the test has left behind.
+    with closing(request.param(request)) as site:
+        yield site
+
+
+@pytest.fixture
+def broker(site: Site) -> Broker:
+    return site.broker()
+
+
+def job(name: object, queue: str = "q", **fields: Any) -> bytes:
+    return payload.write({"class": "Job", "args": [name], "queue": queue, **fields})
+
+
+def push(broker: Broker, *payloads: bytes, queue: str = "q") -> None:
+    broker.push([Push(queue, raw) for raw in payloads])
+
+
+def fetch_all(broker: Broker, owner: str = OWNER, queue: str = "q") -> list[bytes]:
+    """Whatever the queue holds, moved into the owner's list."""
+    fetched: list[bytes] = []
+    while raws := broker.fetch(owner, queue, 100):
+        fetched += raws
+    return fetched
+
+
+def hold(broker: Broker, *payloads: bytes, owner: str = OWNER, queue: str = "q") -> list[bytes]:
+    """Pushes them into a queue that is empty and fetches them."""
+    push(broker, *payloads, queue=queue)
+    fetched: list[bytes] = []
+    while len(fetched) < len(payloads):
+        fetched += broker.fetch(owner, queue, len(payloads) - len(fetched))
+    return fetched
+
+
+numbers = iter(range(1_000_000))
+
+
+def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") -> Batch:
+    finished = [Finished(Delivery(raw, queue, owner), outcome) for raw, outcome in ends]
+    return Batch("settler", next(numbers), queue, finished)
+
+
+def forward(entry: bytes, now: float) -> tuple[str, bytes] | None:
+    try:
+        return str(payload.read(entry)["queue"]), payload.splice(entry, {"promoted": True})
+    except Exception:
+        return None
+
+
+def promoted(raw: bytes) -> bytes:
+    return payload.splice(raw, {"promoted": True})
+
+
+def promote_all(broker: Broker, most: int = 100) -> int:
+    """Everything that is due; returns how many entries were."""
+    looked_at = 0
+    for waiting in BOTH:
+        while step := broker.promote(waiting, forward, most).looked_at:
+            looked_at += step
+    return looked_at
+
+
+# --- pushing and fetching
+
+
+def test_jobs_are_fetched_in_the_order_they_were_pushed(broker: Broker) -> None:
+    jobs = [job(n) for n in range(25)]
+    push(broker, *jobs[:10])
+    push(broker, *jobs[10:20])
+    fetched = broker.fetch(OWNER, "q", 7) + broker.fetch(OWNER, "q", 7)
+    push(broker, *jobs[20:])
+    assert fetched + fetch_all(broker) == jobs
+
+
+def test_a_fetch_takes_no_more_than_it_was_asked_for(broker: Broker) -> None:
+    push(broker, *map(job, range(5)))
+    assert [len(broker.fetch(OWNER, "q", 2)) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_what_was_fetched_is_held_by_its_owner_and_nobody_else(broker: Broker) -> None:
+    push(broker, *map(job, range(3)))
+    push(broker, job("m"), queue="mail")
+    fetched = broker.fetch(OWNER, "q", 2)
+    assert list(reversed(broker.held(OWNER, "q"))) == fetched
+    assert broker.held(OTHER, "q") == broker.held(OWNER, "mail") == []
+
+
+def test_two_processes_do_not_get_the_same_job(site: Site) -> None:
+    brokers = [site.broker() for _ in range(4)]
+    jobs = [job(n) for n in range(500)]
+    push(brokers[0], *jobs)
+    with ThreadPoolExecutor(4) as pool:
+        taken = pool.map(fetch_all, brokers, [f"owner{n}" for n in range(4)])
+    assert sorted(raw for one in taken for raw in one) == sorted(jobs)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"\xff\x00\r\n", "é✓".encode(), b"x" * 5_000_000], ids=["empty", "any", "é", "5 MB"]
+)
+def test_every_payload_comes_as_it_was_pushed(broker: Broker, raw: bytes) -> None:
+    push(broker, raw)
+    assert broker.fetch(OWNER, "q", 1) == broker.held(OWNER, "q") == [raw]
+    assert broker.settle(batch((raw, DONE))) == [True]
+
+
+def test_a_job_that_was_pushed_twice_is_two_jobs(broker: Broker) -> None:
+    push(broker, job(1), job(1))
+    assert fetch_all(broker) == [job(1), job(1)]
+
+
+def test_a_fetch_that_waits_brings_the_job_that_comes(site: Site, broker: Broker) -> None:
+    site.set_wait(30)
+    with ThreadPoolExecutor(1) as pool:
+        fetching = pool.submit(broker.fetch, OWNER, "q", 5)
+        time.sleep(0.1)
+        push(site.broker(), job(1))
+        assert fetching.result(15) == [job(1)]
+    assert broker.held(OWNER, "q") == [job(1)]
+
+
+def test_a_wake_ends_a_fetch_that_waits_and_no_other(site: Site, broker: Broker) -> None:
+    def wake_until_done() -> bool:
+        broker.wake("q")
+        return mine.done()
+
+    site.set_wait(30)
+    with ThreadPoolExecutor(2) as pool:
+        mine, others = pool.submit(broker.fetch, OWNER, "q", 5), pool.submit(broker.fetch, OWNER, "mail", 5)
+        assert eventually(wake_until_done)
+        assert mine.result() == []
+        assert not others.done()
+        push(broker, job(1), queue="mail")
+        assert others.result(15) == [job(1)]
+
+
+def test_a_wake_where_nothing_was_ever_fetched_does_nothing(broker: Broker) -> None:
+    broker.wake("q")
+
+
+def test_a_job_for_later_is_in_no_queue_until_it_is_promoted(broker: Broker) -> None:
+    broker.push([Push("q", job("later"), at=1.0), Push("q", job("now"))])
+    assert fetch_all(broker) == [job("now")]
+    promote_all(broker)
+    assert fetch_all(broker) == [promoted(job("later"))]
+
+
+# --- settling
+
+
+@pytest.mark.parametrize(
+    ("outcome", "comes_back", "is_retried"),
+    [
+        (DONE, False, False),
+        (DISCARD, False, False),
+        (Dead(b"buried"), False, False),
+        (REQUEUE, True, False),
+        (Retry(1.0, job("again")), False, True),
+    ],
+)
+def test_a_delivery_ends_in_its_outcome(broker: Broker, outcome: Outcome, comes_back: bool, is_retried: bool) -> None:
+    push(broker, job(1), job(2))
+    broker.fetch(OWNER, "q", 1)
+    assert broker.settle(batch((job(1), outcome))) == [True]
+    assert broker.held(OWNER, "q") == []
+    assert fetch_all(broker) == ([job(1), job(2)] if comes_back else [job(2)])
+    promote_all(broker)
+    assert fetch_all(broker) == ([promoted(job("again"))] if is_retried else [])
+
+
+def test_a_retry_is_due_at_its_time(broker: Broker) -> None:
+    hold(broker, job(1))
+    broker.settle(batch((job(1), Retry(time.time() + 100, job("again")))))
+    step = broker.promote(WaitingSet.RETRY, forward, 10)
+    assert step.looked_at == 0
+    assert step.next_in_s == pytest.approx(100, abs=30)
+
+
+def test_a_delivery_that_is_kept_is_not_for_settling(broker: Broker) -> None:
+    with pytest.raises(ValueError, match="kept"):
+        broker.settle(batch((job(1), KEEP)))
+
+
+@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(b"buried"), REQUEUE, Retry(1.0, job("again"))])
+def test_what_is_no_longer_held_is_left_alone(broker: Broker, outcome: Outcome) -> None:
+    push(broker, job("mine"), job("another's"))
+    broker.fetch(OWNER, "q", 1)
+    broker.fetch(OTHER, "q", 1)
+    ends = batch((job("never"), outcome), (job("mine"), DONE), (job("another's"), outcome), (job("mine"), outcome))
+    assert broker.settle(ends) == [False, True, False, False]
+    assert broker.held(OTHER, "q") == [job("another's")]
+    assert promote_all(broker) == 0
+    assert fetch_all(broker) == []
+
+
+def test_the_same_batch_asked_twice_is_done_once(broker: Broker) -> None:
+    hold(broker, job(1), job(2), job(3))
+    ends = batch((job(1), Retry(1.0, job("again"))), (job(2), REQUEUE), (job("never"), DONE))
+    assert [broker.settle(ends) for _ in range(3)] == [[True, True, False]] * 3
+    assert broker.held(OWNER, "q") == [job(3)]
+    assert fetch_all(broker) == [job(2)]
+    assert promote_all(broker) == 1
+
+
+def test_the_same_batch_asked_again_spares_a_twin_that_was_fetched_since(broker: Broker) -> None:
+    push(broker, job(1), job(1))
+    broker.fetch(OWNER, "q", 1)
+    ends = batch((job(1), DONE))
+    broker.settle(ends)
+    broker.fetch(OWNER, "q", 1)
+    assert broker.settle(ends) == [True]
+    assert broker.held(OWNER, "q") == [job(1)]
+
+
+def test_a_new_batch_ends_a_twin(broker: Broker) -> None:
+    hold(broker, job(1), job(1), job(1))
+    assert broker.settle(batch((job(1), DONE), (job(1), DONE))) == [True, True]
+    assert broker.settle(batch((job(1), DONE))) == [True]
+    assert broker.settle(batch((job(1), DONE))) == [False]
+
+
+def test_batches_of_two_settlers_with_the_same_number_are_two(broker: Broker) -> None:
+    hold(broker, job(1), job(2))
+    for name in (1, 2):
+        finished = [Finished(Delivery(job(name), "q", OWNER), DONE)]
+        assert broker.settle(Batch(f"settler {name}", 1, "q", finished)) == [True]
+
+
+def test_one_batch_may_hold_deliveries_of_several_owners(broker: Broker) -> None:
+    push(broker, job(1), job(2), job(1))
+    for owner in (OWNER, OTHER, "third:3:c"):
+        broker.fetch(owner, "q", 1)
+    finished = [Finished(Delivery(job(n), "q", owner), DONE) for n, owner in ((1, OWNER), (2, OWNER), (2, OTHER))]
+    assert broker.settle(Batch("settler", next(numbers), "q", finished)) == [True, False, True]
+    assert broker.held("third:3:c", "q") == [job(1)]
+
+
+def test_jobs_given_back_newest_first_run_next_in_their_old_order(broker: Broker) -> None:
+    push(broker, *map(job, range(5)))
+    fetched = broker.fetch(OWNER, "q", 3)
+    broker.settle(batch(*((raw, REQUEUE) for raw in reversed(fetched))))
+    assert fetch_all(broker) == [job(n) for n in range(5)]
+
+
+# --- promoting
+
+
+@pytest.mark.parametrize("waiting", BOTH)
+def test_what_is_due_is_promoted_oldest_first_and_what_is_not_stays(broker: Broker, waiting: WaitingSet) -> None:
+    now = time.time()
+    entries = {job("b"): now - 1, job("a"): now - 2, job("c"): now + 60, job("mail", "mail"): 5.0}
+    put_waiting(broker, waiting, entries)
+    step = broker.promote(waiting, forward, 100)
+    assert (step.looked_at, step.stuck) == (3, 0)
+    assert step.next_in_s == pytest.approx(60, abs=30)
+    assert fetch_all(broker) == [promoted(job("a")), promoted(job("b"))]
+    assert fetch_all(broker, queue="mail") == [promoted(job("mail", "mail"))]
+
+
+def put_waiting(broker: Broker, waiting: WaitingSet, entries: dict[bytes, float]) -> None:
+    if waiting is WaitingSet.SCHEDULE:
+        broker.push([Push("q", entry, at) for entry, at in entries.items()])
+        return
+    raws = hold(broker, *map(job, range(len(entries))), queue="made up")
+    ends = [(raw, Retry(at, entry)) for raw, (entry, at) in zip(raws, entries.items(), strict=True)]
+    assert all(broker.settle(batch(*ends, queue="made up")))
+
+
+def test_nothing_waits_for_nothing(broker: Broker) -> None:
+    step = broker.promote(WaitingSet.SCHEDULE, forward, 100)
+    assert (step.looked_at, step.stuck, step.next_in_s) == (0, 0, None)
+
+
+def test_promotion_goes_step_by_step(broker: Broker) -> None:
+    put_waiting(broker, WaitingSet.SCHEDULE, {job(n): float(n) for n in range(5)})
+    assert [broker.promote(WaitingSet.SCHEDULE, forward, 2).looked_at for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_promotion_passes_over_as_many_as_it_is_told(broker: Broker) -> None:
+    put_waiting(broker, WaitingSet.SCHEDULE, {job(n): float(n) for n in range(5)})
+    assert broker.promote(WaitingSet.SCHEDULE, forward, 2, skip=2).looked_at == 2
+    assert fetch_all(broker) == [promoted(job(2)), promoted(job(3))]
+
+
+def test_promotion_follows_the_servers_clock(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    put_waiting(broker, WaitingSet.SCHEDULE, {job("due"): now - 1, job("not yet"): now + 600})
+    given: list[float] = []
+    for wrong in (now + 86_400, now - 86_400):
+        monkeypatch.setattr(time, "time", lambda wrong=wrong: wrong)
+        broker.promote(WaitingSet.SCHEDULE, lambda entry, at: given.append(at) or ("q", entry), 10)
+    assert given == [pytest.approx(now, abs=30)]
+    assert fetch_all(broker) == [job("due")]
+
+
+def test_an_entry_that_is_no_job_does_not_stand_before_the_others(broker: Broker) -> None:
+    put_waiting(broker, WaitingSet.SCHEDULE, {b"no job": 1.0, job("a"): 2.0})
+    step = broker.promote(WaitingSet.SCHEDULE, forward, 10)
+    assert (step.looked_at, step.stuck, step.next_in_s) == (2, 0, None)
+    assert fetch_all(broker) == [promoted(job("a"))]
+    assert promote_all(broker) == 0
+
+
+def test_two_that_promote_at_once_move_each_entry_once(site: Site) -> None:
+    count = 2_000
+    brokers = [site.broker(), site.broker()]
+    for start in range(0, count, 500):
+        put_waiting(brokers[0], WaitingSet.SCHEDULE, {job(n): 1.0 + n for n in range(start, start + 500)})
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(promote_all, brokers, [50, 70]))
+    assert sorted(fetch_all(brokers[0])) == sorted(promoted(job(n)) for n in range(count))
+
+
+# --- leases
+
+
+def strand(broker: Broker, *payloads: bytes, owner: str = OTHER, queue: str = "q") -> None:
+    """A process registers, fetches, and is not heard of again."""
+    broker.beat(owner, [queue], "")
+    assert hold(broker, *payloads, owner=owner, queue=queue) == list(payloads)
+
+
+def test_jobs_of_a_living_owner_are_not_recovered(site: Site, broker: Broker) -> None:
+    for machine in ("", "another"):
+        strand(site.broker(machine), job(1))
+        for by_lease in (False, True):
+            assert broker.recover(OWNER, by_lease) == []
+
+
+def test_nobody_recovers_his_own_jobs(site: Site) -> None:
+    broker = site.broker("another")
+    strand(broker, job(1), owner=OWNER)
+    site.let_lease_run_out(OWNER)
+    assert broker.recover(OWNER, by_lease=True) == []
+    broker.beat(OWNER, ["q"], "")  # a lease that ran out though nobody took the jobs is simply renewed
+    assert site.broker().recover(OTHER, by_lease=True) == []
+    assert broker.held(OWNER, "q") == [job(1)]
+
+
+def test_jobs_of_an_owner_whose_lease_ran_out_go_to_the_back_of_their_queue_in_order(
+    site: Site, broker: Broker
+) -> None:
+    strand(site.broker("another"), *map(job, range(250)))
+    push(broker, job("waits"))
+    site.let_lease_run_out(OTHER)
+    assert broker.recover(OWNER, by_lease=False) == []
+    recovered = broker.recover(OWNER, by_lease=True)
+    assert recovered == [Recovered("q", OTHER, job(n)) for n in range(250)]
+    assert broker.held(OTHER, "q") == []
+    assert fetch_all(broker) == [job("waits"), *map(job, range(250))]
+
+
+def test_every_queue_of_a_dead_owner_is_recovered(site: Site, broker: Broker) -> None:
+    other = site.broker("another")
+    other.beat(OTHER, ["a", "b", "empty"], "")
+    for queue in "ab":
+        hold(other, job(queue), owner=OTHER, queue=queue)
+    site.let_lease_run_out(OTHER)
+    recovered = broker.recover(OWNER, by_lease=True)
+    assert sorted((one.queue, one.raw) for one in recovered) == [("a", job("a")), ("b", job("b"))]
+
+
+def test_who_was_declared_dead_learns_it_with_his_next_beat_and_ever_after(site: Site, broker: Broker) -> None:
+    other = site.broker("another")
+    strand(other, job(1))
+    site.let_lease_run_out(OTHER)
+    broker.recover(OWNER, by_lease=True)
+    for _ in range(2):
+        with pytest.raises(DeclaredDead):
+            other.beat(OTHER, ["q"], "")
+    other.beat("there:2:cccc", ["q"], "")
+    assert other.settle(batch((job(1), DONE), owner=OTHER)) == [False]
+
+
+def test_a_job_that_reaches_the_list_of_a_dead_owner_later_is_recovered_too(site: Site, broker: Broker) -> None:
+    other = site.broker("another")
+    strand(other, job(1))
+    site.let_lease_run_out(OTHER)
+    broker.recover(OWNER, by_lease=True)
+    assert fetch_all(other, OTHER) == [job(1)]  # it was frozen and wakes in the middle of a fetch
+    for by_lease in (False, True):
+        assert broker.recover(OWNER, by_lease) == ([] if by_lease else [Recovered("q", OTHER, job(1))])
+
+
+@contextmanager
+def child(site: Site, code: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own with a `broker`, that has run `code` and waits."""
+    program = f"{site.program}\n{code}\nprint('ready', flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", program, *site.arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_jobs_of_a_process_that_ended_on_this_machine_are_recovered_at_once(
+    site: Site, broker: Broker, reaped: bool
+) -> None:
+    push(broker, job(1))
+    with child(site, f"broker.beat({OTHER!r}, ['q'], ''); broker.fetch({OTHER!r}, 'q', 1)") as process:
+        assert broker.recover(OWNER, by_lease=False) == []
+        process.kill()
+        if reaped:
+            process.wait()
+        assert eventually(lambda: broker.recover(OWNER, by_lease=False)) == [Recovered("q", OTHER, job(1))]
+    assert fetch_all(broker) == [job(1)]
+
+
+def test_many_who_recover_at_once_recover_each_job_once(site: Site) -> None:
+    other = site.broker("another")
+    owners = [f"there:{n}:bbbb" for n in range(4)]
+    for owner in owners:
+        strand(other, *(job(f"{owner}:{n}") for n in range(150)), owner=owner)
+        site.let_lease_run_out(owner)
+    brokers = [site.broker() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda broker: broker.recover(OWNER, by_lease=True), brokers))
+    recovered = Counter(one.raw for answer in answers for one in answer)
+    assert recovered == Counter(job(f"{owner}:{n}") for owner in owners for n in range(150))
+    fetched = fetch_all(other)
+    assert Counter(fetched) == recovered
+    for owner in owners:
+        mine = [raw for raw in fetched if owner.encode() in raw]
+        assert mine == [job(f"{owner}:{n}") for n in range(150)]
+
+
+def test_a_farewell_gives_back_what_is_left(broker: Broker) -> None:
+    strand(broker, job(1), job(2), owner=OWNER)
+    assert broker.leave(OWNER) == [Recovered("q", OWNER, job(1)), Recovered("q", OWNER, job(2))]
+    assert broker.held(OWNER, "q") == []
+    with pytest.raises(DeclaredDead):
+        broker.beat(OWNER, ["q"], "")
+    assert fetch_all(broker) == [job(1), job(2)]
+
+
+def test_a_job_that_reaches_the_list_of_one_who_left_is_recovered(site: Site, broker: Broker) -> None:
+    broker.beat(OWNER, ["q"], "")
+    broker.leave(OWNER)
+    hold(broker, job(1))
+    assert site.broker("another").recover(OTHER, by_lease=False) == [Recovered("q", OWNER, job(1))]
+
+
+def test_a_farewell_of_one_who_never_came_does_nothing(broker: Broker) -> None:
+    assert broker.leave(OWNER) == []
+
+
+# --- fixed process names
+
+
+def test_a_name_whose_holder_lives_is_refused_and_names_the_holder(site: Site, broker: Broker) -> None:
+    site.broker("another").beat(OTHER, ["q"], "one")
+    with pytest.raises(BrokerRefused, match=f"'one' is in use by {OTHER}"):
+        broker.beat(OWNER, ["q"], "one")
+    broker.beat(OWNER, ["q"], "two")
+    for _ in range(2):
+        site.broker("another").beat(OTHER, ["q"], "one")  # its holder goes on
+
+
+def test_a_refused_process_is_not_registered(site: Site, broker: Broker) -> None:
+    site.broker("another").beat(OTHER, ["q"], "one")
+    with pytest.raises(BrokerRefused):
+        broker.beat(OWNER, ["q"], "one")
+    assert broker.leave(OWNER) == []
+
+
+@pytest.mark.parametrize("end", ["lease ran out", "left", "was declared dead"])
+def test_a_name_is_free_when_its_holder_has_gone(site: Site, broker: Broker, end: str) -> None:
+    other = site.broker("another")
+    other.beat(OTHER, ["q"], "one")
+    if end == "left":
+        other.leave(OTHER)
+    else:
+        site.let_lease_run_out(OTHER)
+    if end == "was declared dead":
+        broker.recover(OWNER, by_lease=True)
+    broker.beat(OWNER, ["q"], "one")
+    with pytest.raises(BrokerRefused if end == "lease ran out" else DeclaredDead):
+        other.beat(OTHER, ["q"], "one")
+
+
+def test_the_name_and_the_jobs_of_a_killed_process_go_to_the_one_that_starts_after_it(
+    site: Site, broker: Broker
+) -> None:
+    push(broker, job(1))
+    with child(site, f"broker.beat({OTHER!r}, ['q'], 'one'); broker.fetch({OTHER!r}, 'q', 1)") as process:
+        with pytest.raises(BrokerRefused):
+            broker.beat(OWNER, ["q"], "one")
+        process.kill()
+    assert broker.recover(OWNER, by_lease=False) == [Recovered("q", OTHER, job(1))]
+    broker.beat(OWNER, ["q"], "one")
+    assert fetch_all(broker) == [job(1)]
+
+
+# --- Redis alone
+
+
+@pytest.fixture
+def own_broker(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisBroker]:
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 0.1)
+    with closing(RedisBroker(Connections(own_redis.url), KEYS)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def redis_only(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RedisBroker]]:
+    """Makes brokers of the shared server."""
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 0.1)
+    with ExitStack() as stack:
+
+        def make(keys: Keys = KEYS, **options: Any) -> RedisBroker:
+            return stack.enter_context(closing(RedisBroker(Connections(redis_url), keys, **options)))
+
+        yield make
+
+
+@pytest.fixture
+def one(redis_only: Callable[..., RedisBroker]) -> RedisBroker:
+    return redis_only()
+
+
+Trouble = Callable[[redis_py.Redis, int], object]
+TROUBLES: dict[str, Trouble] = {
+    "READONLY": lambda client, port: client.replicaof("127.0.0.1", port),
+    "NOREPLICAS": lambda client, port: client.config_set("min-replicas-to-write", 1),
+}
+VERBS: list[Callable[[RedisBroker], object]] = [
+    lambda broker: push(broker, job(2)),
+    lambda broker: broker.fetch(OWNER, "q", 5),
+    lambda broker: broker.settle(batch((job(1), DONE))),
+    lambda broker: broker.promote(WaitingSet.SCHEDULE, forward, 10),
+    lambda broker: broker.beat(OWNER, ["q"], "name"),
+    lambda broker: broker.recover("third:3:c", by_lease=True),
+    lambda broker: broker.leave(OWNER),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_every_verb_says_that_a_server_cannot_write_now(
+    own_broker: RedisBroker, own_redis: RedisServer, trouble: Trouble
+) -> None:
+    client = own_redis.client()
+    strand(own_broker, job(1), owner=OWNER)
+    push(own_broker, job(3))
+    put_waiting(own_broker, WaitingSet.SCHEDULE, {job(4): 1.0})
+    client.delete(KEYS.lease(OWNER))
+    before = contents(client)
+    trouble(client, own_redis.port)
+    for verb in VERBS:
+        with pytest.raises(BrokerUnavailable):
+            verb(own_broker)
+    assert contents(client) == before
+
+
+def contents(client: redis_py.Redis) -> dict[bytes, object]:
+    return {key: client.dump(key) for key in client.scan_iter()}
+
+
+def test_a_full_server_takes_no_push_and_is_emptied_by_its_workers(
+    own_broker: RedisBroker, own_redis: RedisServer
+) -> None:
+    client = own_redis.client()
+    push(own_broker, *map(job, range(8)))
+    put_waiting(own_broker, WaitingSet.SCHEDULE, {job("later"): 1.0})
+    client.config_set("maxmemory", 1)
+    with pytest.raises(BrokerFull):
+        push(own_broker, job("more"))
+    own_broker.beat(OWNER, ["q"], "name")
+    fetched = own_broker.fetch(OWNER, "q", 6)
+    assert fetched == [job(n) for n in range(6)]
+    ends = [DONE, DISCARD, Dead(b"buried"), REQUEUE, Retry(1.0, job("again"))]
+    settled = batch(*zip(fetched, ends, strict=False))
+    assert own_broker.settle(settled) == own_broker.settle(settled) == [True] * 5
+    assert promote_all(own_broker) == 2
+    assert [len(own_broker.leave(OWNER)), client.llen(KEYS.queue("q"))] == [1, 6]
+
+
+def test_an_empty_queue_of_a_full_server_is_an_outage_that_ends_with_the_next_job(
+    own_broker: RedisBroker, own_redis: RedisServer
+) -> None:
+    push(own_broker, job(1))
+    own_redis.client().rename(KEYS.queue("q"), "aside")
+    own_redis.client().config_set("maxmemory", 1)
+    for _ in range(3):
+        with pytest.raises(BrokerFull):
+            own_broker.fetch(OWNER, "q", 5)
+    own_redis.client().rename("aside", KEYS.queue("q"))
+    assert own_broker.fetch(OWNER, "q", 5) == [job(1)]
+
+
+def test_scripts_that_the_server_has_forgotten_are_no_matter(one: RedisBroker, redis: redis_py.Redis) -> None:
+    for _ in range(2):
+        redis.script_flush()
+        push(one, job(1))
+        assert one.fetch(OWNER, "q", 2) == [job(1)]
+        redis.script_flush()
+        assert one.settle(batch((job(1), DONE))) == [True]
+
+
+@pytest.fixture
+def proxied(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, RedisBroker]]:
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 0.1)
+    with Proxy(own_redis.port) as proxy, closing(RedisBroker(Connections(proxy.url), KEYS)) as broker:
+        yield proxy, broker
+
+
+def test_a_push_whose_reply_was_lost_is_not_made_again(
+    proxied: tuple[Proxy, RedisBroker], own_redis: RedisServer
+) -> None:
+    proxy, broker = proxied
+    proxy.drop_reply_of(b"EXEC")
+    with pytest.raises(BrokerUnavailable):
+        push(broker, job(1), job(2))
+    assert own_redis.client().lrange(KEYS.queue("q"), 0, -1) == [job(2), job(1)]
+    assert proxy.commands[b"EXEC"] == 1
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_fetch_whose_reply_was_lost_is_not_made_again_and_can_be_found(
+    proxied: tuple[Proxy, RedisBroker], waits: bool
+) -> None:
+    proxy, broker = proxied
+    broker.fetch(OWNER, "q", 3)
+    push(broker, *map(job, range(5)))
+    if not waits:
+        broker.fetch(OTHER, "q", 1)  # finds one by waiting; the next one looks for more at once
+    name = b"BRPOPLPUSH" if waits else b"EVALSHA"
+    sent = proxy.commands[name]
+    proxy.drop_reply_of(name)
+    with pytest.raises(BrokerUnavailable):
+        broker.fetch(OWNER, "q", 3)
+    taken = [job(0)] if waits else [job(1), job(2), job(3)]
+    assert list(reversed(broker.held(OWNER, "q"))) == taken
+    assert proxy.commands[name] == sent + 1
+    assert fetch_all(broker, OTHER) == [job(n) for n in range(1 if waits else 4, 5)]
+
+
+def test_settling_whose_reply_was_lost_can_be_asked_again(
+    proxied: tuple[Proxy, RedisBroker], own_redis: RedisServer
+) -> None:
+    proxy, broker = proxied
+    hold(broker, job(1), job(1))
+    ends = batch((job(1), Retry(1.0, job("again"))))
+    proxy.drop_reply_of(b"EVALSHA", times=2)
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable):
+            broker.settle(ends)
+    assert broker.settle(ends) == [True]
+    assert broker.held(OWNER, "q") == [job(1)]
+    assert own_redis.client().get(KEYS.processed) == b"1"
+
+
+def test_a_busy_queue_is_fetched_many_at_a_time_and_an_idle_one_by_waiting(
+    own_broker: RedisBroker, own_redis: RedisServer
+) -> None:
+    def calls() -> dict[str, int]:
+        stats = own_redis.client().info("commandstats")
+        return {name: stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "brpoplpush")}
+
+    push(own_broker, *map(job, range(250)))
+    assert [len(own_broker.fetch(OWNER, "q", 100)) for _ in range(4)] == [100, 100, 50, 0]
+    assert calls() == {"evalsha": 3, "brpoplpush": 1}
+    assert [own_broker.fetch(OWNER, "q", 100) for _ in range(2)] == [[], []]
+    assert calls() == {"evalsha": 3, "brpoplpush": 3}
+    push(own_broker, job("a"), job("b"), job("c"))
+    assert [len(own_broker.fetch(OWNER, "q", 100)) for _ in range(2)] == [1, 2]
+    assert calls() == {"evalsha": 4, "brpoplpush": 4}
+
+
+def test_a_push_names_its_queues_and_is_one_step(one: RedisBroker, redis: redis_py.Redis) -> None:
+    with redis.monitor() as monitor:
+        one.push([Push("a", b"1"), Push("b", b"2"), Push("a", b"3"), Push("c", b"4", at=7.5)])
+        seen = list(iter(lambda: monitor.next_command()["command"], "EXEC"))
+    assert seen[seen.index("MULTI") :] == [
+        "MULTI", "SADD queues a b", "LPUSH queue:a 1 3", "LPUSH queue:b 2", "ZADD schedule 7.5 4",
+    ]  # fmt: skip
+
+
+# --- Redis alone: settling
+
+
+@pytest.mark.parametrize(
+    ("outcome", "processed", "failed"),
+    [(DONE, 1, 0), (Retry(1.0, b"{}"), 1, 1), (Dead(b"{}"), 1, 1), (DISCARD, 1, 1), (REQUEUE, 0, 0)],
+)
+def test_a_delivery_is_counted_when_it_ends(
+    one: RedisBroker, redis: redis_py.Redis, outcome: Outcome, processed: int, failed: int
+) -> None:
+    push(one, job(1), job(2))
+    one.fetch(OWNER, "q", 2)
+    one.settle(batch((job(1), outcome), (job(2), outcome), (job("not ours"), outcome)))
+    for name, count in (("processed", processed), ("failed", failed)):
+        days = redis.keys(f"stat:{name}:????-??-??")
+        assert len(days) == bool(count)
+        for key in (f"stat:{name}", *days):
+            assert int(redis.get(key) or 0) == 2 * count
+        for day in days:
+            assert 5 * 365 * 86_400 - 60 < redis.ttl(day) <= 5 * 365 * 86_400
+        assert redis.ttl(f"stat:{name}") < 0
+
+
+def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redis) -> None:
+    strand(one, job(1), owner=OWNER)
+    one.leave(OWNER)
+    assert redis.keys("stat:*") == []
+
+
+def test_days_are_those_of_utc(one: RedisBroker, redis: redis_py.Redis) -> None:
+    hold(one, job(1))
+    days = [datetime.datetime.now(datetime.timezone.utc).date()]
+    one.settle(batch((job(1), DONE)))
+    days.append(datetime.datetime.now(datetime.timezone.utc).date())
+    assert any(redis.get(f"stat:processed:{day:%Y-%m-%d}") == b"1" for day in days)
+
+
+def test_a_count_that_cannot_be_counted_holds_nothing_up(one: RedisBroker, redis: redis_py.Redis) -> None:
+    redis.set(KEYS.processed, "many")
+    hold(one, job(1))
+    assert one.settle(batch((job(1), Dead(b"buried")))) == [True]
+    assert (redis.get(KEYS.failed), redis.zrange(KEYS.dead, 0, -1)) == (b"1", [b"buried"])
+
+
+def test_retries_and_the_dead_stand_where_sidekiq_looks_for_them(one: RedisBroker, redis: redis_py.Redis) -> None:
+    hold(one, job(1), job(2))
+    at = 1_700_000_000.1234567
+    before = redis.time()
+    one.settle(batch((job(1), Retry(at, b"again")), (job(2), Dead(b"buried"))))
+    assert redis.zrange(KEYS.retry, 0, -1, withscores=True) == [(b"again", at)]
+    [(entry, died_at)] = redis.zrange(KEYS.dead, 0, -1, withscores=True)
+    assert entry == b"buried"
+    assert seconds(before) <= died_at <= seconds(redis.time())
+
+
+def seconds(of_server: tuple[int, int]) -> float:
+    return of_server[0] + of_server[1] / 1e6
+
+
+def test_the_dead_set_keeps_the_newest_within_its_limits(
+    redis_only: Callable[..., RedisBroker], redis: redis_py.Redis
+) -> None:
+    broker = redis_only(dead_max_jobs=3, dead_timeout=1_000)
+    now = seconds(redis.time())
+    redis.zadd(KEYS.dead, {"too old": now - 1_010, "old": now - 990, "newer": now - 10})
+    hold(broker, job(1), job(2), job(3))
+    broker.settle(batch((job(1), DONE), (job(2), Retry(1.0, b"{}"))))
+    assert redis.zcard(KEYS.dead) == 3  # nothing was buried, so nothing is looked at
+    broker.settle(batch((job(3), Dead(b"1"))))
+    assert redis.zrange(KEYS.dead, 0, -1) == [b"old", b"newer", b"1"]
+    hold(broker, *map(job, range(5)))
+    broker.settle(batch(*((job(n), Dead(b"new %d" % n)) for n in range(5))))
+    assert redis.zcard(KEYS.dead) == 3
+    assert b"old" not in redis.zrange(KEYS.dead, 0, -1)
+
+
+@pytest.mark.parametrize(
+    ("key", "outcome"),
+    [
+        (KEYS.retry, Retry(1.0, b"again")),
+        (KEYS.dead, Dead(b"buried")),
+        (KEYS.queue("q"), REQUEUE),
+        (KEYS.inprogress("q", OTHER), DONE),
+    ],
+)
+def test_what_cannot_be_put_into_its_place_stays_in_progress_and_its_neighbours_are_settled(
+    one: RedisBroker, redis: redis_py.Redis, key: str, outcome: Outcome
+) -> None:
+    hold(one, *map(job, range(4)))
+    redis.set(key, "no list and no set")
+    owner = OTHER if outcome is DONE else OWNER
+    finished = [Finished(Delivery(job(1), "q", OWNER), DONE), Finished(Delivery(job(2), "q", owner), outcome)]
+    finished.append(Finished(Delivery(job(3), "q", OWNER), DISCARD))
+    first, second, third = one.settle(Batch("settler", next(numbers), "q", finished))
+    assert (first, third) == (True, True)
+    assert isinstance(second, str)
+    assert "WRONGTYPE" in second
+    assert sorted(one.held(OWNER, "q")) == [job(0), job(2)]
+    assert redis.get(KEYS.processed) == b"2"
+    redis.delete(key)
+    if outcome is not DONE:
+        assert one.settle(batch((job(2), outcome))) == [True]
+
+
+def test_a_score_that_is_no_number_leaves_the_job_in_progress(one: RedisBroker) -> None:
+    hold(one, job(1))
+    [settled] = one.settle(batch((job(1), Retry(float("nan"), b"again"))))
+    assert "not a valid float" in str(settled)
+    assert one.held(OWNER, "q") == [job(1)]
+
+
+def test_a_receipt_does_not_stay_for_ever(one: RedisBroker, redis: redis_py.Redis) -> None:
+    one.settle(batch((job(1), DONE)))
+    assert 0 < redis.ttl(KEYS.receipt("settler")) <= redis_broker.RECEIPT_LIFE_S
+
+
+def test_a_requeue_names_its_queue_again(one: RedisBroker, redis: redis_py.Redis) -> None:
+    hold(one, job(1))
+    redis.delete(KEYS.queues)
+    one.settle(batch((job(1), REQUEUE)))
+    assert redis.smembers(KEYS.queues) == {b"q"}
+
+
+# --- Redis alone: promoting
+
+
+def test_only_the_time_of_enqueueing_changes_on_the_way_into_the_queue(one: RedisBroker, redis: redis_py.Redis) -> None:
+    entry = '{"class":"Böse::Job", "args":[1.0e+16,12345678901234567890.10],"enqueued_at":1,"x":{"b":[],"a":{}}'
+    entry += ',"queue":"q"}'
+    redis.zadd(KEYS.schedule, {entry: 1})
+    before = redis.time()
+    Scheduler(one, 5, Timestamps(), Outage()).run_once()
+    [raw] = redis.lrange(KEYS.queue("q"), 0, -1)
+    enqueued_at = json.loads(raw)["enqueued_at"]
+    assert raw.decode() == entry.replace('"enqueued_at":1', f'"enqueued_at":{enqueued_at!r}').replace(", ", ",")
+    assert seconds(before) <= enqueued_at <= seconds(redis.time())
+    assert redis.smembers(KEYS.queues) == {b"q"}
+
+
+def test_a_due_entry_that_is_no_job_goes_to_the_dead_set_unchanged(one: RedisBroker, redis: redis_py.Redis) -> None:
+    entry = b"\xff{not json"
+    redis.zadd(KEYS.retry, {entry: 1})
+    before = redis.time()
+    one.promote(WaitingSet.RETRY, forward, 10)
+    [(dead, died_at)] = redis.zrange(KEYS.dead, 0, -1, withscores=True)
+    assert dead == entry
+    assert seconds(before) <= died_at <= seconds(redis.time())
+    assert redis.zcard(KEYS.retry) == 0
+
+
+def test_an_entry_that_cannot_be_moved_stays_and_the_others_go_on(
+    one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis.set(KEYS.queue("broken"), "no list")
+    redis.set(KEYS.dead, "no set")
+    redis.zadd(KEYS.schedule, {job(1, "broken"): 1, "no job": 2, job(2): 3, job(3, "broken"): 4, job(4): 5})
+    step = one.promote(WaitingSet.SCHEDULE, forward, 10)
+    assert (step.looked_at, step.stuck) == (5, 3)
+    assert redis.zrange(KEYS.schedule, 0, -1) == [job(1, "broken"), b"no job", job(3, "broken")]
+    assert fetch_all(one) == [promoted(job(2)), promoted(job(4))]
+    [record] = caplog.records  # one line, though there are three
+    assert "WRONGTYPE" in record.getMessage()
+
+
+def test_an_entry_that_somebody_else_took_meanwhile_is_not_moved(one: RedisBroker, redis: redis_py.Redis) -> None:
+    def forward_slowly(entry: bytes, now: float) -> tuple[str, bytes]:
+        redis.zrem(KEYS.schedule, entry)
+        return "q", entry
+
+    redis.zadd(KEYS.schedule, {job(1): 1})
+    step = one.promote(WaitingSet.SCHEDULE, forward_slowly, 10)
+    assert (step.looked_at, step.stuck) == (1, 0)
+    assert fetch_all(one) == []
+
+
+# --- Redis alone: namespaces
+
+
+def test_a_namespace_is_a_prefix_of_every_key_and_of_nothing_else(
+    redis_only: Callable[..., RedisBroker], redis: redis_py.Redis
+) -> None:
+    broker = redis_only(Keys("ns"))
+    push(broker, *map(job, range(4)))
+    broker.push([Push("q", job("later"), at=1.0), Push("q", job("much later"), at=FAR)])
+    broker.beat(OWNER, ["q"], "name")
+    broker.fetch(OWNER, "q", 3)
+    broker.settle(batch((job(0), Dead(b"buried")), (job(1), Retry(FAR, b"again"))))
+    broker.promote(WaitingSet.SCHEDULE, forward, 10)
+    redis.zadd("ns:retry", {b"no job": 1})
+    broker.promote(WaitingSet.RETRY, forward, 10)
+    broker.recover(OTHER, by_lease=True)
+    assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
+    assert redis.smembers("ns:queues") == {b"q"}
+    assert [redis.zcard(f"ns:{name}") for name in ("schedule", "retry", "dead")] == [1, 1, 2]
+    assert broker.leave(OWNER) == [Recovered("q", OWNER, job(2))]
+    assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "named", "queue"), [("ns", "ns:mail", "mail"), ("ns", "mail", "mail"), ("", "ns:mail", "ns:mail")]
+)
+def test_a_queue_name_into_which_go_workers_leaked_its_namespace_is_found(
+    redis_only: Callable[..., RedisBroker], redis: redis_py.Redis, namespace: str, named: str, queue: str
+) -> None:
+    keys = Keys(namespace)
+    broker = redis_only(keys)
+    redis.zadd(keys.retry, {job(1, named): 1})
+    broker.promote(WaitingSet.RETRY, forward, 10)
+    assert redis.smembers(keys.queues) == {queue.encode()}
+    assert fetch_all(broker, queue=queue) == [promoted(job(1, named))]
+
+
+# --- Redis alone: leases
+
+
+def test_a_lease_lives_for_a_minute_from_each_beat(one: RedisBroker, redis: redis_py.Redis) -> None:
+    for _ in range(2):
+        one.beat(OWNER, ["a", "b"], "name")
+        assert 50 < redis.ttl(KEYS.lease(OWNER)) <= redis_broker.LEASE_S
+        redis.expire(KEYS.lease(OWNER), 5)
+    entry = json.loads(redis.hget(KEYS.owners, OWNER))
+    assert entry["queues"] == ["a", "b"]
+    assert redis.get(KEYS.holder("name")) == OWNER.encode()
+
+
+def test_a_living_process_is_not_taken_for_dead_when_it_tells_nothing_of_its_machine(
+    one: RedisBroker, redis: redis_py.Redis
+) -> None:
+    one._origin.clear()
+    strand(one, job(1))
+    assert one.recover(OWNER, by_lease=True) == []
+
+
+def test_the_dead_are_forgotten_in_time(
+    one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strand(one, job(1))
+    redis.delete(KEYS.lease(OTHER))
+    one.recover(OWNER, by_lease=True)
+    expected = seconds(redis.time()) + 86_400
+    assert float(redis.hget(KEYS.gone, OTHER)) == pytest.approx(expected, abs=30)
+    one.recover(OWNER, by_lease=True)
+    assert redis.hexists(KEYS.owners, OTHER)
+    redis.hset(KEYS.gone, OTHER, 1)
+    one.recover(OWNER, by_lease=True)
+    assert not redis.exists(KEYS.owners, KEYS.gone)
+
+
+def test_the_dead_are_not_forgotten_while_their_jobs_cannot_be_moved(
+    one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    one.beat(OTHER, ["broken", "q"], "")
+    for queue in ("broken", "q"):
+        hold(one, job(1), owner=OTHER, queue=queue)
+    redis.delete(KEYS.lease(OTHER))
+    redis.set(KEYS.queue("broken"), "no list")
+    assert one.recover(OWNER, by_lease=True) == [Recovered("q", OTHER, job(1))]
+    assert "queue broken cannot be recovered: WRONGTYPE" in caplog.text
+    redis.hset(KEYS.gone, OTHER, 1)
+    assert one.recover(OWNER, by_lease=True) == []
+    assert one.held(OTHER, "broken") == [job(1)]
+    redis.delete(KEYS.queue("broken"))
+    assert one.recover(OWNER, by_lease=True) == [Recovered("broken", OTHER, job(1))]
+    one.recover(OWNER, by_lease=True)
+    assert not redis.exists(KEYS.owners, KEYS.gone)
+
+
+def test_a_farewell_ends_a_fetch_that_still_waits(
+    one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 30)
+    one.beat(OWNER, ["q"], "")
+    with ThreadPoolExecutor(1) as pool:
+        fetching = pool.submit(one.fetch, OWNER, "q", 1)
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+        one.leave(OWNER)
+        with pytest.raises(BrokerUnavailable):
+            fetching.result(15)
+    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0)
+    push(one, job(1))
+    assert one.held(OWNER, "q") == []
+
+
+def test_closing_ends_every_connection(redis_url: str, redis: redis_py.Redis) -> None:
+    broker = RedisBroker(Connections(redis_url), KEYS)
+    push(broker, job(1), job(2))
+    broker.fetch(OWNER, "q", 1)
+    broker.wake("q")
+    broker.close()
+    assert eventually(lambda: "pyworkers" not in [client["name"] for client in redis.client_list()])

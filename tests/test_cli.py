@@ -1,0 +1,406 @@
+"""The command, as a process: what it prints, where, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import fields, job, queue
+from daemon import Daemon, pyworkers
+from servers import RedisServer
+from waiting import eventually
+
+import goworkers_py
+from goworkers_py import cli
+from goworkers_py.app import App
+
+NOWHERE = "redis://127.0.0.1:1/0"
+JOBS = """
+    import goworkers_py as workers
+
+    @workers.job("Quick", queue="q", retry=3)
+    def quick(*args): ...
+
+    class Link:
+        def call(self, queue, message, call_next):
+            return call_next()
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with a module of jobs."""
+    (tmp_path / "jobs.py").write_text(JOBS.replace("\n    ", "\n"))
+    return tmp_path
+
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """`pyworkers` in this process and in `here`, for commands that end before they reach a server: much quicker."""
+
+    def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name, value in changes.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as exit_:
+                cli.main(list(arguments), prog_name="pyworkers")
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(exit_.value.code or 0), out, err)
+
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    app = App()
+    monkeypatch.setattr(goworkers_py, "app", app)
+    monkeypatch.setattr(goworkers_py, "job", app.job)
+    monkeypatch.setattr(goworkers_py, "run", app.run)
+    yield run
+    sys.modules.pop("jobs", None)
+
+
+def one_line(text: str) -> str:
+    (line,) = text.splitlines()
+    assert line.startswith("pyworkers: ")
+    return line.removeprefix("pyworkers: ")
+
+
+# --- errors that the user can mend: one line on stderr, and the exit code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--colour"], "'--colour'; see 'pyworkers --help'"),
+        (["work"], "'work'; see 'pyworkers --help'"),
+        (["run", "--colour"], "'--colour'; see 'pyworkers run --help'"),
+        (["run", "extra"], "Got unexpected extra argument (extra); see 'pyworkers run --help'"),
+        (["run", "-c", "gone.ini"], "gone.ini: cannot be read: No such file or directory"),
+        (["run", "-c", "."], ".: cannot be read: Is a directory"),
+        (["run", "-t", "soon"], "--timeout must be a number of seconds, is 'soon'"),
+        (["run", "--timeout", "-1"], "--timeout must be at least 0, is -1"),
+        (["run", "--redis", "localhost"], "--redis must be redis://host:port/db, rediss://..., unix:///path or embedd"),
+        (["run", "--log-format", "jason"], "--log-format must be one of plain, json; did you mean 'json'?"),
+        (["run", "-q", "mail=many"], "--queue mail=many must be a whole number, is 'many'"),
+        (["run", "-r", "gone.module"], "require: there is no module 'gone.module' in "),
+        (["enqueue"], "Missing argument 'CLASS'; see 'pyworkers enqueue --help'"),
+        (["enqueue", "J", "[1"], "the arguments must be a JSON array, such as '[1, \"a\"]': Expecting ',' delimiter"),
+        (["enqueue", "J", '{"a":1}'], "the arguments must be a JSON array, this is '{\"a\":1}'"),
+        (["enqueue", "J", "[NaN]"], "args[0] is nan, which JSON cannot say"),
+        (["enqueue", "J", "--in", "1", "--at", "2"], "--in and --at exclude each other"),
+        (["enqueue", "J", "--in", "soon"], "Invalid value for '--in': 'soon' is not a valid float"),
+        (["enqueue", "J", "--retry", "some"], "--retry must be a count, true or false, is 'some'"),
+        (["config", "chek"], "; see 'pyworkers config --help'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_call_is_one_line_and_exit_code_2(arguments: list[str], line: str, call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+def test_the_real_command_says_and_does_the_same(here: Path) -> None:
+    done = pyworkers("run", "--colour", cwd=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'--colour'; see '" in one_line(done.stderr)
+    done = pyworkers("run", "--require", "gone", cwd=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == f"require: there is no module 'gone' in {here} or on sys.path"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[pyworker]\n", "conf.ini: [pyworker] is not a section; did you mean 'pyworkers'?"),
+        ("[pyworkers]\ntimeot = 3\n", "conf.ini: [pyworkers] timeot is not an option; did you mean 'timeout'?"),
+        ("[pyworkers]\ntimeout = x\n", "conf.ini: [pyworkers] timeout must be a number of seconds, is 'x'"),
+        ("[queue:q]\nconcurency = 3\n", "[queue:q] concurency is not an option; did you mean 'concurrency'?"),
+        ("[queue:q]\nconcurrency = 0\n", "conf.ini: [queue:q] concurrency must be at least 1, is 0"),
+        ("[queue:q]\nhandler = jobs:gone\n", "[queue:q] handler: module 'jobs' has no 'gone'"),
+        ("[queue:q]\nhandler = jobs\n", "[queue:q] handler: 'jobs' must be module:name"),
+        (
+            "[middleware]\nappend = jobs:quick\n",
+            "[middleware] append: 'jobs:quick' has no method call(queue, message, ",
+        ),
+        ("nonsense\n", "conf.ini: File contains no section headers."),
+        (b"\xff", "conf.ini: 'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_a_wrong_configuration_is_one_line_and_exit_code_2(
+    text: str | bytes, line: str, here: Path, call: Call
+) -> None:
+    (here / "conf.ini").write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = call("config", "check", "-c", "conf.ini")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        (
+            "PYWORKERS_TIMEOOT",
+            "3",
+            "environment: PYWORKERS_TIMEOOT is not an option; did you mean 'PYWORKERS_TIMEOUT'?",
+        ),
+        ("PYWORKERS_TIMEOUT", "x", "environment: PYWORKERS_TIMEOUT must be a number of seconds, is 'x'"),
+        ("PYWORKERS_CONFIG", "gone.ini", "gone.ini: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_wrong_environment_is_one_line_and_exit_code_2(name: str, value: str, line: str, call: Call) -> None:
+    done = call("config", "check", **{name: value})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("arguments", [["enqueue", "J"], ["stats"]])
+def test_a_command_without_a_server_is_told_to_try_later(arguments: list[str]) -> None:
+    done = pyworkers(*arguments, "--redis", NOWHERE)
+    assert (done.returncode, done.stdout) == (75, "")
+    assert "no server: Error 111 connecting to 127.0.0.1:1. Connection refused." in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "password"), [(["run", "-q", "q"], ":wrong@"), (["run", "-q", "q"], ""), (["enqueue", "J"], ":wrong@")]
+)
+def test_a_server_that_refuses_the_login_is_not_asked_again(
+    command: list[str], password: str, own_redis: RedisServer
+) -> None:
+    own_redis.client().config_set("requirepass", "right")
+    done = pyworkers(*command, "--redis", own_redis.url.replace("//", f"//{password}"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the server refused the login: " in one_line(done.stderr)
+
+
+def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:
+    with Daemon(here, redis_url, JOBS, "--process", "one") as daemon:
+        daemon.ready()
+        done = pyworkers("run", "--redis", redis_url, "--process", "one", "-q", "q")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the process name 'one' is in use by " in one_line(done.stderr)
+        assert daemon.stop() == 0
+
+
+def test_a_module_with_a_fault_of_its_own_shows_its_traceback(here: Path) -> None:
+    (here / "faulty.py").write_text("1 / 0\n")
+    done = pyworkers("run", "--redis", NOWHERE, "-r", "faulty", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert 'faulty.py", line 1' in done.stderr
+
+
+# --- run
+
+
+def test_run_keeps_trying_without_a_server_and_works_when_it_comes(here: Path, own_redis: RedisServer) -> None:
+    own_redis.kill()
+    with Daemon(here, own_redis.url, JOBS) as daemon:
+        daemon.says("ERROR: Redis cannot serve: ")
+        time.sleep(1)
+        assert daemon.process.poll() is None
+        assert daemon.output.count("cannot serve") == 1
+        own_redis.start()
+        daemon.ready()
+        client = own_redis.client()
+        client.lpush("queue:q", job("Quick"))
+        assert eventually(lambda: client.get("stat:processed") == b"1")
+        assert daemon.stop() == 0
+    assert daemon.output.count("cannot serve") == daemon.output.count("serves again") == 1
+
+
+def test_run_goes_through_an_outage_with_two_lines(here: Path, own_redis: RedisServer) -> None:
+    with Daemon(here, own_redis.url, JOBS, "-q", "a", "-q", "q", "--poll-interval", "0.2") as daemon:
+        daemon.ready()
+        own_redis.kill()
+        daemon.says("cannot serve")
+        time.sleep(1)
+        own_redis.start()
+        client = own_redis.client()
+        client.lpush("queue:q", job("Quick"))
+        assert eventually(lambda: client.get("stat:processed") == b"1")
+        daemon.says("serves again")
+        assert daemon.stop() == 0
+    assert daemon.output.count("cannot serve") == daemon.output.count("serves again") == 1
+    assert "Traceback" not in daemon.output
+
+
+def test_run_logs_json_where_told_to(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    redis.lpush("queue:q", job("Quick", jid="abc"), job("Nobody", jid="def"))
+    with Daemon(here, redis_url, JOBS, "--log-format", "json", "-q", "q=1") as daemon:
+        assert eventually(lambda: redis.get("stat:processed") == b"2")
+        assert daemon.stop() == 0
+    lines = [json.loads(line) for line in daemon.output.splitlines()]
+    assert [line["msg"] for line in lines if line.get("jid") == "abc"] == ["start", "done"]
+    assert [line["lvl"] for line in lines if line.get("class") == "Nobody"] == ["INFO", "WARNING", "INFO", "INFO"]
+
+
+def test_run_at_level_warning_says_nothing_of_what_goes_well(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    redis.lpush("queue:q", job("Quick"))
+    with Daemon(here, redis_url, JOBS, "--log-level", "warning") as daemon:
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        assert daemon.stop() == 0
+    assert daemon.output == ""
+
+
+def test_run_works_the_queues_of_its_flags_instead_of_the_files(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    (here / "conf.ini").write_text("[queue:q]\nconcurrency = 1\n[queue:other]\n")
+    redis.lpush("queue:other", job("Quick"))
+    with Daemon(here, redis_url, JOBS, "-c", "conf.ini", "-q", "q", "-q", "more=2") as daemon:
+        daemon.ready()
+        daemon.signal(signal.SIGTTIN)
+        daemon.says("thread worker:more:2")
+        assert daemon.stop() == 0
+    assert sorted(set(re.findall(r"thread (worker:\S+)", daemon.output))) == [
+        "worker:more:1", "worker:more:2", "worker:q:1",
+    ]  # fmt: skip
+    assert redis.llen("queue:other") == 1
+
+
+# --- enqueue
+
+
+def test_enqueue_prints_the_jid_of_what_it_pushes(redis_url: str, redis: redis_py.Redis) -> None:
+    done = pyworkers("enqueue", "--redis", redis_url, "-q", "q", "Billing::InvoiceJob", '[42, {"pdf": true}, "ü"]')
+    assert (done.returncode, done.stderr) == (0, "")
+    (pushed,) = map(json.loads, queue(redis))
+    assert done.stdout == f"{pushed['jid']}\n"
+    assert pushed["class"] == "Billing::InvoiceJob"
+    assert pushed["args"] == [42, {"pdf": True}, "ü"]
+    assert pushed["retry"] is True
+
+
+def test_enqueue_without_a_queue_or_arguments_takes_the_default_and_none(redis_url: str, redis: redis_py.Redis) -> None:
+    assert pyworkers("enqueue", "--redis", redis_url, "J").returncode == 0
+    (pushed,) = map(json.loads, queue(redis, "default"))
+    assert (pushed["args"], pushed["queue"]) == ([], "default")
+
+
+def test_enqueue_says_how_often_to_retry(redis_url: str, redis: redis_py.Redis) -> None:
+    for flag in ("3", "false", "True"):
+        assert pyworkers("enqueue", "--redis", redis_url, "-q", "q", "--retry", flag, "J").returncode == 0
+    assert [type(retry) for retry in fields(queue(redis), "retry")] == [int, bool, bool]
+    assert fields(queue(redis), "retry") == [3, False, True]
+
+
+def test_enqueue_for_later_goes_to_the_schedule(redis_url: str, redis: redis_py.Redis) -> None:
+    began = time.time()
+    assert pyworkers("enqueue", "--redis", redis_url, "--in", "90.5", "J").returncode == 0
+    assert pyworkers("enqueue", "--redis", redis_url, "--at", "4102444800", "J").returncode == 0
+    first, second = (score for _, score in redis.zrange("schedule", 0, -1, withscores=True))
+    assert began + 90.5 <= first <= time.time() + 90.5
+    assert second == 4102444800
+
+
+# --- stats, version, config check, help
+
+
+@pytest.fixture
+def some_jobs(redis: redis_py.Redis) -> None:
+    redis.sadd("queues", "q", "empty")
+    redis.lpush("queue:q", job("J", enqueued_at=time.time() - 100), job("J"))
+    redis.zadd("schedule", {"a": 1})
+    redis.zadd("dead", {"a": 1, "b": 2})
+    redis.set("stat:processed", 12345)
+
+
+@pytest.mark.usefixtures("some_jobs")
+def test_stats_are_a_table_for_people(redis_url: str) -> None:
+    done = pyworkers("stats", "--redis", redis_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = [line.split() for line in done.stdout.splitlines()]
+    assert table[:7] == [
+        ["processed", "12345"], ["failed", "0"], ["scheduled", "1"], ["retries", "0"], ["dead", "2"],
+        ["in", "progress", "0"], ["processes", "0"],
+    ]  # fmt: skip
+    assert table[8:10] == [["queue", "size", "latency"], ["empty", "0", "0.0", "s"]]
+    assert table[10][:2] == ["q", "2"]
+    assert 100 <= float(table[10][2]) < 200
+    assert max(map(len, done.stdout.splitlines())) < 80
+
+
+@pytest.mark.usefixtures("some_jobs")
+def test_stats_are_json_for_programs(redis_url: str) -> None:
+    figures = json.loads(pyworkers("stats", "--json", "--redis", redis_url).stdout)
+    assert (figures["processed"], figures["dead"]) == (12345, 2)
+    assert [(queue["name"], queue["size"]) for queue in figures["queues"]] == [("empty", 0), ("q", 2)]
+
+
+def test_stats_of_nothing_are_a_table_too(redis_url: str) -> None:
+    lines = pyworkers("stats", "--redis", redis_url).stdout.splitlines()
+    assert len(lines) == 7
+
+
+def test_stats_see_a_process_and_what_it_runs(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    sleepy = "import time\nimport goworkers_py as w\n@w.job('Sleep', queue='q')\ndef run(): time.sleep(60)\n"
+    redis.lpush("queue:q", job("Sleep"))
+    with Daemon(here, redis_url, sleepy, "-t", "0.1") as daemon:
+        daemon.says("class=Sleep queue=q INFO: start")
+        figures = json.loads(pyworkers("stats", "--json", "--redis", redis_url).stdout)
+        assert (figures["in_progress"], figures["processes"]) == (1, 1)
+        assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_the_version_is_told(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert goworkers_py.__version__ in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["config", "check", "--help"]])
+def test_help_is_on_stdout(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["config"]])
+def test_a_group_without_a_command_shows_its_help(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert "Commands:" in done.stdout + done.stderr  # where, and with which exit code, click has changed its mind on
+
+
+def test_config_check_imports_what_it_names_and_needs_no_server(here: Path) -> None:
+    (here / "conf.ini").write_text(
+        f"[pyworkers]\nredis = {NOWHERE}\nrequire = jobs\n[queue:q]\nconcurrency = 1\n[queue:mail]\n"
+        "[middleware]\nappend = jobs:Link\n"
+    )
+    done = pyworkers("config", "check", "-c", "conf.ini", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "queue q: 1 threads", "queue mail: 10 threads", "jobs: Quick", "the configuration is fine",
+    ]  # fmt: skip
+
+
+def test_config_check_of_nothing_is_fine_too(call: Call) -> None:
+    assert call("config", "check").stdout.splitlines() == [
+        "queue default: 10 threads", "jobs: none registered", "the configuration is fine",
+    ]  # fmt: skip
+
+
+def test_flags_go_before_the_environment_and_that_before_the_file(here: Path, call: Call) -> None:
+    """A wrong value shows which one was read."""
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = of_file\n")
+
+    def read(*flags: str, **changes: str) -> str:
+        done = call("config", "check", *flags, **changes)
+        found = re.search(r"no module '(\w+)'", done.stderr)
+        return found[1] if found else done.stderr
+
+    everything = {"PYWORKERS_CONFIG": "conf.ini", "PYWORKERS_REQUIRE": "of_environment"}
+    assert read("--require", "of_flag", **everything) == "of_flag"
+    assert read(**everything) == "of_environment"
+    assert read(PYWORKERS_CONFIG="conf.ini") == "of_file"
+    assert read("-c", "conf.ini", PYWORKERS_CONFIG="gone.ini") == "of_file"

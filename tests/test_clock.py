@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import time
+
+from goworkers_py.clock import Clock, Deadline
+
+
+class FakeClock(Clock):
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_deadline_counts_down_to_nothing() -> None:
+    clock = FakeClock()
+    deadline = Deadline(25.0, clock)
+    assert deadline.left() == 25.0
+    clock.now += 10
+    assert deadline.left() == 15.0
+    clock.now += 100
+    assert deadline.left() == 0.0
+
+
+def test_a_second_signal_brings_the_deadline_to_now() -> None:
+    clock = FakeClock()
+    deadline = Deadline(25.0, clock)
+    clock.now += 1
+    deadline.expire()
+    assert deadline.left() == 0.0
+
+
+def test_the_clocks_are_the_systems() -> None:
+    before, after = (time.time(), time.monotonic()), (Clock().wall(), Clock().monotonic())
+    assert 0 <= after[0] - before[0] < 60
+    assert 0 <= after[1] - before[1] < 60
+    assert 0 < Deadline(60).left() <= 60

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, load, options_of
+from goworkers_py.errors import ConfigError
+
+SAMPLES = sorted((Path(__file__).parents[1] / "conf").glob("*.ini"))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(text: str | bytes) -> Path:
+        path = tmp_path / "conf.ini"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def refusal(*arguments: Any, **options: Any) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(*arguments, **{"environment": {}} | options)
+    return str(refused.value)
+
+
+# --- what is read from where
+
+
+def test_nothing_said_means_the_defaults() -> None:
+    assert load(environment={}) == Config()
+
+
+def test_a_file_says_everything(write: Any) -> None:
+    path = write(
+        """
+        # a comment
+        [pyworkers]
+        redis = rediss://user:p%40ss%%@host:6380/2    ; p%40ss%% is not interpolated
+        data_dir = /var/lib/pyworkers
+        namespace = shop
+        process = 1
+        require = shop.jobs, shop.reports
+            shop.more
+        timeout = 7.5
+        poll_interval = 2
+        max_retries = 3
+        timestamps = ms
+        dead_max_jobs = 100
+        dead_timeout = inf
+        log_level = DEBUG
+        log_format = json
+        [queue:default]
+        [queue: a:b ]
+        concurrency = 5
+        prefetch = 0
+        handler = shop.jobs:send_mail
+        middleware = shop.mw:Trace, shop.mw:Audit
+        [middleware]
+        prepend = shop.mw:First
+        append = shop.mw:Last
+        client = shop.mw:stamp
+        """.replace("\n        ", "\n")
+    )
+    assert load(path, {}) == Config(
+        redis="rediss://user:p%40ss%%@host:6380/2",
+        data_dir="/var/lib/pyworkers",
+        namespace="shop",
+        process="1",
+        require=("shop.jobs", "shop.reports", "shop.more"),
+        timeout=7.5,
+        poll_interval=2.0,
+        max_retries=3,
+        timestamps="ms",
+        dead_max_jobs=100,
+        dead_timeout=float("inf"),
+        log_level="debug",
+        log_format="json",
+        queues=(
+            QueueConfig("default"),
+            QueueConfig("a:b", 5, 0, "shop.jobs:send_mail", ("shop.mw:Trace", "shop.mw:Audit")),
+        ),
+        middleware=MiddlewareConfig(("shop.mw:First",), ("shop.mw:Last",), ("shop.mw:stamp",)),
+    )
+
+
+def test_flags_go_before_the_environment_and_the_environment_before_the_file(write: Any) -> None:
+    path = write("[pyworkers]\nnamespace = file\nprocess = file\ntimeout = 1\n")
+    environment = {"PYWORKERS_PROCESS": "environment", "PYWORKERS_TIMEOUT": "2", "HOME": "/"}
+    config = load(path, environment, {"timeout": "3"})
+    assert (config.namespace, config.process, config.timeout) == ("file", "environment", 3.0)
+
+
+def test_the_environment_of_this_process_is_used_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_NAMESPACE", "from-here")
+    assert load().namespace == "from-here"
+
+
+def test_every_option_can_be_said_in_the_environment_and_by_a_flag() -> None:
+    texts = {"redis": "embedded", "timestamps": "ms", "log_level": "error", "log_format": "json"}
+    said = {name: texts.get(name, "7") for name in options_of(Config)}
+    of_environment = load(environment={f"PYWORKERS_{name.upper()}": text for name, text in said.items()})
+    assert of_environment == load(environment={}, flags=said)
+    assert not [name for name in said if getattr(of_environment, name) == getattr(Config(), name)]
+
+
+@pytest.mark.parametrize("name", ["PYWORKERS_TEST_REDIS", "PYWORKERS_CONFIG", "PYWORKER", "OTHER"])
+def test_variables_that_are_no_options_are_left_alone(name: str) -> None:
+    assert load(environment={name: "x"}) == Config()
+
+
+def test_the_file_may_be_named_by_text(write: Any) -> None:
+    assert load(str(write("[pyworkers]\nnamespace=x")), {}).namespace == "x"
+
+
+def test_an_empty_file_says_nothing(write: Any) -> None:
+    assert load(write(""), {}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("flags", "queues"),
+    [
+        ([], (QueueConfig("mail", 5, 0), QueueConfig("default"))),
+        (["mail"], (QueueConfig("mail", 5, 0),)),
+        (["mail=7"], (QueueConfig("mail", 7, 0),)),
+        (["other"], (QueueConfig("other"),)),
+        (["other=1", "mail"], (QueueConfig("other", 1), QueueConfig("mail", 5, 0))),
+        (["mail=1", "mail=2"], (QueueConfig("mail", 2, 0),)),
+    ],
+)
+def test_queues_named_by_flags_replace_those_of_the_file(
+    write: Any, flags: list[str], queues: tuple[QueueConfig, ...]
+) -> None:
+    path = write("[queue:mail]\nconcurrency = 5\nprefetch = 0\n[queue:default]\n")
+    assert load(path, {}, queues=flags).queues == queues
+
+
+@pytest.mark.parametrize("text", ["auto", "AUTO", " auto "])
+def test_prefetch_may_adapt(write: Any, text: str) -> None:
+    assert load(write(f"[queue:a]\nprefetch = {text}"), {}).queues == (QueueConfig("a", prefetch=None),)
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_is_a_valid_configuration(path: Path) -> None:
+    assert load(path, {}) != Config()
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().timeout = 1
+
+
+@pytest.mark.parametrize("section", [Config, QueueConfig, MiddlewareConfig])
+def test_every_row_of_the_table_says_what_it_is_and_takes_its_own_default(section: type[Any]) -> None:
+    for name, row in options_of(section).items():
+        assert row.metadata["help"], name
+        default = row.default
+        text = "auto" if default is None else ", ".join(default) if isinstance(default, tuple) else str(default)
+        assert row.metadata["parse"](text) == default, name
+
+
+# --- addresses
+
+
+@pytest.mark.parametrize(
+    ("address", "meant"),
+    [
+        ("redis://localhost:6379/0", None),
+        ("redis://localhost", None),
+        ("redis://:secret@10.0.0.1:6380/3?health_check_interval=5", None),
+        ("rediss://user:p%23@[::1]:6379", None),
+        ("unix:///run/redis.sock", None),
+        ("unix:///run/redis.sock?db=2", None),
+        ("/run/redis.sock", "unix:///run/redis.sock"),
+        (" embedded ", "embedded"),
+    ],
+)
+def test_addresses_of_every_kind_are_taken(address: str, meant: str | None) -> None:
+    assert load(environment={}, flags={"redis": address}).redis == (meant or address)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("", "--redis must be redis://host:port/db, rediss://..., unix:///path or embedded"),
+        ("localhost:6379", "must be redis://host:port/db"),
+        ("reddis://localhost", "; did you mean 'redis'?"),
+        ("http://localhost", "must be redis://host:port/db"),
+        ("redis://localhost:70000", "--redis is no address: Port out of range"),
+        ("redis://localhost:abc", "--redis is no address: Port could not be cast"),
+        ("redis://[::1", "--redis is no address: Invalid IPv6 URL"),
+        ("redis://localhost/shop", "--redis must end in the number of a database, not '/shop'"),
+        ("redis://localhost/0/1", "not '/0/1'"),
+        ("redis://localhost/-1", "not '/-1'"),
+    ],
+)
+def test_an_address_that_cannot_be_meant_is_refused(address: str, told: str) -> None:
+    assert told in refusal(flags={"redis": address})
+
+
+# --- one line that names file, section, key and the likely right word
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[pyworkers]\nredsi = x", "[pyworkers] redsi is not an option; did you mean 'redis'?"),
+        ("[pyworkers]\nRedis = x", "[pyworkers] Redis is not an option; did you mean 'redis'?"),
+        ("[pyworkers]\nconcurrency = 5", "[pyworkers] concurrency is not an option"),
+        ("[pyworkers]\nqueues = a", "[pyworkers] queues is not an option"),
+        ("[pyworkers]\nname = a", "[pyworkers] name is not an option"),
+        ("[queue:mail]\nconcurency = 5", "[queue:mail] concurency is not an option; did you mean 'concurrency'?"),
+        ("[queue:mail]\nname = x", "[queue:mail] name is not an option"),
+        ("[middleware]\nappends = x", "[middleware] appends is not an option; did you mean 'append'?"),
+        ("[pyworker]\n", "[pyworker] is not a section; did you mean 'pyworkers'?"),
+        ("[queue]\n", "[queue] is not a section; did you mean 'queue:NAME'?"),
+        ("[middlewares]\n", "[middlewares] is not a section; did you mean 'middleware'?"),
+        ("[DEFAULT]\nredis = x", "[DEFAULT] is not a section"),
+        ("[queue:]\n", "[queue:] needs the queue's name: [queue:default]"),
+        ("[queue: ]\n", "[queue: ] needs the queue's name"),
+        ("[pyworkers]\ntimeout = soon", "[pyworkers] timeout must be a number of seconds, is 'soon'"),
+        ("[pyworkers]\ntimeout = nan", "[pyworkers] timeout must be a number of seconds, is 'nan'"),
+        ("[pyworkers]\ntimeout = -1", "[pyworkers] timeout must be at least 0, is -1"),
+        ("[pyworkers]\ntimeout = inf", "[pyworkers] timeout must be at most 31536000, is inf"),
+        ("[pyworkers]\npoll_interval = 0", "[pyworkers] poll_interval must be at least 0.01, is 0"),
+        ("[pyworkers]\nmax_retries = 2.5", "[pyworkers] max_retries must be a whole number, is '2.5'"),
+        ("[pyworkers]\nmax_retries = 3000000000", "max_retries must be at most 2147483648, is 3000000000"),
+        (f"[pyworkers]\nmax_retries = 1{'0' * 400}", "max_retries must be at most 2147483648, is 1000"),
+        ("[pyworkers]\ndead_max_jobs = 0", "[pyworkers] dead_max_jobs must be at least 1, is 0"),
+        ("[pyworkers]\ntimestamps = millis", "[pyworkers] timestamps must be one of seconds, ms"),
+        ("[pyworkers]\nlog_level = warn", "must be one of debug, info, warning, error; did you mean 'warning'?"),
+        ("[queue:mail]\nconcurrency = 0", "[queue:mail] concurrency must be at least 1, is 0"),
+        ("[queue:mail]\nconcurrency =", "[queue:mail] concurrency must be a whole number, is ''"),
+        ("[queue:mail]\nprefetch = some", "[queue:mail] prefetch must be a whole number, is 'some'"),
+        ("[queue:mail]\nprefetch = -1", "[queue:mail] prefetch must be at least 0, is -1"),
+        ("redis = x", "File contains no section headers"),
+        ("[pyworkers]\nredis", "contains parsing errors"),
+        ("[queue:a]\n[queue:a]", "section 'queue:a' already exists"),
+        ("[pyworkers]\nprocess = 1\nprocess = 2", "option 'process' in section 'pyworkers' already exists"),
+        (b"[pyworkers]\nprocess = \xff", "can't decode byte 0xff"),
+        (b"\xff\xfe[\x00", "can't decode byte 0xff"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_that_says_where_and_what(write: Any, text: str | bytes, told: str) -> None:
+    path = write(text)
+    said = refusal(path)
+    assert said.startswith(f"{path}: ")
+    assert told in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (
+            {"PYWORKERS_REDSI": "x"},
+            "environment: PYWORKERS_REDSI is not an option; did you mean 'PYWORKERS_REDIS'?",
+        ),
+        ({"PYWORKERS_CONCURRENCY": "5"}, "environment: PYWORKERS_CONCURRENCY is not an option"),
+        ({"PYWORKERS_TIMEOUT": "x"}, "environment: PYWORKERS_TIMEOUT must be a number of seconds, is 'x'"),
+        ({"PYWORKERS_": "x"}, "environment: PYWORKERS_ is not an option"),
+    ],
+)
+def test_a_mistake_in_the_environment_names_the_variable(environment: dict[str, str], told: str) -> None:
+    assert refusal(environment=environment) == told
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"poll_interval": "x"}, "--poll-interval must be a number of seconds, is 'x'"),
+        ({"pol_interval": "1"}, "--pol-interval is not an option; did you mean 'poll_interval'?"),
+    ],
+)
+def test_a_mistake_in_a_flag_names_the_flag(flags: dict[str, str], told: str) -> None:
+    assert refusal(flags=flags) == told
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("", "--queue '' must be NAME or NAME=CONCURRENCY"),
+        ("=5", "--queue '=5' must be NAME or NAME=CONCURRENCY"),
+        ("mail=x", "--queue mail=x must be a whole number, is 'x'"),
+        ("mail=0", "--queue mail=0 must be at least 1, is 0"),
+    ],
+)
+def test_a_mistake_in_a_queue_flag_names_the_flag(flag: str, told: str) -> None:
+    assert refusal(queues=[flag]) == told
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "none.ini") == f"{tmp_path}/none.ini: cannot be read: No such file or directory"
+    assert refusal(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"

@@ -1,0 +1,634 @@
+"""Connections to a real server, over a network that misbehaves and with servers that cannot serve."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_py
+from forks import ended_well, in_child
+from proxy import Direction, Proxy
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import connection
+from goworkers_py.connection import BlockingLine, Connections, Script
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
+
+SHORT_S = 0.3
+
+
+class Interruption(BaseException):
+    """What a test throws into a thread."""
+
+
+def throw_into(thread: threading.Thread) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interruption))
+
+
+@pytest.fixture
+def connections(redis_url: str) -> Iterator[Connections]:
+    with closing(Connections(redis_url)) as connections:
+        yield connections
+
+
+@pytest.fixture
+def proxy(own_redis: RedisServer) -> Iterator[Proxy]:
+    with Proxy(own_redis.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def proxied(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connections]:
+    """Connections through the proxy that do not wait long."""
+    monkeypatch.setattr(connection, "SOCKET_TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr(connection, "REPLY_MARGIN_S", SHORT_S)
+    with closing(Connections(proxy.url)) as connections:
+        connections.call("PING")
+        yield connections
+
+
+@pytest.fixture
+def push_script(tmp_path: Path) -> Script:
+    path = tmp_path / "push.lua"
+    path.write_text("return redis.call('LPUSH', KEYS[1], ARGV[1])")
+    return Script(path)
+
+
+# --- whole exchanges
+
+
+def test_commands_of_one_exchange_are_answered_in_order_in_one_round_trip(
+    connections: Connections, redis: redis_py.Redis
+) -> None:
+    replies = connections.exchange(
+        [("SET", "key", b"\xff"), ("GET", "key"), ("INCRBY", "n", 7), ("ZADD", "z", 0.1, "m")]
+    )
+    assert replies == [b"OK", b"\xff", 7, 1]
+    assert redis.zscore("z", "m") == 0.1
+
+
+def test_an_error_reply_is_raised_after_its_neighbours_were_read(connections: Connections) -> None:
+    with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+        connections.exchange([("SET", "key", 1), ("LPUSH", "key", 1), ("INCRBY", "key", 1)])
+    assert connections.call("GET", "key") == b"2"
+
+
+def test_a_transaction_is_done_as_one(connections: Connections) -> None:
+    assert connections.transaction([("SADD", "queues", "q"), ("LPUSH", "queue:q", "a", "b")]) == [1, 2]
+
+
+def test_a_transaction_that_cannot_be_queued_is_not_done_and_says_why(connections: Connections) -> None:
+    with pytest.raises(BrokerRefused, match="wrong number of arguments"):
+        connections.transaction([("SET", "key", 1), ("LPUSH", "list")])
+    assert connections.call("EXISTS", "key") == 0
+
+
+def test_an_error_inside_a_transaction_is_raised(connections: Connections) -> None:
+    connections.call("SET", "key", 1)
+    with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+        connections.transaction([("LPUSH", "key", 1)])
+
+
+def test_a_connection_is_used_again_and_one_is_made_for_each_that_is_lent(own_redis: RedisServer) -> None:
+    with closing(Connections(own_redis.url)) as connections:
+        made = own_redis.client().info("stats")["total_connections_received"]
+        for _ in range(5):
+            connections.call("PING")
+        assert own_redis.client().info("stats")["total_connections_received"] == made + 2  # this client is another one
+
+
+def test_threads_are_given_their_own_replies(connections: Connections) -> None:
+    def echo(thread: int) -> bool:
+        return all(connections.call("ECHO", f"{thread}:{n}") == f"{thread}:{n}".encode() for n in range(100))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(echo, range(8)))
+
+
+@pytest.mark.parametrize("after_bytes", [0, 1, 5, 12])
+def test_a_reply_that_was_cut_is_not_given_to_the_next_command(
+    proxy: Proxy, proxied: Connections, after_bytes: int
+) -> None:
+    proxy.drop_reply_of(b"ECHO", after_bytes=after_bytes)
+    with pytest.raises(BrokerUnavailable):
+        proxied.exchange([("ECHO", "a long reply"), ("ECHO", "another")])
+    assert proxied.exchange([("ECHO", "mine"), ("ECHO", "mine too")]) == [b"mine", b"mine too"]
+
+
+def test_a_reply_that_comes_too_late_is_not_given_to_the_next_command(proxy: Proxy, proxied: Connections) -> None:
+    proxy.delay(SHORT_S * 2, b"ECHO", times=1)
+    with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
+        proxied.call("ECHO", "late")
+    assert proxied.call("ECHO", "mine") == b"mine"
+    time.sleep(SHORT_S * 2)
+    assert proxied.call("ECHO", "mine too") == b"mine too"
+
+
+def test_an_exception_thrown_into_an_exchange_leaves_no_reply_to_the_next_one(
+    proxy: Proxy, proxied: Connections
+) -> None:
+    def interrupted() -> None:
+        with pytest.raises(Interruption):
+            proxied.exchange([("ECHO", number) for number in range(10)])
+        after.append(proxied.call("ECHO", "mine"))
+
+    after: list[bytes] = []
+    proxy.delay(0.02, b"ECHO", times=10)
+    thread = threading.Thread(target=interrupted)
+    thread.start()
+    assert eventually(lambda: proxy.replies[b"ECHO"] >= 3)
+    throw_into(thread)
+    thread.join()
+    assert after == [b"mine"]
+
+
+class Echoes:
+    """A thread's work: asks for its own words until it is told to stop, whatever is thrown at it."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self.enough = threading.Event()
+        self.asked = self.interruptions = 0
+        self.crossed: list[object] = []
+
+    def run(self) -> None:
+        while not self.enough.is_set():
+            with suppress(Interruption):  # one that comes so late that it strikes in the `except` below
+                self.ask_until_enough()
+
+    def ask_until_enough(self) -> None:
+        while not self.enough.is_set():
+            try:
+                self.ask()
+            except Interruption:
+                self.interruptions += 1
+
+    def ask(self) -> None:
+        while not self.enough.is_set():
+            self.asked += 1
+            replies = self.connections.exchange([("ECHO", self.asked), ("ECHO", -self.asked)])
+            if replies != [b"%d" % self.asked, b"%d" % -self.asked]:
+                self.crossed.append((self.asked, replies))
+
+    def swallowed(self, unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_type is Interruption:  # it struck in a __del__
+            self.interruptions += 1
+
+
+def test_exceptions_thrown_at_any_moment_cross_no_replies(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echoes = Echoes(connections)
+    monkeypatch.setattr(sys, "unraisablehook", echoes.swallowed)
+    thread = threading.Thread(target=echoes.run)
+    thread.start()
+    try:
+        for number in range(500):
+            time.sleep(random.uniform(0, 0.002))
+            throw_into(thread)
+            assert eventually(lambda number=number: echoes.interruptions > number)
+        asked = echoes.asked
+        assert eventually(lambda: echoes.asked > asked + 1)  # nothing is on its way to the thread any more
+    finally:
+        echoes.enough.set()
+        thread.join()
+    assert not echoes.crossed
+    assert echoes.asked > 500
+
+
+# --- connections that end
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("end", ["kill", "restart"])
+def test_an_idle_connection_that_the_server_has_closed_is_replaced_without_an_error(
+    own_redis: RedisServer, end: str, blocking: bool
+) -> None:
+    def is_closed() -> bool:
+        return "pyworkers" not in [client["name"] for client in own_redis.client().client_list()]
+
+    with closing(Connections(own_redis.url)) as connections:
+        line = connections.blocking_line(1) if blocking else connections
+        line.call("PING")
+        if end == "kill":
+            own_redis.client().client_kill_filter(_type="normal", skipme=True)
+        else:
+            own_redis.restart()
+        assert eventually(is_closed)
+        assert line.call("LPUSH", "list", 1) == 1
+        line.close()
+
+
+def test_an_idle_connection_that_was_cut_on_the_way_is_replaced_without_an_error(
+    proxy: Proxy, proxied: Connections
+) -> None:
+    proxy.cut()
+    assert eventually(lambda: proxy.open == 0)
+    assert proxied.call("PING") == b"PONG"
+    assert proxy.connections == 2
+
+
+def test_a_server_that_is_gone_is_unavailable_and_is_found_again_when_it_is_back(
+    own_redis: RedisServer, proxied: Connections
+) -> None:
+    own_redis.kill()
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable):
+            proxied.call("PING")
+    own_redis.start()
+    assert proxied.call("PING") == b"PONG"
+
+
+def test_a_server_that_does_not_answer_is_unavailable(own_redis: RedisServer, proxied: Connections) -> None:
+    own_redis.pause()
+    try:
+        with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
+            proxied.call("PING")
+    finally:
+        own_redis.resume()
+    assert proxied.call("PING") == b"PONG"
+
+
+@pytest.mark.parametrize("fault", [Proxy.drop_reply_of, Proxy.drop_command, Proxy.swallow])
+def test_nothing_is_sent_again_after_a_lost_reply(
+    proxy: Proxy, proxied: Connections, push_script: Script, fault: Callable[..., None]
+) -> None:
+    proxied.script(push_script, ["list"], ["first"])  # the server knows the script from here on
+    proxy.commands.clear()
+    for aim in (b"EXEC", b"EVALSHA", b"BRPOPLPUSH", b"LPUSH"):
+        fault(proxy, aim, times=1)
+    attempts: list[Callable[[], object]] = [
+        lambda: proxied.transaction([("SADD", "queues", "q"), ("RPUSH", "list", "x")]),
+        lambda: proxied.script(push_script, ["list"], ["x"]),
+        lambda: proxied.call("LPUSH", "list", "x"),
+        lambda: line.call("BRPOPLPUSH", "list", "other", 1),
+    ]
+    with closing(proxied.blocking_line(1)) as line:
+        for attempt in attempts:
+            with pytest.raises(BrokerUnavailable):
+                attempt()
+    proxy.pass_through()
+    done = fault is Proxy.drop_reply_of
+    assert proxied.call("LLEN", "list") == (3 if done else 1)
+    assert proxied.call("LLEN", "other") == (1 if done else 0)
+    sent = {name: proxy.commands[name] for name in (b"EXEC", b"EVALSHA", b"EVAL", b"LPUSH", b"BRPOPLPUSH")}
+    assert sent == {b"EXEC": 1, b"EVALSHA": 1, b"EVAL": 0, b"LPUSH": 1, b"BRPOPLPUSH": 1}
+
+
+def test_what_is_in_exchange_when_the_connections_are_closed_fails_and_nothing_else_does(
+    own_redis: RedisServer,
+) -> None:
+    def wait(command: tuple[str | int, ...]) -> None:
+        try:
+            connections.call(*command)
+        except BaseException as error:
+            errors.append(error)
+
+    errors: list[BaseException] = []
+    connections = Connections(own_redis.url)
+    threads = [threading.Thread(target=wait, args=(("BLPOP", f"nothing:{n}", 4),)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 4)
+    connections.close()
+    for thread in threads:
+        thread.join()
+    assert [type(error) for error in errors] == [BrokerUnavailable] * 4
+    assert connections.call("PING") == b"PONG"  # and it is none too late to use them again
+    connections.close()
+    clients = own_redis.client()
+    assert eventually(lambda: [c for c in clients.client_list() if c["name"] == "pyworkers"] == [])
+
+
+# --- scripts
+
+
+def test_a_script_that_the_server_has_forgotten_is_sent_whole(
+    proxy: Proxy, proxied: Connections, push_script: Script
+) -> None:
+    assert proxied.script(push_script, ["list"], ["a"]) == 1
+    assert proxied.script(push_script, ["list"], ["b"]) == 2
+    proxied.call("SCRIPT", "FLUSH")
+    assert proxied.script(push_script, ["list"], ["c"]) == 3
+    assert (proxy.commands[b"EVALSHA"], proxy.commands[b"EVAL"]) == (3, 2)
+
+
+# --- servers that cannot serve
+
+
+def read_only(server: RedisServer, stack: ExitStack) -> None:
+    server.client().replicaof("127.0.0.1", server.port)  # of itself: it never gets through
+
+
+def master_down(server: RedisServer, stack: ExitStack) -> None:
+    server.client().config_set("replica-serve-stale-data", "no")
+    server.client().config_set("replica-read-only", "no")
+    read_only(server, stack)
+
+
+def out_of_memory(server: RedisServer, stack: ExitStack) -> None:
+    server.client().config_set("maxmemory", 1)
+
+
+def too_few_replicas(server: RedisServer, stack: ExitStack) -> None:
+    server.client().config_set("min-replicas-to-write", 1)
+
+
+def long_script(server: RedisServer, stack: ExitStack) -> None:
+    def run() -> None:
+        try:
+            runner.eval("while true do end", 0)
+        except redis_py.ResponseError as error:
+            assert "SCRIPT KILL" in str(error)  # noqa: PT017
+
+    def kill() -> None:
+        server.client().script_kill()
+        thread.join()
+
+    runner, watcher = server.client(), server.client()
+    runner.config_set("lua-time-limit", 50)
+    thread = threading.Thread(target=run)
+    thread.start()
+    stack.callback(kill)
+
+    def is_busy() -> bool:
+        try:
+            watcher.ping()
+        except redis_py.ResponseError:
+            return True
+        return False
+
+    assert eventually(is_busy)
+
+
+def cannot_save(server: RedisServer, stack: ExitStack) -> None:
+    client = server.client()
+    Path(client.config_get("dir")["dir"], "dump.rdb").mkdir()
+    client.config_set("save", "3600 1")
+    client.bgsave()
+    assert eventually(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+
+
+def loading(server: RedisServer, stack: ExitStack) -> None:
+    client = server.client()
+    client.config_set("aof-use-rdb-preamble", "no")
+    client.eval("for n = 1, 40000 do redis.call('SET', n, n) end", 0)
+    server.stop()
+    server._options["key-load-delay"] = "100"  # microseconds, at least
+    server._process = server._launch(server.port)  # without waiting for it, as start() does
+
+    def is_loading() -> bool:
+        try:
+            return bool(client.info("persistence")["loading"])
+        except redis_py.ConnectionError:
+            return False
+
+    assert eventually(is_loading)
+
+
+def too_many_clients(server: RedisServer, stack: ExitStack) -> None:
+    server.client().config_set("maxclients", 1)
+
+
+def login_wanted(server: RedisServer, stack: ExitStack) -> None:
+    server.client().config_set("requirepass", "secret")
+
+
+def command_forbidden(server: RedisServer, stack: ExitStack) -> None:
+    server.client().acl_setuser("default", enabled=True, commands=["-lpush", "-rpush"])
+
+
+Trouble = Callable[[RedisServer, ExitStack], None]
+PUSHES: list[Callable[[Connections, Script], object]] = [
+    lambda connections, script: connections.call("LPUSH", "list", "x"),
+    lambda connections, script: connections.transaction([("ECHO", "x"), ("LPUSH", "list", "x")]),
+    lambda connections, script: connections.script(script, ["list"], ["x"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "expected", "word"),
+    [
+        (read_only, BrokerUnavailable, "read only replica"),
+        (master_down, BrokerUnavailable, "MASTER is down"),
+        (out_of_memory, BrokerFull, "maxmemory"),
+        (too_few_replicas, BrokerUnavailable, "good replicas"),
+        (long_script, BrokerUnavailable, "busy running a script"),
+        (cannot_save, BrokerUnavailable, "RDB snapshots"),
+        (loading, BrokerUnavailable, "loading"),
+        (too_many_clients, BrokerUnavailable, "max number of clients"),
+        (login_wanted, BrokerRefused, "Authentication required"),
+        (command_forbidden, BrokerRefused, "permissions|can't run this command"),
+    ],
+)
+def test_what_a_server_says_becomes_one_of_our_errors(
+    own_redis: RedisServer, push_script: Script, trouble: Trouble, expected: type[BrokerError], word: str
+) -> None:
+    with ExitStack() as stack, closing(Connections(own_redis.url)) as connections:
+        trouble(own_redis, stack)
+        for push in PUSHES:
+            with pytest.raises(expected, match=f"(?i){word}") as caught:
+                push(connections, push_script)
+            assert type(caught.value) is expected
+            assert isinstance(caught.value.__cause__, redis_py.RedisError)
+
+
+@pytest.mark.parametrize("trouble", [read_only, master_down])
+def test_a_server_that_others_should_be_asked_instead_of_is_connected_to_anew(
+    proxy: Proxy, proxied: Connections, own_redis: RedisServer, trouble: Trouble
+) -> None:
+    with ExitStack() as stack, closing(proxied.blocking_line(1)) as line:
+        line.call("PING")
+        trouble(own_redis, stack)
+        for call in (proxied.call, line.call):
+            with pytest.raises(BrokerUnavailable):
+                call("LPUSH", "list", 1)
+        own_redis.client().replicaof("NO", "ONE")
+        for call in (proxied.call, line.call):
+            call("LPUSH", "list", 1)
+    assert proxy.connections == 4
+
+
+def test_a_wrong_password_is_refused(own_redis: RedisServer) -> None:
+    own_redis.client().config_set("requirepass", "secret")
+    wrong = Connections(own_redis.url.replace("//", "//:wrong@"))
+    with closing(wrong), pytest.raises(BrokerRefused, match="the server refused the login"):
+        wrong.call("PING")
+    with closing(Connections(own_redis.url.replace("//", "//:secret@"))) as connections:
+        assert connections.call("PING") == b"PONG"
+
+
+# --- blocking lines
+
+
+@contextmanager
+def waiting_on(line: BlockingLine, server: RedisServer, *command: str | int) -> Iterator[list[Any]]:
+    """A thread that waits in `command`; afterwards what came of it is in the list."""
+
+    def wait() -> None:
+        try:
+            came.append(line.call(*command))
+        except BrokerError as error:
+            came.append(error)
+
+    came: list[Any] = []
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert eventually(lambda: server.client().info("clients")["blocked_clients"] == 1)
+    yield came
+    thread.join()
+
+
+@pytest.fixture
+def line(own_redis: RedisServer) -> Iterator[BlockingLine]:
+    with closing(Connections(own_redis.url)) as connections, closing(connections.blocking_line(30)) as line:
+        yield line
+
+
+def test_a_blocking_command_brings_what_comes(line: BlockingLine, own_redis: RedisServer) -> None:
+    with waiting_on(line, own_redis, "BRPOPLPUSH", "list", "other", 30) as came:
+        own_redis.client().lpush("list", "job")
+    assert came == [b"job"]
+
+
+def test_a_blocking_command_ends_at_its_own_time_limit(line: BlockingLine) -> None:
+    assert line.call("BRPOPLPUSH", "list", "other", 0.01) is None
+    assert line.call("ECHO", "mine") == b"mine"
+
+
+def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
+    line: BlockingLine, own_redis: RedisServer
+) -> None:
+    for _ in range(2):
+        with waiting_on(line, own_redis, "BRPOPLPUSH", "list", "other", 30) as came:
+            begin = time.monotonic()
+            line.wake()
+        assert came == [None]
+        assert time.monotonic() - begin < 15
+    own_redis.client().lpush("list", "job")
+    assert line.call("BRPOPLPUSH", "list", "other", 30) == b"job"
+    names = [client["name"] for client in own_redis.client().client_list()]
+    assert names.count("pyworkers") == 2  # the line and one that woke it
+
+
+def test_a_wake_when_nothing_waits_does_nothing(line: BlockingLine, own_redis: RedisServer) -> None:
+    line.wake()
+    line.call("PING")
+    line.wake()
+    assert "cmdstat_client|unblock" not in own_redis.client().info("commandstats")
+
+
+def test_wakes_from_many_threads_lose_nothing(line: BlockingLine, own_redis: RedisServer) -> None:
+    def wake() -> None:
+        while not enough.wait(0.001):
+            line.wake()
+
+    enough = threading.Event()
+    wakers = [threading.Thread(target=wake) for _ in range(3)]
+    for thread in wakers:
+        thread.start()
+    client, taken = own_redis.client(), []
+    try:
+        for number in range(100):
+            client.lpush("list", number)
+            while (raw := line.call("BRPOPLPUSH", "list", "other", 1)) is None:
+                pass
+            taken.append(int(raw))
+    finally:
+        enough.set()
+        for thread in wakers:
+            thread.join()
+    assert taken == list(range(100))
+
+
+def test_a_failover_ends_a_blocking_command_as_an_outage(line: BlockingLine, own_redis: RedisServer) -> None:
+    with waiting_on(line, own_redis, "BRPOPLPUSH", "list", "other", 30) as came:
+        own_redis.client().replicaof("127.0.0.1", own_redis.port)
+    assert [type(error) for error in came] == [BrokerUnavailable]
+    own_redis.client().replicaof("NO", "ONE")
+    assert line.call("PING") == b"PONG"
+
+
+def test_a_line_that_is_closed_while_it_waits_is_an_outage(line: BlockingLine, own_redis: RedisServer) -> None:
+    with waiting_on(line, own_redis, "BRPOPLPUSH", "list", "other", 30) as came:
+        line.close()
+    assert [type(error) for error in came] == [BrokerUnavailable]
+    assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 0)
+
+
+def test_a_blocking_command_whose_reply_never_comes_ends_some_time_after_its_limit(
+    proxy: Proxy, proxied: Connections
+) -> None:
+    with closing(proxied.blocking_line(0.2)) as line:
+        proxy.swallow(b"BRPOPLPUSH", Direction.REPLY, times=1)
+        begin = time.monotonic()
+        with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
+            line.call("BRPOPLPUSH", "list", "other", 0.2)
+        assert time.monotonic() - begin >= 0.2 + SHORT_S
+        assert line.call("ECHO", "mine") == b"mine"
+
+
+# --- forks
+
+
+def ids(redis: redis_py.Redis) -> set[str]:
+    """Of our connections, as the server knows them."""
+    return {client["id"] for client in redis.client_list() if client["name"] == "pyworkers"}
+
+
+def echo_alone(connections: Connections, who: str) -> None:
+    for number in range(200):
+        word = f"{who}:{number}".encode()
+        assert connections.exchange([("ECHO", word), ("ECHO", word * 2)]) == [word, word * 2]
+
+
+def test_after_a_fork_parent_and_children_have_connections_of_their_own(
+    connections: Connections, redis: redis_py.Redis
+) -> None:
+    with ThreadPoolExecutor(4) as pool:  # leaves several connections in the list
+        list(pool.map(lambda n: connections.call("BLPOP", f"nothing:{n}", 0.2), range(4)))
+    before = ids(redis)
+    children = [in_child(lambda n=n: echo_alone(connections, f"child {n}")) for n in range(2)]
+    echo_alone(connections, "parent")
+    assert [ended_well(child) for child in children] == [True, True]
+    assert eventually(lambda: ids(redis) == before)
+
+
+def test_a_child_that_closes_and_ends_leaves_the_parents_connections_alone(
+    connections: Connections, redis: redis_py.Redis
+) -> None:
+    connections.call("PING")
+    before = ids(redis)
+    assert ended_well(in_child(connections.close))
+    connections.call("PING")
+    assert ids(redis) == before
+
+
+def test_a_fork_in_the_middle_of_an_exchange_leaves_the_reply_to_the_parent(
+    connections: Connections, redis: redis_py.Redis
+) -> None:
+    def block() -> None:
+        came.append(connections.call("BLPOP", "list", 30))
+
+    came: list[Any] = []
+    thread = threading.Thread(target=block)
+    thread.start()
+    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, from Python 3.12 on
+        child = in_child(lambda: echo_alone(connections, "child"))
+    assert ended_well(child)
+    redis.lpush("list", "job")
+    thread.join()
+    assert came == [[b"list", b"job"]]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from waiting import eventually
+
+from goworkers_py.delivery import STOP, Buffer, Delivery, Held, unheld
+
+
+def deliveries(*names: str, owner: str = "me") -> list[Delivery]:
+    return [Delivery(name.encode(), "mail", owner) for name in names]
+
+
+@contextmanager
+def running(*threads: threading.Thread) -> Iterator[None]:
+    for thread in threads:
+        thread.start()
+    yield
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+# --- a delivery
+
+
+def test_a_delivery_is_claimed_once() -> None:
+    [delivery] = deliveries("a")
+    assert not delivery.claimed
+    assert delivery.claim()
+    assert delivery.claimed
+    assert not delivery.claim()
+    assert delivery.claimed
+
+
+def test_of_many_threads_one_claims_a_delivery() -> None:
+    for delivery in deliveries(*"abcdefghij"):
+        barrier, claims = threading.Barrier(8), []
+
+        def claim(delivery: Delivery = delivery, barrier: threading.Barrier = barrier, claims: list = claims) -> None:
+            barrier.wait(20)
+            claims.append(delivery.claim())
+
+        with running(*(threading.Thread(target=claim) for _ in range(8))):
+            pass
+        assert sorted(claims) == [False] * 7 + [True]
+
+
+# --- the buffer
+
+
+def test_deliveries_come_out_in_the_order_they_were_fetched() -> None:
+    buffer, jobs = Buffer(10), deliveries("a", "b", "c")
+    buffer.put(jobs[:2])
+    buffer.put(jobs[2:])
+    assert [buffer.get() for _ in jobs] == jobs
+
+
+def test_what_waits_and_what_runs_takes_up_room() -> None:
+    buffer = Buffer(3)
+    buffer.put(deliveries("a", "b"))
+    assert (buffer.room(0), buffer.out, len(buffer)) == (1, 2, 2)
+    buffer.get()
+    assert (buffer.room(0), buffer.out, len(buffer)) == (1, 2, 1)
+    buffer.done()
+    assert (buffer.room(0), buffer.out, len(buffer)) == (2, 1, 1)
+
+
+def test_a_full_buffer_has_no_room_and_says_so_at_the_time_limit() -> None:
+    buffer = Buffer(1)
+    buffer.put(deliveries("a"))
+    assert buffer.room(0.01) == 0
+
+
+def test_a_buffer_that_shrank_below_what_is_out_has_no_room() -> None:
+    buffer = Buffer(5)
+    buffer.put(deliveries("a", "b", "c"))
+    buffer.resize(2)
+    assert buffer.room(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "room"),
+    [(Buffer.done, 1), (lambda buffer: buffer.resize(3), 2), (Buffer.close, 0), (Buffer.drain, 1)],
+    ids=["done", "resize", "close", "drain"],
+)
+def test_a_fetcher_that_waits_for_room_is_woken(event: object, room: int) -> None:
+    buffer, seen = Buffer(1), []
+    buffer.put(deliveries("a"))
+    began = time.monotonic()
+    with running(threading.Thread(target=lambda: seen.append(buffer.room(50)))):
+        assert eventually(lambda: buffer._changed._waiters)
+        event(buffer)
+    assert seen == [room]
+    assert time.monotonic() - began < 40
+
+
+def test_a_closed_buffer_has_no_room_ever_again() -> None:
+    buffer = Buffer(5)
+    buffer.close()
+    assert buffer.room(50) == 0
+    buffer.resize(10)
+    assert buffer.room(50) == 0
+
+
+def test_what_no_worker_has_begun_can_be_taken_back() -> None:
+    buffer, jobs = Buffer(5), deliveries("a", "b", "c")
+    buffer.put(jobs)
+    buffer.get()
+    assert buffer.drain() == jobs[1:]
+    assert (buffer.out, len(buffer)) == (1, 0)
+    assert buffer.drain() == []
+
+
+def test_the_word_to_stop_is_no_delivery_to_take_back() -> None:
+    buffer, jobs = Buffer(5), deliveries("a")
+    buffer.put(jobs)
+    buffer.stop_workers(2)
+    assert buffer.drain() == jobs
+    assert buffer.out == 0
+
+
+def test_workers_stop_after_what_waits_before_the_word() -> None:
+    buffer, seen = Buffer(5), []
+    buffer.put(deliveries("a", "b"))
+    buffer.stop_workers(2)
+
+    def work() -> None:
+        for delivery in iter(buffer.get, STOP):
+            seen.append(delivery.raw)
+            buffer.done()
+
+    with running(*(threading.Thread(target=work) for _ in range(2))):
+        pass
+    assert sorted(seen) == [b"a", b"b"]
+    assert buffer.out == 0
+
+
+# --- what is held
+
+
+def test_held_deliveries_are_known_until_they_are_removed() -> None:
+    held, jobs = Held(), deliveries("a", "b", "c")
+    held.add(jobs)
+    held.remove(jobs[1:2])
+    assert held.snapshot() == [jobs[0], jobs[2]]
+    assert len(held) == 2
+    held.remove(jobs)
+    assert len(held) == 0
+
+
+def test_deliveries_of_equal_bytes_are_held_one_by_one() -> None:
+    held, (one, other) = Held(), deliveries("same", "same")
+    held.add([one, other])
+    held.remove([one])
+    assert held.snapshot() == [other]
+
+
+@pytest.mark.parametrize(
+    ("listed", "held", "lost"),
+    [
+        ("", "", ""),
+        ("ab", "ab", ""),
+        ("abc", "b", "ac"),
+        ("aab", "ab", "a"),
+        ("aaa", "a", "aa"),
+        ("b", "ab", ""),
+        ("ab", "", "ab"),
+    ],
+)
+def test_what_the_server_lists_beyond_what_is_held_was_lost_on_its_way(listed: str, held: str, lost: str) -> None:
+    assert unheld("me", [raw.encode() for raw in listed], deliveries(*held)) == [raw.encode() for raw in lost]
+
+
+def test_what_is_held_under_an_older_identity_does_not_count() -> None:
+    assert unheld("me", [b"a"], deliveries("a", owner="me of before")) == [b"a"]

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+from apps import fields, fresh_lease, job, own_app, own_broker, queue, working
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import fetcher as module
+from goworkers_py.brokers import redis as redis_broker
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import Deadline
+from goworkers_py.config import QueueConfig
+from goworkers_py.counters import Pace
+from goworkers_py.delivery import Buffer, Held
+from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.fetcher import FULL_SERVER_PAUSE_S, Fetcher
+from goworkers_py.identity import Lease
+from goworkers_py.message import Message
+from goworkers_py.outage import Outage
+
+OWNER_LIST = "queue:q:{}:inprogress"
+
+
+class Fetching:
+    """A fetcher with what it fills."""
+
+    def __init__(
+        self, broker: RedisBroker, concurrency: int = 2, prefetch: int = 1, lease: Lease | None = None
+    ) -> None:
+        self.lease = lease or fresh_lease()
+        self.buffer, self.held = Buffer(concurrency), Held()
+        self.fetcher = Fetcher(
+            "q", broker, self.lease, self.buffer, self.held, concurrency, Pace(prefetch), Outage()
+        )  # fmt: skip
+
+    @property
+    def list(self) -> str:
+        return OWNER_LIST.format(self.lease.identity)
+
+    def buffered(self) -> list[bytes]:
+        return [delivery.raw for delivery in self.buffer.drain()]
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROOM_WAIT_S", 0.05)
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+def push(redis: redis_py.Redis, *numbers: int) -> list[bytes]:
+    raws = [job("J", number) for number in numbers]
+    redis.lpush("queue:q", *raws)
+    return raws
+
+
+def test_it_takes_the_oldest_for_which_there_is_room_and_answers_for_them(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    raws = push(redis, 1, 2, 3, 4)
+    fetching = Fetching(broker, concurrency=2, prefetch=1)
+    assert fetching.fetcher.run_once() == 0
+    assert [delivery.raw for delivery in fetching.held.snapshot()] == raws[:3]
+    assert redis.lrange(fetching.list, 0, -1) == raws[2::-1]
+    assert fetching.buffered() == raws[:3]
+    assert queue(redis) == raws[3:]
+
+
+def test_it_takes_nothing_without_room(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    push(redis, 1, 2, 3)
+    fetching = Fetching(broker, concurrency=1, prefetch=0)
+    for _ in range(3):
+        assert fetching.fetcher.run_once() == 0
+    assert fetching.buffer.out == 1
+    assert redis.llen("queue:q") == 2
+
+
+def test_it_takes_nothing_while_others_may_think_it_dead(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    push(redis, 1)
+    fetching = Fetching(broker, lease=Lease(0))
+    assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
+    assert redis.llen("queue:q") == 1
+
+
+def test_it_takes_nothing_while_too_many_that_ran_are_unsettled(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_UNSETTLED", 1)
+    push(redis, 1, 2, 3, 4)
+    fetching = Fetching(broker, concurrency=2, prefetch=0)
+    fetching.fetcher.run_once()
+    fetching.buffer.done()
+    fetching.buffer.done()
+    assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
+    assert redis.llen("queue:q") == 2
+    fetching.held.remove(fetching.held.snapshot())
+    fetching.fetcher.run_once()
+    assert redis.llen("queue:q") == 0
+
+
+def test_it_takes_nothing_after_stop(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    push(redis, 1)
+    fetching = Fetching(broker)
+    fetching.fetcher.stop()
+    fetching.fetcher.stop()
+    assert fetching.fetcher.run_once() == 0
+    fetching.fetcher.start()
+    assert fetching.fetcher.join(Deadline(20))
+    assert redis.llen("queue:q") == 1
+
+
+def test_stop_ends_a_fetch_that_waits_on_the_server(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 60)
+    fetching = Fetching(broker)
+    fetching.fetcher.start()
+    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+    fetching.fetcher.stop()
+    assert fetching.fetcher.join(Deadline(20))
+
+
+def test_stop_without_a_server_is_quiet(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    with own_broker(own_redis.url) as broker:
+        fetching = Fetching(broker)
+        fetching.fetcher.start()
+        client = own_redis.client()
+        assert eventually(lambda: client.info("clients")["blocked_clients"] == 1)
+        own_redis.kill()
+        fetching.fetcher.stop()
+        assert fetching.fetcher.join(Deadline(20))
+    assert [record.levelname for record in caplog.records if record.levelno > logging.ERROR] == []
+
+
+def test_what_cannot_be_woken_ends_by_itself(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(queue: str) -> None:
+        raise BrokerUnavailable("gone")
+
+    monkeypatch.setattr(broker, "wake", unreachable)
+    with caplog.at_level(logging.DEBUG, "goworkers_py"):
+        Fetching(broker).fetcher.stop()
+    assert caplog.messages == ["cannot wake fetcher:q; its fetch ends by itself"]
+
+
+def test_a_full_server_is_emptied_all_the_same(own_redis: RedisServer) -> None:
+    client = own_redis.client()
+    with own_broker(own_redis.url) as broker:
+        fetching = Fetching(broker)
+        client.config_set("maxmemory", "1")
+        assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S  # no error line: it is no outage for a fetcher
+        client.config_set("maxmemory", "0")
+        raws = push(client, 1, 2)
+        client.config_set("maxmemory", "1")
+        fetching.fetcher.run_once()
+        assert fetching.buffered() == raws
+
+
+def test_jobs_whose_reply_was_lost_are_run_oldest_first(
+    broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetching = Fetching(broker, concurrency=2, prefetch=1)
+    known = push(redis, 1)
+    fetching.fetcher.run_once()
+    lost = [job("J", number) for number in (2, 3)]
+    redis.lpush(fetching.list, *lost)
+    push(redis, 4)
+    fetching.fetcher.after_failure()
+    fetching.fetcher.run_once()
+    assert fetching.buffered() == known + lost
+    assert queue(redis) == [job("J", 4)]  # there was no room left for it
+    assert "queue q: 2 jobs were fetched but their reply was lost; running them" in caplog.text
+    fetching.fetcher.after_failure()
+    fetching.fetcher.run_once()
+    assert fetching.buffered() == [job("J", 4)]
+
+
+def test_equal_payloads_are_told_apart_by_their_number(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    fetching = Fetching(broker, concurrency=5)
+    push(redis, 7, 7)
+    fetching.fetcher.run_once()
+    redis.lpush(fetching.list, job("J", 7))
+    fetching.fetcher.after_failure()
+    push(redis, 8)
+    fetching.fetcher.run_once()
+    assert fetching.buffered() == [job("J", 7)] * 3 + [job("J", 8)]
+
+
+def test_a_reply_that_comes_while_stopping_is_given_back(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one worker is busy, so what the late reply brings is unstarted."""
+    fetched, stopping, release = threading.Event(), threading.Event(), threading.Event()
+    fetch = RedisBroker.fetch
+
+    def slow_reply(self: RedisBroker, owner: str, queue: str, most: int) -> list[bytes]:
+        raws = fetch(self, owner, queue, most)
+        if raws and b"late" in raws[0]:
+            fetched.set()
+            stopping.wait(20)
+        return raws
+
+    def run(message: Message) -> None:
+        release.wait(20)
+
+    monkeypatch.setattr(RedisBroker, "fetch", slow_reply)
+    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
+        app.registry.handle("q", run)
+        launcher = app.launcher()
+        launcher.start(threading.Event())
+        app.enqueue("q", "J", ["first"])
+        assert eventually(lambda: len(launcher.busy) == 1)
+        late = app.enqueue("q", "J", ["late"])
+        assert fetched.wait(20)
+        launcher.quiet()
+        stopping.set()
+        stop = threading.Thread(target=launcher.stop)
+        stop.start()
+        assert eventually(lambda: fields(queue(redis), "jid") == [late])
+        release.set()
+        stop.join()
+    assert fields(queue(redis), "jid") == [late]
+    assert redis.get("stat:processed") == b"1"
+
+
+def most_out(redis_url: str, workers: int, prefetch: int | None, seconds: float, jobs: int) -> int:
+    """The most that were taken from the queue and not finished, at any moment that a job could see."""
+    outs: list[int] = []
+    finished: list[int] = []
+
+    def run(message: Message) -> None:
+        taken = jobs - client.llen("queue:q")
+        outs.append(taken - len(finished))  # read in this order it can only be too small
+        time.sleep(seconds)
+        finished.append(1)
+
+    queues = QueueConfig("q", concurrency=workers, prefetch=prefetch)
+    with own_app(redis_url, queues) as app, redis_py.Redis.from_url(redis_url) as client:
+        app.registry.handle("q", run)
+        app.enqueue_bulk("q", "J", [[number] for number in range(jobs)])
+        with working(app):
+            assert eventually(lambda: len(finished) == jobs)
+    return max(outs)
+
+
+@pytest.mark.parametrize(("workers", "prefetch", "seconds"), [(3, 0, 0.002), (1, 0, 0), (3, None, 0.1)])
+def test_no_more_is_taken_than_workers_are_free(
+    workers: int, prefetch: int | None, seconds: float, redis_url: str
+) -> None:
+    assert most_out(redis_url, workers, prefetch, seconds, jobs=12 if seconds == 0.1 else 100) <= workers
+
+
+def test_a_fixed_prefetch_is_taken_beyond_the_workers_and_not_passed(redis_url: str) -> None:
+    assert 2 < most_out(redis_url, 2, 5, 0.002, jobs=100) <= 2 + 5
+
+
+def test_short_jobs_are_taken_ahead_by_themselves(redis_url: str) -> None:
+    assert most_out(redis_url, 1, None, 0, jobs=500) > 1

@@ -1,0 +1,113 @@
+"""What people read of the queues and sets, from a real server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import redis as redis_py
+
+from goworkers_py import payload
+from goworkers_py.brokers.base import Push
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.connection import Connections
+from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.inspect import Inspector, QueueStats, Stats, for_go_workers
+from goworkers_py.keys import Keys
+
+FAR = 4_000_000_000.0
+
+
+@pytest.fixture
+def connections(redis_url: str) -> Iterator[Connections]:
+    with closing(Connections(redis_url)) as connections:
+        yield connections
+
+
+@pytest.fixture
+def inspector(connections: Connections) -> Inspector:
+    return Inspector(connections, Keys())
+
+
+def job(**fields: object) -> bytes:
+    return payload.write({"class": "Job", "args": [], **fields})
+
+
+def test_an_empty_server_has_nothing_to_tell(inspector: Inspector) -> None:
+    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, [])
+
+
+@pytest.mark.parametrize("namespace", ["", "ns"])
+def test_everything_is_counted_where_it_is(connections: Connections, redis: redis_py.Redis, namespace: str) -> None:
+    keys = Keys(namespace)
+    broker = RedisBroker(connections, keys)
+    broker.push([Push("mail", job(n=n)) for n in range(5)] + [Push("b", job()), Push("a", job())])
+    broker.push([Push("mail", job(n=n), at=FAR + n) for n in range(3)])
+    broker.beat("here:1:aaaa", ["mail", "b"], "")
+    broker.beat("here:2:bbbb", ["mail"], "")
+    broker.fetch("here:1:aaaa", "mail", 2)
+    broker.fetch("here:1:aaaa", "b", 1)
+    broker.fetch("here:2:bbbb", "mail", 1)
+    redis.delete(keys.lease("here:2:bbbb"))  # it has died, and its job is still in progress
+    redis.mset({keys.processed: 12, keys.failed: 3})
+    redis.zadd(keys.retry, {"a": 1, "b": 2})
+    redis.zadd(keys.dead, {"a": 1})
+    stats = Inspector(connections, keys).stats()
+    assert (stats.processed, stats.failed, stats.scheduled, stats.retries, stats.dead) == (12, 3, 3, 2, 1)
+    assert (stats.in_progress, stats.processes) == (4, 1)
+    assert stats.queues == [QueueStats("a", 1, 0.0), QueueStats("b", 0, 0.0), QueueStats("mail", 2, 0.0)]
+
+
+def test_the_numbers_of_another_namespace_are_not_ours(inspector: Inspector, redis: redis_py.Redis) -> None:
+    redis.sadd("ns:queues", "q")
+    redis.set("ns:stat:processed", 5)
+    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("oldest", "waited"),
+    [
+        (lambda now: job(enqueued_at=now - 60, created_at=now - 600), 60),
+        (lambda now: job(created_at=now - 600), 600),
+        (lambda now: job(enqueued_at=int(now * 1_000) - 60_000), 60),
+        (lambda now: job(enqueued_at=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now - 60))), 60),
+        (lambda now: job(enqueued_at=now + 600), 0),
+        (lambda now: job(enqueued_at="soon"), 0),
+        (lambda now: job(), 0),
+        (lambda now: b"\xffno job", 0),
+    ],
+    ids=["float", "created", "ms", "go", "future", "text", "none", "unreadable"],
+)
+def test_the_latency_of_a_queue_is_how_long_its_next_job_has_waited(
+    inspector: Inspector, redis: redis_py.Redis, oldest: object, waited: float
+) -> None:
+    now = time.time()
+    redis.sadd("queues", "q")
+    redis.lpush("queue:q", oldest(now), job(enqueued_at=now))
+    [queue] = inspector.stats().queues
+    assert (queue.name, queue.size) == ("q", 2)
+    assert queue.latency_s == pytest.approx(waited, abs=30 if waited else 0)
+
+
+def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redis) -> None:
+    redis.sadd("queues", "q")
+    assert json.loads(json.dumps(inspector.stats().as_dict())) == {
+        "processed": 0, "failed": 0, "scheduled": 0, "retries": 0, "dead": 0, "in_progress": 0, "processes": 0,
+        "queues": [{"name": "q", "size": 0, "latency_s": 0.0}],
+    }  # fmt: skip
+
+
+def test_go_workers_shows_the_sizes_of_queues_as_text() -> None:
+    stats = Stats(12, 3, 4, 5, 6, 7, 8, [QueueStats("a", 9, 0.5), QueueStats("b", 0, 0.0)])
+    assert for_go_workers(stats) == {
+        "processed": 12, "failed": 3, "enqueued": {"a": "9", "b": "0"}, "retries": 5,
+        "scheduled": 4, "dead": 6, "in_progress": 7,
+    }  # fmt: skip
+
+
+def test_without_a_server_there_is_nothing_to_tell() -> None:
+    with closing(Connections("redis://127.0.0.1:1/0")) as connections, pytest.raises(BrokerUnavailable):
+        Inspector(connections, Keys()).stats()

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from goworkers_py.keys import Keys
+
+DAY = datetime.date(2025, 2, 4)
+
+
+def every_key(keys: Keys) -> dict[str, str]:
+    fixed = {name: value for name, value in vars(keys).items() if name != "prefix"}
+    return fixed | {
+        "queue": keys.queue("a:b"),
+        "inprogress": keys.inprogress("mail", "host:1:abc"),
+        "lease": keys.lease("host:1:abc"),
+        "holder": keys.holder("1"),
+        "receipt": keys.receipt("mail:x"),
+        "processed_on": keys.processed_on(DAY),
+        "failed_on": keys.failed_on(DAY),
+    }
+
+
+def test_keys_are_those_of_sidekiq_and_go_workers_and_a_few_of_our_own() -> None:
+    assert every_key(Keys()) == {
+        "queues": "queues",
+        "schedule": "schedule",
+        "retry": "retry",
+        "dead": "dead",
+        "processed": "stat:processed",
+        "failed": "stat:failed",
+        "processed_on": "stat:processed:2025-02-04",
+        "failed_on": "stat:failed:2025-02-04",
+        "queue": "queue:a:b",
+        "inprogress": "queue:mail:host:1:abc:inprogress",
+        "owners": "pyworkers:owners",
+        "gone": "pyworkers:gone",
+        "nothing": "pyworkers:none",
+        "lease": "pyworkers:lease:host:1:abc",
+        "holder": "pyworkers:process:1",
+        "receipt": "pyworkers:receipt:mail:x",
+    }
+
+
+def test_a_namespace_stands_before_every_key() -> None:
+    bare, prefixed = every_key(Keys()), every_key(Keys("ns"))
+    assert prefixed == {name: f"ns:{key}" for name, key in bare.items()}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "written", "meant"),
+    [
+        ("ns", "ns:mail", "mail"),
+        ("ns", "mail", "mail"),
+        ("ns", "ns:ns:mail", "ns:mail"),
+        ("ns", "nsmail", "nsmail"),
+        ("", "ns:mail", "ns:mail"),
+        ("", ":mail", ":mail"),
+    ],
+)
+def test_the_namespace_that_go_workers_leaks_into_a_queue_is_taken_off_once(
+    namespace: str, written: str, meant: str
+) -> None:
+    assert Keys(namespace).bare(written) == meant

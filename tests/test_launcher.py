@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis as redis_py
+from apps import fields, in_progress, own_app, own_broker, queue, started
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import launcher as module
+from goworkers_py.app import App
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.config import QueueConfig
+from goworkers_py.errors import BrokerRefused
+from goworkers_py.keys import Keys
+from goworkers_py.launcher import Launcher
+from goworkers_py.message import Message
+
+KEYS = Keys()
+
+
+def never() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url, timeout=20) as app:
+        yield app
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.open = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self.running.append(message.jid)
+        self.open.wait(30)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
+def stopping(launcher: Launcher) -> threading.Thread:
+    thread = threading.Thread(target=launcher.stop, name="stopper")
+    thread.start()
+    return thread
+
+
+# --- start
+
+
+def test_a_process_is_one_manager_a_queue_and_one_of_each_shared_service(app: App) -> None:
+    app.process("a", print, 1)
+    app.process("b", print, 2)
+    before = {thread.name for thread in threading.enumerate()}
+    with started(app) as launcher:
+        names = sorted(thread.name for thread in threading.enumerate() if thread.name not in before)
+        assert names == [
+            "fetcher:a", "fetcher:b", "heartbeat", "recoverer", "scheduler", "settler:a", "settler:b",
+            "worker:a:1", "worker:b:1", "worker:b:2",
+        ]  # fmt: skip
+        assert launcher.workers_alive == 3
+        assert launcher.stop()
+        assert launcher.workers_alive == 0
+
+
+def test_the_lease_exists_before_the_first_fetch_and_hooks_run_between(app: App, redis: redis_py.Redis) -> None:
+    seen = []
+
+    def look() -> None:
+        seen.append((len(redis.keys(KEYS.lease("*"))), redis.llen("queue:q")))
+
+    app.before_start(look)
+    app.before_start(lambda: seen.append("second"))
+    app.process("q", print, 1)
+    app.enqueue("q", "J", [])
+    with started(app) as launcher:
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        launcher.stop()
+        assert seen == [(1, 1), "second"]
+
+
+def test_a_start_without_a_server_goes_on_until_one_comes_and_says_so_once(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_redis.kill()
+    with own_app(own_redis.url) as app, caplog.at_level(logging.INFO, "goworkers_py"):
+        app.process("q", print, 1)
+        launcher = app.launcher()
+        start = threading.Thread(target=lambda: launcher.start(never()))
+        start.start()
+        assert eventually(lambda: "Redis cannot serve" in caplog.text)
+        time.sleep(0.5)
+        own_redis.start()
+        start.join(30)
+        assert launcher.workers_alive == 1
+        assert launcher.stop()
+    levels = [(record.levelname, record.getMessage()[:18]) for record in caplog.records][:2]
+    assert levels == [("ERROR", "Redis cannot serve"), ("WARNING", "Redis serves again")]
+
+
+def test_a_start_that_waits_for_a_server_ends_when_a_stop_is_asked_for(own_redis: RedisServer) -> None:
+    own_redis.kill()
+    with own_app(own_redis.url) as app:
+        app.before_start(lambda: pytest.fail("there was no server"))
+        launcher, stop_asked = app.launcher(), threading.Event()
+        answers: list[bool] = []
+        start = threading.Thread(target=lambda: answers.append(launcher.start(stop_asked)))
+        start.start()
+        time.sleep(0.2)
+        stop_asked.set()
+        start.join(20)
+        assert answers == [False]
+
+
+def test_a_name_that_a_live_process_has_is_refused_at_start(redis_url: str) -> None:
+    with own_app(redis_url, process="one") as first, own_app(redis_url, process="one") as second:
+        with started(first), pytest.raises(BrokerRefused, match="the process name 'one' is in use"):
+            second.launcher().start(never())
+        with started(second):
+            pass
+
+
+# --- stop
+
+
+def test_stop_finishes_what_runs_gives_back_what_does_not_and_leaves_nothing_on_the_server(
+    redis_url: str, redis: redis_py.Redis, gate: Gate
+) -> None:
+    with own_app(redis_url, QueueConfig("q", concurrency=2, prefetch=2), timeout=20) as app:
+        app.registry.handle("q", gate)
+        jids = app.enqueue_bulk("q", "J", [[number] for number in range(6)])
+        with started(app) as launcher:
+            assert eventually(lambda: len(gate.running) == 2)
+            stop = stopping(launcher)
+            assert eventually(lambda: fields(queue(redis), "jid") == jids[2:])
+            assert stop.is_alive()
+            gate.open.set()
+            stop.join()
+    assert fields(queue(redis), "jid") == jids[2:]
+    assert not in_progress(redis)
+    assert redis.get("stat:processed") == b"2"
+    assert not redis.exists(KEYS.lease(launcher.identity))
+
+
+def test_a_job_that_outlasts_the_timeout_is_given_back_and_named(
+    redis_url: str, redis: redis_py.Redis, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_app(redis_url, timeout=0.2) as app:
+        app.process("q", gate, 1)
+        with started(app) as launcher:
+            jid = app.enqueue("q", "J", [])
+            assert eventually(lambda: gate.running)
+            assert launcher.stop()
+            assert launcher.workers_alive == 1
+            assert fields(queue(redis), "jid") == [jid]
+            assert f"not finished in time, back to its queue: class=J jid={jid} queue=q" in caplog.text
+            gate.open.set()
+            assert eventually(lambda: launcher.workers_alive == 0)
+    assert fields(queue(redis), "jid") == [jid]
+    assert not redis.exists("stat:processed")
+
+
+@pytest.mark.parametrize("moment", ["during the stop", "before the stop"])
+def test_who_is_in_a_hurry_waits_for_no_job(
+    moment: str, app: App, redis: redis_py.Redis, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.process("q", gate, 1)
+    with started(app) as launcher:
+        jid = app.enqueue("q", "J", [])
+        assert eventually(lambda: gate.running)
+        if moment == "before the stop":
+            launcher.hurry()
+        stop = stopping(launcher)
+        if moment == "during the stop":
+            time.sleep(0.1)
+            assert stop.is_alive()
+            launcher.hurry()
+        stop.join(10)  # the timeout is 20
+        assert not stop.is_alive()
+        assert fields(queue(redis), "jid") == [jid]
+        assert jid in caplog.text
+
+
+def test_quiet_fetches_nothing_more_and_what_runs_ends(app: App, redis: redis_py.Redis, gate: Gate) -> None:
+    app.process("q", gate, 1)
+    with started(app) as launcher:
+        first = app.enqueue("q", "J", [])
+        assert eventually(lambda: gate.running == [first])
+        launcher.quiet()
+        launcher.quiet()
+        second = app.enqueue("q", "J", [])
+        gate.open.set()
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        time.sleep(0.2)
+        assert fields(queue(redis), "jid") == [second]
+        assert launcher.stop()
+        assert gate.running == [first]
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_drain_hooks_run_while_jobs_do_and_one_that_fails_is_reported(
+    error: type[BaseException], app: App, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[object] = []
+
+    def fails() -> None:
+        seen.append(len(launcher.busy))
+        raise error
+
+    app.during_drain(fails)
+    app.during_drain(lambda: (seen.append("second"), gate.open.set()))  # type: ignore[arg-type, func-returns-value]
+    app.process("q", gate, 1)
+    with started(app) as launcher:
+        app.enqueue("q", "J", [])
+        assert eventually(lambda: gate.running)
+        assert launcher.stop()
+        assert seen == [1, "second"]
+        assert "a during_drain hook failed" in caplog.text
+
+
+def test_what_is_in_progress_at_the_farewell_goes_back_and_is_named(
+    app: App, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as what a late reply brought that nobody read."""
+    app.process("q", print, 1)
+    with started(app) as launcher:
+        list_ = f"queue:q:{launcher.identity}:inprogress"
+        launcher.quiet()
+        assert eventually(lambda: not any(thread.name == "fetcher:q" for thread in threading.enumerate()))
+        redis.lpush(list_, b'{"class":"Late","jid":"abc"}')
+        assert launcher.stop()
+        assert fields(queue(redis), "jid") == ["abc"]
+        assert f"given back at the end by {launcher.identity}: class=Late jid=abc queue=q" in caplog.text
+
+
+def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
+    own_redis: RedisServer, gate: Gate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "AFTER_JOBS_S", 0.5)
+    with own_app(own_redis.url, timeout=20) as app:
+        app.process("q", gate, 2)
+        with started(app) as launcher:
+            app.enqueue_bulk("q", "J", [[1], [2]])
+            assert eventually(lambda: len(gate.running) == 2)
+            own_redis.kill()
+            gate.open.set()
+            assert not launcher.stop()
+            own_redis.start()
+            assert len(in_progress(own_redis.client())) == 2
+            # Some are threads that wait for a server's answer, and end when there is one.
+            assert eventually(
+                lambda: not [t.name for t in threading.enumerate() if t.name.startswith(("settler", "fetcher"))]
+            )
+    assert "no farewell" in caplog.text
+    assert "other processes will recover 2 jobs that were not settled" in caplog.text
+
+
+def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
+    redis_url: str, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goworkers_py.heartbeat.BEAT_EVERY_S", 0.05)
+    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
+        app.registry.handle("q", gate)
+        with started(app) as launcher:
+            running, waiting = app.enqueue_bulk("q", "J", [[1], [2]])
+            assert eventually(lambda: len(in_progress(redis)) == 2 and gate.running)
+            dead = launcher.identity
+            declare_dead(redis_url, redis, dead)
+            assert eventually(lambda: launcher.identity != dead)
+            gate.open.set()
+            # Both were given to others: here to itself again, under its new identity.
+            assert eventually(lambda: redis.get("stat:processed") == b"2")
+            assert launcher.stop()
+    assert gate.running == [running, running, waiting]
+    assert not in_progress(redis)
+    assert not queue(redis)
+
+
+def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
+    """What another process does whose recoverer finds the lease run out."""
+    with own_broker(redis_url) as broker:
+        while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
+            redis.delete(KEYS.lease(identity))
+            broker.recover("another", by_lease=True)
+
+
+def test_stop_follows_the_data_and_says_farewell_last(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    order: list[str] = []
+
+    def noted(name: str, inner: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **kwargs: object) -> object:
+            order.append(name)
+            return inner(*args, **kwargs)
+
+        return call
+
+    manager = "goworkers_py.manager.Manager."
+    for name in ("stop_fetching", "give_back_unstarted", "join_workers", "give_back_running", "stop_settling"):
+        monkeypatch.setattr(manager + name, noted(name, getattr(module.Manager, name)))
+    for service in ("Scheduler", "Recoverer", "Heartbeat"):
+        kind = getattr(module, service)
+        monkeypatch.setattr(kind, "stop", noted(service.lower(), kind.stop))
+    monkeypatch.setattr(RedisBroker, "leave", noted("farewell", RedisBroker.leave))
+    app.process("q", print, 1)
+    with started(app) as launcher:
+        launcher.stop()
+        assert order == [
+            "stop_fetching", "give_back_unstarted", "join_workers", "give_back_running", "scheduler", "recoverer",
+            "stop_settling", "heartbeat", "farewell",
+        ]  # fmt: skip

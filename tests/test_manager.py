@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis as redis_py
+from apps import fields, fresh_lease, in_progress, job, own_broker, queue
+from waiting import eventually
+
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import Deadline
+from goworkers_py.config import QueueConfig
+from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.failure import RetryPolicy
+from goworkers_py.manager import Manager, Shared
+from goworkers_py.message import Message
+from goworkers_py.middleware.retry import Handlers, RetryLink
+from goworkers_py.outage import Outage
+from goworkers_py.registry import Registry
+
+
+class Managing:
+    """A manager of queue q whose handler is the test's."""
+
+    def __init__(self, broker: RedisBroker, handler: Callable[[Message], object]) -> None:
+        self._broker, self._registry = broker, Registry()
+        self._registry.handle("q", handler)
+        self.lease = fresh_lease()
+        self.made: list[Manager] = []
+
+    def __call__(self, concurrency: int, prefetch: int | None = 0) -> Manager:
+        registry = self._registry
+        shared = Shared(
+            broker=self._broker,
+            lease=self.lease,
+            registry=registry,
+            retry=RetryLink(RetryPolicy(), registry, Handlers()),
+            prepended=(),
+            appended=(),
+            busy=BusyMap(),
+            counters=Counters(),
+            outage=Outage(),
+            on_retry=lambda at: None,
+        )
+        self.made.append(Manager(QueueConfig("q", concurrency=concurrency, prefetch=prefetch), (), shared))
+        return self.made[-1]
+
+
+@pytest.fixture
+def managing(redis_url: str) -> Iterator[Callable[[Callable[[Message], object]], Managing]]:
+    """Stops what a test that failed has left."""
+    made: list[Managing] = []
+
+    def make(handler: Callable[[Message], object]) -> Managing:
+        made.append(Managing(broker, handler))
+        return made[-1]
+
+    with own_broker(redis_url) as broker:
+        yield make
+        for manager in (manager for managing in made for manager in managing.made):
+            stop(manager, 1)
+
+
+class Gate:
+    """A handler whose jobs wait until they are let through."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.ended: list[str] = []
+        self.open = threading.Event()
+
+    def __call__(self, message: Message) -> None:
+        self.running.append(message.jid)
+        assert self.open.wait(30)
+        self.ended.append(message.jid)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open.set()
+
+
+def stop(manager: Manager, seconds: float = 20) -> int:
+    """As the launcher does it."""
+    manager.stop_fetching()
+    manager.give_back_unstarted(Deadline(seconds))
+    manager.stop_workers()
+    manager.join_workers(Deadline(seconds))
+    manager.give_back_running()
+    return manager.stop_settling(Deadline(20))
+
+
+def push(redis: redis_py.Redis, *jids: str) -> None:
+    redis.lpush("queue:q", *(job("J", jid=jid) for jid in jids))
+
+
+def test_a_manager_is_one_fetcher_n_workers_and_one_settler(managing: Callable[..., Managing], gate: Gate) -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    manager = managing(gate)(3)
+    assert manager.workers_alive == 0
+    manager.start()
+    began = {thread.name for thread in threading.enumerate()} - before
+    assert began == {"fetcher:q", "worker:q:1", "worker:q:2", "worker:q:3", "settler:q"}
+    assert (manager.queue, manager.concurrency, manager.workers_alive) == ("q", 3, 3)
+    assert stop(manager) == 0
+    assert manager.workers_alive == 0
+    assert not {thread.name for thread in threading.enumerate()} & began
+
+
+def test_as_many_jobs_run_at_once_as_there_are_workers(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    push(redis, *"abcde")
+    manager = managing(gate)(3)
+    manager.start()
+    assert eventually(lambda: len(gate.running) == 3)
+    assert sorted(gate.running) == ["a", "b", "c"]
+    gate.open.set()
+    assert eventually(lambda: len(gate.ended) == 5)
+    stop(manager)
+    assert not in_progress(redis)
+    assert not queue(redis)
+
+
+def test_unstarted_jobs_go_back_in_their_order_to_where_they_are_next(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    push(redis, *"abcdefgh")
+    manager = managing(gate)(1, prefetch=4)
+    manager.start()
+    assert eventually(lambda: manager.waiting == 4 and gate.running == ["a"])
+    manager.stop_fetching()
+    manager.give_back_unstarted(Deadline(20))
+    assert manager.waiting == 0
+    assert eventually(lambda: fields(queue(redis), "jid") == list("bcdefgh"))
+    assert fields(in_progress(redis), "jid") == ["a"]
+    gate.open.set()
+    stop(manager)
+    assert gate.ended == ["a"]
+    assert fields(queue(redis), "jid") == list("bcdefgh")
+
+
+def test_what_still_runs_at_the_deadline_goes_back_before_everything_else_and_its_late_end_does_nothing(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    push(redis, *"abcd")
+    manager = managing(gate)(2, prefetch=1)
+    manager.start()
+    assert eventually(lambda: len(gate.running) == 2 and manager.waiting == 1)
+    manager.stop_fetching()
+    manager.give_back_unstarted(Deadline(20))
+    manager.stop_workers()
+    manager.join_workers(Deadline(0.05))
+    assert manager.workers_alive == 2
+    assert [delivery.raw for delivery in manager.give_back_running()] == [job("J", jid="a"), job("J", jid="b")]
+    assert eventually(lambda: fields(queue(redis), "jid") == list("abcd"))
+    gate.open.set()
+    manager.join_workers(Deadline(20))
+    assert manager.stop_settling(Deadline(20)) == 0
+    assert sorted(gate.ended) == ["a", "b"]
+    assert fields(queue(redis), "jid") == list("abcd")
+    assert not redis.exists("stat:processed", "retry", "dead")
+    assert not in_progress(redis)
+
+
+def test_jobs_that_end_just_at_the_deadline_are_settled_once(
+    managing: Callable[..., Managing], redis: redis_py.Redis
+) -> None:
+    """Each job is either done or back in its queue, whoever is faster."""
+    both = set()
+    for _ in range(20):
+        redis.flushdb()
+        gate = Gate()
+        push(redis, *"abcdefgh")
+        manager = managing(gate)(8)
+        manager.start()
+        assert eventually(lambda gate=gate: len(gate.running) == 8)
+        manager.stop_fetching()
+        manager.give_back_unstarted(Deadline(20))
+        manager.stop_workers()
+        gate.open.set()
+        given_back = [Message(delivery.raw, "q").jid for delivery in manager.give_back_running()]
+        manager.join_workers(Deadline(20))
+        assert manager.stop_settling(Deadline(20)) == 0
+        assert fields(queue(redis), "jid") == given_back
+        assert int(redis.get("stat:processed") or 0) == 8 - len(given_back)
+        assert not in_progress(redis)
+        both.add(len(given_back))
+    assert both != {0}  # else it was no race
+
+
+def test_a_fetcher_that_does_not_end_does_not_keep_the_rest_from_stopping(
+    managing: Callable[..., Managing],
+    gate: Gate,
+    redis: redis_py.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What it still fetches is in progress, and goes back at the farewell."""
+    answer = threading.Event()
+    fetch = RedisBroker.fetch
+
+    def hangs(self: RedisBroker, owner: str, queue: str, most: int) -> list[bytes]:
+        raws = fetch(self, owner, queue, most)
+        answer.wait(20)
+        return raws
+
+    monkeypatch.setattr(RedisBroker, "fetch", hangs)
+    push(redis, "late")
+    manager = managing(gate)(1)
+    manager.start()
+    assert eventually(lambda: in_progress(redis))
+    try:
+        assert stop(manager, seconds=0.2) == 0
+        assert "fetcher:q does not end; what it still fetches goes back at the farewell" in caplog.text
+        assert fields(in_progress(redis), "jid") == ["late"]
+        assert gate.running == []
+    finally:
+        answer.set()
+        manager.give_back_unstarted(Deadline(20))
+
+
+def test_a_manager_that_never_began_can_be_stopped(managing: Callable[..., Managing], gate: Gate) -> None:
+    assert stop(managing(gate)(2)) == 0

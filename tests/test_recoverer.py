@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+from apps import fields, job, own_broker, queue
+
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.counters import Counters
+from goworkers_py.identity import Lease
+from goworkers_py.keys import Keys
+from goworkers_py.outage import Outage
+from goworkers_py.recoverer import LOOK_EVERY_S, STEADY_FOR_S, Recoverer
+
+GONE = "host:1:abcdef"
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+@pytest.fixture
+def left(broker: RedisBroker, redis: redis_py.Redis) -> list[bytes]:
+    """What a process left whose lease has run out, oldest first."""
+    raws = [job("J", jid=str(number)) for number in range(3)]
+    broker.beat(GONE, ["q"], "")
+    redis.delete(Keys().lease(GONE))
+    redis.lpush(f"queue:q:{GONE}:inprogress", *raws)
+    redis.lpush("queue:q", job("J", jid="waiting"))
+    return raws
+
+
+def recoverer(broker: RedisBroker, steady_s: float, counters: Counters | None = None) -> Recoverer:
+    return Recoverer(broker, Lease(50), lambda: steady_s, counters or Counters(), Outage())
+
+
+def test_jobs_of_a_dead_process_go_to_the_back_of_their_queue_and_are_logged_by_jid(
+    left: list[bytes], broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    counters = Counters()
+    pause_s = recoverer(broker, STEADY_FOR_S, counters).run_once()
+    assert 0.8 * LOOK_EVERY_S <= pause_s <= 1.2 * LOOK_EVERY_S
+    assert fields(queue(redis), "jid") == ["waiting", "0", "1", "2"]
+    assert not redis.exists(f"queue:q:{GONE}:inprogress")
+    assert counters.snapshot() == {"recovered": 3}
+    assert caplog.messages == [
+        f"recovered from dead process {GONE}: class=J jid={number} queue=q" for number in range(3)
+    ]
+
+
+def test_no_lease_is_called_run_out_until_the_others_have_had_time_to_renew_theirs(
+    left: list[bytes], broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    recoverer(broker, STEADY_FOR_S - 1).run_once()
+    assert redis.llen(f"queue:q:{GONE}:inprogress") == 3
+
+
+def test_what_a_live_process_has_is_left_alone(left: list[bytes], broker: RedisBroker, redis: redis_py.Redis) -> None:
+    broker.beat(GONE, ["q"], "")
+    recoverer(broker, STEADY_FOR_S).run_once()
+    assert redis.llen(f"queue:q:{GONE}:inprogress") == 3
+
+
+def test_a_dead_processs_unreadable_payload_is_recovered_too(
+    left: list[bytes], broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis.lpush(f"queue:q:{GONE}:inprogress", b"\xff{")
+    recoverer(broker, STEADY_FOR_S).run_once()
+    assert queue(redis)[-1] == b"\xff{"
+    assert f"recovered from dead process {GONE}: an unreadable payload queue=q" in caplog.text

@@ -1,0 +1,132 @@
+"""`/stats` over real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from goworkers_py.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.web.stats import Source, StatsServer
+
+LOOPBACK = "127.0.0.1"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Source], StatsServer]]:
+    servers: list[StatsServer] = []
+
+    def serve(source: Source) -> StatsServer:
+        servers.append(StatsServer(LOOPBACK, 0, source))
+        servers[-1].start()
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        server.stop()
+
+
+def get(server: StatsServer, path: str = "/stats") -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=30)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ["/stats", "/stats?pretty=1"])
+def test_stats_are_one_json_object(serve: Callable[[Source], StatsServer], path: str) -> None:
+    assert get(serve(lambda: {"processed": 5, "enqueued": {"é": "1"}}), path) == (
+        200,
+        {"processed": 5, "enqueued": {"é": "1"}},
+    )
+
+
+def test_they_are_asked_for_at_each_look(serve: Callable[[Source], StatsServer]) -> None:
+    looks = iter(range(1, 10))
+    server = serve(lambda: {"look": next(looks)})
+    assert [get(server)[1]["look"] for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("path", ["/", "/stats/", "/metrics", "/?/stats"])
+def test_there_is_nothing_else(serve: Callable[[Source], StatsServer], path: str) -> None:
+    assert get(serve(dict), path) == (404, {"error": "there is only /stats here"})
+
+
+@pytest.mark.parametrize("error", [BrokerUnavailable("connection refused"), BrokerRefused("no permissions")])
+def test_a_server_that_does_not_serve_is_told_as_such(serve: Callable[[Source], StatsServer], error: Exception) -> None:
+    def fail() -> dict[str, Any]:
+        raise error
+
+    assert get(serve(fail)) == (503, {"error": str(error)})
+
+
+def test_a_look_that_takes_long_holds_up_no_other(serve: Callable[[Source], StatsServer]) -> None:
+    def slowly_at_first() -> dict[str, Any]:
+        if first.acquire(blocking=False):
+            asked.set()
+            enough.wait(30)
+        return {}
+
+    first, asked, enough = threading.Lock(), threading.Event(), threading.Event()
+    server = serve(slowly_at_first)
+    slow = threading.Thread(target=get, args=(server,))
+    slow.start()
+    assert asked.wait(30)
+    assert get(server) == (200, {})
+    enough.set()
+    slow.join()
+
+
+def test_nothing_is_written_to_stderr_for_a_look(
+    serve: Callable[[Source], StatsServer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    get(serve(dict))
+    assert capfd.readouterr().err == ""
+
+
+def test_it_listens_on_loopback_alone(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    with pytest.raises(OSError, match="refused"):  # all of 127/8 is this machine; another address of it is not served
+        socket.create_connection(("127.0.0.2", server.port), 5)
+
+
+def test_a_port_that_is_taken_is_a_mistake_in_the_configuration(serve: Callable[[Source], StatsServer]) -> None:
+    port = serve(dict).port
+    with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
+        StatsServer(LOOPBACK, port, dict)
+
+
+@pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), (LOOPBACK, 70_000)])
+def test_an_address_that_cannot_be_is_a_mistake_in_the_configuration(host: str, port: int) -> None:
+    with pytest.raises(ConfigError, match=f"stats server: cannot listen on {host}:{port}: "):
+        StatsServer(host, port, dict)
+
+
+def test_after_a_stop_nobody_listens(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    get(server)
+    for _ in range(2):
+        server.stop()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((LOOPBACK, server.port), 5)
+    assert eventually(lambda: "stats-server" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_a_server_that_was_never_started_can_be_stopped() -> None:
+    server = StatsServer(LOOPBACK, 0, dict)
+    stopper = threading.Thread(target=server.stop, daemon=True)
+    stopper.start()
+    stopper.join(5)
+    assert not stopper.is_alive()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((LOOPBACK, server.port), 5)

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import fields, fresh_lease, in_progress, job, own_app, own_broker, queue, working
+from waiting import eventually
+
+from goworkers_py import service
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import Deadline
+from goworkers_py.config import QueueConfig
+from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.delivery import Buffer, Delivery, Held
+from goworkers_py.message import Message, current_message
+from goworkers_py.middleware.chain import Run
+from goworkers_py.middleware.perform import perform
+from goworkers_py.outage import Outage
+from goworkers_py.outcome import DONE, Outcome
+from goworkers_py.registry import JobSpec, Registry
+from goworkers_py.settler import Settler
+from goworkers_py.worker import Worker
+
+OTHERS = "elsewhere:1:abcdef"
+
+
+class Working:
+    """One worker with its settler, and the ways to give it deliveries."""
+
+    def __init__(self, broker: RedisBroker, redis: redis_py.Redis, chain: Run) -> None:
+        self._redis = redis
+        self.lease = fresh_lease()
+        self.buffer, self.held, self.busy, self.counters = Buffer(10), Held(), BusyMap(), Counters()
+        self.settler = Settler("q", broker, self.held, self.counters, Outage(), lambda at: None)
+        self.worker = Worker("worker:q:1", self.buffer, self.lease, chain, self.busy, self.settler)
+
+    def fetched(self, *raws: bytes, owner: str = "") -> list[Delivery]:
+        owner = owner or self.lease.identity
+        self._redis.lpush(f"queue:q:{owner}:inprogress", *raws)
+        deliveries = [Delivery(raw, "q", owner) for raw in raws]
+        self.held.add(deliveries)
+        return deliveries
+
+    def __enter__(self) -> Working:  # noqa: PYI034
+        self.worker.start()
+        self.settler.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.buffer.stop_workers(1)
+        assert self.worker.join(Deadline(20))
+        self.settler.stop()
+        assert self.settler.join(Deadline(20))
+
+
+@pytest.fixture
+def work(redis_url: str, redis: redis_py.Redis) -> Iterator[Callable[[Run], Working]]:
+    with own_broker(redis_url) as broker:
+        yield lambda chain: Working(broker, redis, chain)
+
+
+def test_a_single_worker_runs_2000_jobs_in_the_order_of_their_push(redis_url: str, redis: redis_py.Redis) -> None:
+    seen: list[int] = []
+    with own_app(redis_url, QueueConfig("q", concurrency=1)) as app:
+        app.registry.handle("q", lambda message: seen.append(message.args[0]))
+        app.enqueue_bulk("q", "J", [[number] for number in range(1_500)])
+        with working(app):
+            for number in range(1_500, 2_000):
+                app.enqueue("q", "J", [number])
+            assert eventually(lambda: len(seen) == 2_000)
+    assert seen == list(range(2_000))
+    assert not queue(redis)
+    assert not in_progress(redis)
+    assert redis.get("stat:processed") == b"2000"
+
+
+def test_a_job_is_marked_busy_and_current_while_it_runs(work: Callable[[Run], Working]) -> None:
+    looks: list[Any] = []
+
+    def chain(message: Message) -> Outcome:
+        looks.append((current_message(), dict(at.busy.snapshot()), threading.get_ident()))
+        return DONE
+
+    at = work(chain)
+    (delivery,) = at.fetched(job("J", jid="abc"))
+    with at:
+        at.buffer.put([delivery])
+        assert eventually(lambda: len(at.held) == 0)
+    ((current, busy, thread_id),) = looks
+    assert current is not None
+    assert current.jid == "abc"
+    assert busy["worker:q:1"].delivery is delivery
+    assert busy["worker:q:1"].thread_id == thread_id
+    assert len(at.busy) == 0
+    assert current_message() is None
+
+
+def test_what_is_no_job_goes_unchanged_to_the_dead_set_and_no_code_sees_it(
+    work: Callable[[Run], Working], redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = work(lambda message: pytest.fail("it is no job"))
+    with at:
+        at.buffer.put(at.fetched(b"{not json"))
+        assert eventually(lambda: redis.zcard("dead") == 1)
+    assert redis.zrange("dead", 0, -1) == [b"{not json"]
+    assert "queue q: a payload is no job and goes to the dead set: not JSON: " in caplog.text
+
+
+def test_a_job_that_was_given_to_others_while_it_waited_is_not_run(
+    work: Callable[[Run], Working], redis: redis_py.Redis
+) -> None:
+    at = work(lambda message: pytest.fail("it is somebody else's"))
+    theirs = at.fetched(job(), owner=OTHERS)
+    with at:
+        at.buffer.put(theirs)
+        assert eventually(lambda: at.counters.snapshot().get("lost_leases") == 1)
+    assert len(at.held) == 0
+    assert in_progress(redis) == [job()]
+
+
+def test_a_fault_in_our_own_links_leaves_the_job_in_progress_and_the_worker_goes_on(
+    work: Callable[[Run], Working],
+    redis: redis_py.Redis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def chain(message: Message) -> Outcome:
+        if message.jid == "bad":
+            raise MemoryError("ours")
+        return DONE
+
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
+    at = work(chain)
+    bad, good = at.fetched(job(jid="bad"), job(jid="good"))
+    with at:
+        at.buffer.put([bad, good])
+        assert eventually(lambda: len(at.held) == 1)
+        assert at.buffer.out == 0  # the fetcher counts on it
+    assert fields(in_progress(redis), "jid") == ["bad"]
+    assert not bad.claimed
+    (record,) = (record for record in caplog.records if record.levelno == logging.CRITICAL)
+    assert record.getMessage() == "thread worker:q:1 failed; it begins anew"
+
+
+def test_a_worker_that_ends_closes_its_event_loop(work: Callable[[Run], Working]) -> None:
+    loops: list[Any] = []
+
+    async def note() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    registry = Registry()
+    registry.add(JobSpec("J", note))
+    at = work(perform(registry))
+    with at:
+        at.buffer.put(at.fetched(job("J"), job("J", jid="2")))
+        assert eventually(lambda: len(at.held) == 0)
+        assert not loops[0].is_closed()
+    assert loops[0] is loops[1]
+    assert loops[0].is_closed()
+
+
+def test_a_job_that_calls_sys_exit_has_failed_and_its_worker_runs_the_next(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    seen: list[int] = []
+
+    def run(message: Message) -> None:
+        seen.append(message.args[0])
+        if message.args[0] == 0:
+            raise SystemExit(3)
+
+    with own_app(redis_url, QueueConfig("q", concurrency=1)) as app:
+        app.registry.handle("q", run)
+        with working(app):
+            app.enqueue_bulk("q", "J", [[0], [1]])
+            assert eventually(lambda: redis.get("stat:processed") == b"2")
+    assert seen == [0, 1]
+    (entry,) = map(json.loads, redis.zrange("retry", 0, -1))
+    assert (entry["error_class"], entry["error_message"]) == ("SystemExit", "3")
