@@ -419,7 +419,7 @@ def _resolve(path: str, place: str) -> Any:
         if not hasattr(found, part):
             raise ConfigError(f"{place}: module {module!r} has no {name!r}")
         found = getattr(found, part)
-    return found.__wrapped__ if isinstance(found, Job) else found
+    return found
 
 
 def _link(path: str, place: str) -> Middleware:
