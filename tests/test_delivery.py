@@ -31,6 +31,7 @@ def running(*threads: threading.Thread) -> Iterator[None]:
 def test_a_delivery_is_claimed_once() -> None:
     [delivery] = deliveries("a")
     assert not delivery.claimed
+    assert not delivery.kept
     assert delivery.claim()
     assert delivery.claimed
     assert not delivery.claim()
@@ -168,6 +169,8 @@ def test_deliveries_of_equal_bytes_are_held_one_by_one() -> None:
         ("abc", "b", "ac"),
         ("aab", "ab", "a"),
         ("aaa", "a", "aa"),
+        ("aaa", "aa", "a"),
+        ("aa", "aa", ""),
         ("b", "ab", ""),
         ("ab", "", "ab"),
     ],
