@@ -151,7 +151,9 @@ class App:
         if isinstance(settings, Mapping):
             options = _from_go_workers(settings) | options
         path = settings if isinstance(settings, str | os.PathLike) else None
-        self.use(load(None if path is None else Path(path), flags={name: _as_text(value) for name, value in options.items()}))
+        self.use(
+            load(None if path is None else Path(path), flags={name: _as_text(value) for name, value in options.items()})
+        )
 
     def use(self, config: Config) -> None:
         with self._lock:
@@ -217,6 +219,8 @@ class App:
         dead: bool = True,
         backtrace: bool | int = False,
         tags: Sequence[str] = (),
+        timeout: float | None = None,
+        interrupt: bool = True,
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     def job(
@@ -225,29 +229,31 @@ class App:
         *,
         queue: str = "default",
         tags: Sequence[str] = (),
+        timeout: float | None = None,
+        interrupt: bool = True,
         **options: Any,
     ) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
         """Decorator: runs jobs of this class, `name` on the wire, with this function.
 
         `retry_in` is the delay in seconds, or a function `f(count, error)` that returns seconds, "discard", "kill" or
-        None for Sidekiq's own back-off.
+        None for Sidekiq's own back-off. After `timeout` seconds TimeLimitExceeded is raised in the job, unless
+        `interrupt` is off; `current_message().expired` is true then.
         """
-        if callable(name):
-            return self._add_job(name, "", queue, tags, options)
-        return lambda function: self._add_job(function, name or "", queue, tags, options)
 
-    def _add_job(
-        self, function: Callable[P, R], name: str, queue: str, tags: Sequence[str], options: dict[str, Any]
-    ) -> Job[P, R]:
-        spec = JobSpec(
-            name=name or function.__name__,
-            function=function,
-            queue=queue,
-            options=RetryOptions(**options),
-            tags=tuple(tags),
-        )
-        self.registry.add(spec)
-        return Job(self, spec)
+        def add(function: Callable[P, R]) -> Job[P, R]:
+            spec = JobSpec(
+                name=name if isinstance(name, str) else function.__name__,
+                function=function,
+                queue=queue,
+                options=RetryOptions(**options),
+                tags=tuple(tags),
+                timeout=timeout,
+                interrupt=interrupt,
+            )
+            self.registry.add(spec)
+            return Job(self, spec)
+
+        return add(name) if callable(name) else add
 
     def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
         """go-workers' shape: `handler(message)` runs every job of the queue, whatever its class."""

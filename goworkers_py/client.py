@@ -35,6 +35,8 @@ class EnqueueOptions:
     dead: bool | None = None
     backtrace: bool | int | None = None
     tags: Sequence[str] | None = None
+    timeout: float | None = None  # seconds that a run may take
+    deadline: Moment | None = None  # when a run must be over
     jid: str | None = None
     at: Moment | None = None
     extra: dict[str, Any] | None = None  # further top-level fields, for other programs that read the job
@@ -54,6 +56,8 @@ class EnqueueOptions:
             "retry_queue": self.retry_queue,
             "dead": self.dead,
             "backtrace": self.backtrace,
+            "timeout": self.timeout,
+            "deadline": None if self.deadline is None else moment(self.deadline),
             "tags": None if self.tags is None else list(self.tags),
         }
         if self.extra:

@@ -17,11 +17,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
+from redis.connection import ConnectionPool, parse_url
 from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 
@@ -32,6 +34,8 @@ Driver = Any  # a connection of redis-py, whose methods are not typed
 SOCKET_TIMEOUT_S = 5.0
 # How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
 REPLY_MARGIN_S = 3.0
+# One that is gone must not keep us from asking the next.
+SENTINEL_TIMEOUT_S = 1.0
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -57,7 +61,8 @@ class Connections:
     """A free list of connections to one address; a thread borrows one for one exchange. Safe after a fork."""
 
     def __init__(self, url: str, client_name: str = "pyworkers") -> None:
-        pool = ConnectionPool.from_url(
+        # Kept: a sentinel's connections ask their pool where the primary is.
+        self._pool = _pool(
             url,
             socket_timeout=SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
@@ -65,8 +70,8 @@ class Connections:
             protocol=2,
             client_name=client_name,
         )
-        self._make = pool.connection_class
-        self._options = dict(pool.connection_kwargs)
+        self._make = self._pool.connection_class
+        self._options = dict(self._pool.connection_kwargs)
         self._lock = threading.Lock()
         self._free: deque[Driver] = deque()
         self._lent: set[Driver] = set()
@@ -135,6 +140,32 @@ class Connections:
             self._free = deque()
             self._lent = set()
             self._pid = os.getpid()
+
+
+def _pool(url: str, **options: Any) -> ConnectionPool:
+    """redis-py's pool for an address, from which we take the kind of connection and its options."""
+    if not url.startswith("sentinel://"):
+        return ConnectionPool.from_url(url, **options)
+    # sentinel://user:password@host:port,host:port/service/db?...: the login and what follows the question mark are
+    # the servers'; sentinels that want a login of their own get sentinel_username and sentinel_password from there.
+    parts = urlsplit(url)
+    login, _, hosts = parts.netloc.rpartition("@")
+    service, _, db = parts.path.strip("/").partition("/")
+    server = parse_url(f"redis://{login}@server/{db or 0}?{parts.query}")
+    for name in ("host", "port"):
+        server.pop(name, None)
+    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    asking = {name: value for name, value in own.items() if value}
+    sentinel = Sentinel(
+        [_host_and_port(host) for host in hosts.split(",")],
+        sentinel_kwargs={"socket_timeout": SENTINEL_TIMEOUT_S, "socket_connect_timeout": SENTINEL_TIMEOUT_S, **asking},
+    )
+    return SentinelConnectionPool(service or "mymaster", sentinel, **{**options, **server})
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":") if text.rpartition(":")[2].isdigit() else (text, "", "")
+    return host.strip("[]"), int(port or 26379)
 
 
 class BlockingLine:

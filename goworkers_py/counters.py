@@ -18,9 +18,11 @@ class Counters:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
 
-    def add(self, name: str, amount: int = 1) -> None:
+    def add(self, name: str, amount: int = 1) -> int:
+        """Returns the new count."""
         with self._lock:
-            self._counts[name] = self._counts.get(name, 0) + amount
+            self._counts[name] = count = self._counts.get(name, 0) + amount
+        return count
 
     def snapshot(self) -> dict[str, int]:
         with self._lock:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from goworkers_py.brokers.base import Broker, DeclaredDead
+from goworkers_py.brokers.base import Broker, DeclaredDead, Presence
+from goworkers_py.clock import Clock
 from goworkers_py.errors import BrokerError
 from goworkers_py.identity import Lease, awake_and_asleep
 from goworkers_py.outage import Outage
@@ -15,25 +17,51 @@ from goworkers_py.service import BrokerService
 log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 5.0
+MOST_SKEW_S = 2.0
 
 
 class Heartbeat(BrokerService):
-    def __init__(self, broker: Broker, lease: Lease, queues: Sequence[str], process: str, outage: Outage) -> None:
+    def __init__(
+        self, broker: Broker, lease: Lease, queues: Mapping[str, int], process: str, clock: Clock, outage: Outage
+    ) -> None:
         super().__init__("heartbeat", outage)
         self._broker = broker
         self._lease = lease
         self._queues = queues
         self._process = process
+        self._clock = clock
+        self._one_at_a_time = threading.Lock()  # a worker beats too when it begins a trial
+        self._trial = ""
         self._steady_since: float | None = None
+        self._warned_of_skew = False
 
     def run_once(self) -> float:
         self.beat()
         return BEAT_EVERY_S
 
     def beat(self) -> None:
-        asked_at = awake_and_asleep()
+        with self._one_at_a_time:
+            asked_at = awake_and_asleep()
+            try:
+                server_time = self._ask()
+            except BrokerError:
+                self._steady_since = None
+                raise
+            self._lease.confirm(asked_at)
+            self._compare_clocks(server_time, awake_and_asleep() - asked_at)
+            if self._steady_since is None:
+                self._steady_since = time.monotonic()
+
+    def put_on_trial(self, jid: str, owner: str) -> bool:
+        """Tells the server which suspect this process is about to run, see `poison`. False when `owner`, in whose
+        list the suspect lies, is this process no more."""
+        self._trial = jid
+        self.beat()
+        return self._lease.identity == owner
+
+    def _ask(self) -> float:
         try:
-            self._broker.beat(self._lease.identity, self._queues, self._process)
+            return self._broker.beat(self._presence())
         except DeclaredDead:
             dead = self._lease.identity
             self._lease.replace()
@@ -41,13 +69,21 @@ class Heartbeat(BrokerService):
                 "%s was not heard of for so long that its jobs were given to others; going on as %s",
                 dead, self._lease.identity,
             )  # fmt: skip
-            self._broker.beat(self._lease.identity, self._queues, self._process)
-        except BrokerError:
-            self._steady_since = None
-            raise
-        self._lease.confirm(asked_at)
-        if self._steady_since is None:
-            self._steady_since = time.monotonic()
+            return self._broker.beat(self._presence())
+
+    def _presence(self) -> Presence:
+        return Presence(self._lease.identity, self._queues, self._process, self._trial)
+
+    def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
+        """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""
+        skew_s = server_time - time.time() + round_trip_s / 2
+        if abs(skew_s) <= MOST_SKEW_S:
+            self._clock.offset_s = 0.0
+            return
+        self._clock.offset_s = skew_s
+        if not self._warned_of_skew:
+            self._warned_of_skew = True
+            log.warning("this machine's clock is %.1f s off the server's, whose time is used", -skew_s)
 
     def steady_for(self) -> float:
         """Seconds since which every beat has got through.

@@ -15,7 +15,8 @@ from goworkers_py.errors import BrokerError
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
+# With the longest that a lost connection goes unnoticed it stays below 10 s until all is as before.
+LONGEST_PAUSE_S = 3.0
 
 
 class Outage:

@@ -23,6 +23,8 @@ class JobSpec:
     queue: str = "default"
     options: RetryOptions = DEFAULT_OPTIONS
     tags: tuple[str, ...] = ()
+    timeout: float | None = None  # seconds
+    interrupt: bool = True  # False: at its limit nothing is thrown into the job
     is_async: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,14 +62,25 @@ class Registry:
         return self._handlers.get(queue)
 
     def find(self, message: Message) -> JobSpec:
-        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        spec = self._spec(message)
         if spec is None:
             raise UnknownJob(_unknown(message))
         return spec
 
     def options_for(self, message: Message) -> RetryOptions:
-        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        spec = self._spec(message)
         return spec.options if spec else DEFAULT_OPTIONS
+
+    def _spec(self, message: Message) -> JobSpec | None:
+        return self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+
+    def timeout_for(self, message: Message) -> float | None:
+        spec = self._spec(message)
+        return spec.timeout if spec else None
+
+    def may_be_interrupted(self, message: Message) -> bool:
+        spec = self._spec(message)
+        return spec is None or spec.interrupt
 
     def names(self) -> list[str]:
         return sorted(self._jobs)

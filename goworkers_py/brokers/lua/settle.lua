@@ -23,7 +23,8 @@ local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
   if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
   redis.pcall('SADD', QUEUES, name)
-  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, raw)
+  if payload == '' then payload = raw end
+  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload)
 end
 
 local function end_one(list, raw, what, score, payload)
