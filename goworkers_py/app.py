@@ -90,7 +90,7 @@ class Job(Generic[P, R]):
     def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
         for args in rows:
             self._check_signature(args)
-        return self._app.client.push_bulk(self._queue, self._spec.name, rows, _with_defaults(options, self._spec))
+        return self._app.client.push_bulk(self._queue, self._spec.name, rows, options.with_defaults(self._spec))
 
     def _check_signature(self, args: Sequence[Any]) -> None:
         if self._signature is not None:
@@ -108,19 +108,6 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except ValueError:
         return None  # a builtin that does not tell
-
-
-def _with_defaults(options: EnqueueOptions, spec: JobSpec) -> EnqueueOptions:
-    """What the job's code says of its failures goes on the wire too, so that other programs respect and show it."""
-    said = spec.options
-    return dataclasses.replace(
-        options,
-        retry=said.retry if options.retry is None else options.retry,
-        dead=False if options.dead is None and not said.dead else options.dead,
-        backtrace=(said.backtrace or None) if options.backtrace is None else options.backtrace,
-        retry_queue=options.retry_queue or said.retry_queue or None,
-        tags=options.tags if options.tags is not None else (list(spec.tags) or None),
-    )
 
 
 class App:
@@ -331,12 +318,16 @@ class App:
 
     # --- running
 
+    def import_jobs(self) -> None:
+        """Imports the modules that the configuration names: they register their jobs."""
+        _import_from_here()
+        for module in self.config.require:
+            _import(module, "require")
+
     def launcher(self) -> Launcher:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
         config = self.config
-        _import_from_here()
-        for module in config.require:
-            _import(module, "require")
+        self.import_jobs()
         self.client_links += [_resolve(path, "[middleware] client") for path in config.middleware.client]
         queues = self._queues_to_work(config)
         for queue in queues:
@@ -347,12 +338,20 @@ class App:
             links=self._all_links(config),
             queue_links={queue.name: self._links_of(queue) for queue in queues},
             handlers=self.handlers,
-            before_start=self._before_start,
+            before_start=[self._warn_of_eviction, *self._before_start],
             during_drain=self._during_drain,
         )
         launcher = Launcher(config, queues, work, self.broker)
         self.client.on_schedule = launcher.scheduler.hint
         return launcher
+
+    def _warn_of_eviction(self) -> None:
+        policy = self.inspector.eviction_policy()
+        if policy not in ("", "noeviction"):
+            log.warning(
+                "the server may throw jobs away when its memory is full (maxmemory-policy %s): "
+                "set maxmemory-policy noeviction", policy
+            )  # fmt: skip
 
     def _queues_to_work(self, config: Config) -> list[QueueConfig]:
         """The sections of the configuration and the calls of `process`; without any, what the jobs' code names."""

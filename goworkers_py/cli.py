@@ -80,7 +80,7 @@ def run(config: Config) -> None:
 
 
 @main.command()
-@click.option("-q", "--queue", help="default: the queue of the registered job, else default")
+@click.option("-q", "--queue", help="default: the queue of the job that -r registers, else default")
 @click.option("--in", "delay", type=float, metavar="SECONDS", help="run that much later")
 @click.option("--at", type=float, metavar="EPOCH", help="run at that time, in epoch seconds")
 @click.option("--retry", metavar="N", help="how many retries, or true or false")
@@ -100,9 +100,13 @@ def enqueue(
     if delay is not None and at is not None:
         raise click.UsageError("--in and --at exclude each other")
     due = time.time() + delay if delay is not None else at
-    options = EnqueueOptions(at=due, retry=_retry(retry))
     args = _json_array(arguments)
-    jid = goworkers_py.enqueue_with_options(queue or "default", job_class, args, options)
+    app = goworkers_py.app
+    app.import_jobs()
+    spec = app.registry.job(job_class)
+    given = EnqueueOptions(at=due, retry=_retry(retry))
+    options = given.with_defaults(spec) if spec else given
+    jid = app.enqueue_with_options(queue or (spec.queue if spec else "default"), job_class, args, options)
     click.echo(jid if jid is not None else "stopped by a client link")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import secrets
@@ -14,6 +15,7 @@ from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
 from goworkers_py.errors import ArgumentError
 from goworkers_py.message import Timestamps
+from goworkers_py.registry import JobSpec
 
 BULK_SLICE = 1_000
 
@@ -40,6 +42,18 @@ class EnqueueOptions:
     jid: str | None = None
     at: Moment | None = None
     extra: dict[str, Any] | None = None  # further top-level fields, for other programs that read the job
+
+    def with_defaults(self, spec: JobSpec) -> EnqueueOptions:
+        """What the job's code says of its failures goes on the wire too, so that other programs respect and show it."""
+        said = spec.options
+        return dataclasses.replace(
+            self,
+            retry=said.retry if self.retry is None else self.retry,
+            dead=False if self.dead is None and not said.dead else self.dead,
+            backtrace=(said.backtrace or None) if self.backtrace is None else self.backtrace,
+            retry_queue=self.retry_queue or said.retry_queue or None,
+            tags=self.tags if self.tags is not None else (list(spec.tags) or None),
+        )
 
     def fields(self) -> dict[str, Any]:
         """As they stand in the JSON. Raises ArgumentError for what a reader would choke on."""

@@ -156,11 +156,12 @@ def _pool(url: str, **options: Any) -> ConnectionPool:
         server.pop(name, None)
     own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
     asking = {name: value for name, value in own.items() if value}
-    sentinel = Sentinel(
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]
         [_host_and_port(host) for host in hosts.split(",")],
         sentinel_kwargs={"socket_timeout": SENTINEL_TIMEOUT_S, "socket_connect_timeout": SENTINEL_TIMEOUT_S, **asking},
     )
-    return SentinelConnectionPool(service or "mymaster", sentinel, **{**options, **server})
+    pool: ConnectionPool = SentinelConnectionPool(service or "mymaster", sentinel, **{**options, **server})  # type: ignore[no-untyped-call]
+    return pool
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
