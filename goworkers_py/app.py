@@ -12,7 +12,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
@@ -21,6 +20,7 @@ from urllib.parse import quote
 from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
+from goworkers_py.clock import Clock
 from goworkers_py.config import Config, QueueConfig, load
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
@@ -78,7 +78,7 @@ class Job(Generic[P, R]):
         return self._push([args], self._options)[0]
 
     def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
-        return self.enqueue_at(after(delay, time.time()), *args)
+        return self.enqueue_at(after(delay, self._app.clock.wall()), *args)
 
     def enqueue_at(self, at: Moment, *args: Any) -> str | None:
         return self._push([args], dataclasses.replace(self._options, at=at))[0]
@@ -113,6 +113,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 class App:
     def __init__(self) -> None:
         self.registry = Registry()
+        self.clock = Clock()
         self.middleware = Links()
         self.handlers = Handlers()
         self.client_links: list[ClientLink] = []
@@ -138,9 +139,8 @@ class App:
         if isinstance(settings, Mapping):
             options = _from_go_workers(settings) | options
         path = settings if isinstance(settings, str | os.PathLike) else None
-        self.use(
-            load(None if path is None else Path(path), flags={name: _as_text(value) for name, value in options.items()})
-        )
+        flags = {name: _as_text(value) for name, value in options.items()}
+        self.use(load(None if path is None else Path(path), flags=flags))
 
     def use(self, config: Config) -> None:
         with self._lock:
@@ -244,6 +244,8 @@ class App:
 
     def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
         """go-workers' shape: `handler(message)` runs every job of the queue, whatever its class."""
+        if concurrency < 1:
+            raise ConfigError(f"process({queue!r}): concurrency must be at least 1, is {concurrency}")
         self.registry.handle(queue, handler)
         self._queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
         self._queue_links[queue] = list(links)
@@ -279,15 +281,18 @@ class App:
     def client(self) -> Client:
         client = self._client
         if client is None:
-            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps))
-            self._client = client
+            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps), self.clock.wall)
+            with self._lock:
+                if self._client is None:
+                    self._client = client
+                client = self._client  # another thread's, if that was faster
         return client
 
     def enqueue(self, queue: str, job_class: str, args: Sequence[Any]) -> str | None:
         return self.client.push(queue, job_class, args)
 
     def enqueue_in(self, queue: str, job_class: str, delay: Delay, args: Sequence[Any]) -> str | None:
-        return self.enqueue_at(queue, job_class, after(delay, time.time()), args)
+        return self.enqueue_at(queue, job_class, after(delay, self.clock.wall()), args)
 
     def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
         return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
@@ -327,8 +332,8 @@ class App:
     def launcher(self) -> Launcher:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
         config = self.config
-        self.import_jobs()
-        self.client_links += [_resolve(path, "[middleware] client") for path in config.middleware.client]
+        of_config = [_resolve(path, "[middleware] client") for path in config.middleware.client]
+        self.client_links += [link for link in of_config if link not in self.client_links]
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:
@@ -341,7 +346,7 @@ class App:
             before_start=[self._warn_of_eviction, *self._before_start],
             during_drain=self._during_drain,
         )
-        launcher = Launcher(config, queues, work, self.broker)
+        launcher = Launcher(config, queues, work, self.broker, self.clock)
         self.client.on_schedule = launcher.scheduler.hint
         return launcher
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
@@ -27,9 +28,14 @@ Command = Callable[..., Any]
 class _Group(click.Group):
     """Turns what the user can mend into one line and the right exit code."""
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _one_line_for_usage():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with _one_line_for_usage():
+                return super().invoke(ctx)
         except BrokerUnavailable as error:
             _fail(f"no server: {error}", TEMPORARY)
         except (ConfigError, ArgumentError) as error:
@@ -38,7 +44,18 @@ class _Group(click.Group):
             _fail(str(error), FAILED)
 
 
-def _fail(message: str, code: int) -> None:
+@contextmanager
+def _one_line_for_usage() -> Iterator[None]:
+    try:
+        yield
+    except getattr(click.exceptions, "NoArgsIsHelpError", ()):  # since click 8.2: prints the whole help
+        raise
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "pyworkers"
+        _fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", USAGE)
+
+
+def _fail(message: str, code: int) -> NoReturn:
     click.echo(f"pyworkers: {message}", err=True)
     sys.exit(code)
 

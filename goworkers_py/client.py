@@ -75,7 +75,7 @@ class EnqueueOptions:
             "tags": None if self.tags is None else list(self.tags),
         }
         if self.extra:
-            payload.check_plain(self.extra, "extra")
+            payload.check_plain(self.extra, "extra", payload.MAX_NESTING)
         return {name: value for name, value in said.items() if value is not None} | (self.extra or {})
 
 
@@ -147,7 +147,7 @@ class Client:
             if changed is None:
                 return None
             job = changed
-        payload.check_plain(job, "job")
+        payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
 
 

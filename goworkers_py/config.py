@@ -99,9 +99,9 @@ def redis_address(value: str) -> str:
 
 def _within(number: float, lowest: float, highest: float) -> float:
     if number < lowest:
-        raise ValueError(f"must be at least {lowest:g}, is {number:g}")
+        raise ValueError(f"must be at least {lowest:.12g}, is {number}")
     if number > highest:
-        raise ValueError(f"must be at most {highest:g}, is {number:g}")
+        raise ValueError(f"must be at most {highest:.12g}, is {number}")
     return number
 
 

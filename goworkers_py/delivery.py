@@ -12,12 +12,13 @@ from typing import Final
 class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
-    __slots__ = ("_unclaimed", "owner", "queue", "raw")
+    __slots__ = ("_unclaimed", "kept", "owner", "queue", "raw")
 
     def __init__(self, raw: bytes, queue: str, owner: str) -> None:
         self.raw = raw
         self.queue = queue
         self.owner = owner
+        self.kept = False  # set once it has run and was not acknowledged
         self._unclaimed = [True]
 
     def claim(self) -> bool:

@@ -20,6 +20,7 @@ WorkersError
 from __future__ import annotations
 
 import datetime
+import math
 
 
 class WorkersError(Exception):
@@ -82,6 +83,8 @@ class RetryJob(JobControl):
         super().__init__(message or "the job asked to be retried")
         self.delay = delay
         self.at = at.timestamp() if isinstance(at, datetime.datetime) else at
+        if not all(math.isfinite(seconds) for seconds in (self.delay, self.at) if seconds is not None):
+            raise ValueError(f"RetryJob cannot wait for {delay if at is None else at!r}")
 
 
 class DiscardJob(JobControl):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import math
 import random
 import secrets
 import traceback
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from goworkers_py import payload
-from goworkers_py.errors import DiscardJob, JobControl, KillJob, RetryJob
+from goworkers_py.errors import DiscardJob, KillJob, RetryJob
 from goworkers_py.message import Message, Timestamps, epoch, whole_number
 from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
 
@@ -31,6 +30,7 @@ MAX_BACKTRACE_LINES = 200
 
 # A count from a stranger's payload may be any number; this many steps is a delay of 30,000 years.
 _MOST_STEPS = 1_000
+_LONGEST_DELAY_S = 1e12
 
 _OUR_FOLDER = str(Path(__file__).parent)
 
@@ -90,7 +90,7 @@ class RetryPolicy:
         retry_for = message.get("retry_for")
         if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
             first_failure = message.failed_at if message.failed_at is not None else now
-            return first_failure + retry_for < now
+            return now - first_failure > retry_for  # in this order any number fits
         return count >= limit
 
     def _delay(self, error: BaseException, options: RetryOptions, count: int, now: float) -> float | str:
@@ -142,7 +142,7 @@ def _next_count(message: Message) -> int:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and payload.encodable(value) else ""
 
 
 def _wants_burial(message: Message, options: RetryOptions) -> bool:
@@ -151,20 +151,20 @@ def _wants_burial(message: Message, options: RetryOptions) -> bool:
 
 
 def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:
-    if not callable(retry_in):
-        return retry_in
     try:
-        wish = retry_in(count, error)
-    except JobControl as control:
-        return {DiscardJob: "discard", KillJob: "kill"}.get(type(control))
-    except Exception:
+        wish = retry_in(count, error) if callable(retry_in) else retry_in
+    except DiscardJob:
+        return "discard"
+    except KillJob:
+        return "kill"
+    except BaseException:
         log.exception("retry_in failed; using the default delay")
         return None
-    if wish in ("discard", "kill") or wish is None:
+    if wish is None or (isinstance(wish, str) and wish in ("discard", "kill")):
         return wish
-    if isinstance(wish, int | float) and 0 < wish < math.inf:
+    if isinstance(wish, int | float) and 0 < wish <= _LONGEST_DELAY_S:
         return wish
-    log.warning("retry_in returned %r, neither seconds above 0 nor 'discard' nor 'kill'; using the default delay", wish)
+    log.warning("retry_in says %r, neither seconds above 0 nor 'discard' nor 'kill'; using the default delay", wish)
     return None
 
 

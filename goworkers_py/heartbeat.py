@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from goworkers_py.brokers.base import Broker, DeclaredDead, Presence
 from goworkers_py.clock import Clock
 from goworkers_py.errors import BrokerError
-from goworkers_py.identity import Lease, awake_and_asleep
+from goworkers_py.identity import Lease, awake_and_asleep, new_identity
 from goworkers_py.outage import Outage
 from goworkers_py.service import BrokerService
 
@@ -42,6 +42,8 @@ class Heartbeat(BrokerService):
     def beat(self) -> None:
         with self._one_at_a_time:
             asked_at = awake_and_asleep()
+            if not self._lease.fresh:
+                self._steady_since = None  # this machine may have slept, and the others' leases run out meanwhile
             try:
                 server_time = self._ask()
             except BrokerError:
@@ -61,18 +63,17 @@ class Heartbeat(BrokerService):
 
     def _ask(self) -> float:
         try:
-            return self._broker.beat(self._presence())
+            return self._broker.beat(self._presence(self._lease.identity))
         except DeclaredDead:
-            dead = self._lease.identity
-            self._lease.replace()
-            log.error(
-                "%s was not heard of for so long that its jobs were given to others; going on as %s",
-                dead, self._lease.identity,
-            )  # fmt: skip
-            return self._broker.beat(self._presence())
+            dead, born = self._lease.identity, new_identity()
+            self._lease.lapse()  # nothing is fetched or begun from here on
+            server_time = self._broker.beat(self._presence(born))  # known to the server before its first use
+            self._lease.replace(born)
+            log.error("%s was not heard of for so long that its jobs were given to others; going on as %s", dead, born)
+            return server_time
 
-    def _presence(self) -> Presence:
-        return Presence(self._lease.identity, self._queues, self._process, self._trial)
+    def _presence(self, identity: str) -> Presence:
+        return Presence(identity, self._queues, self._process, self._trial)
 
     def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
         """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""
@@ -92,4 +93,4 @@ class Heartbeat(BrokerService):
         dead for it.
         """
         since = self._steady_since
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None or not self._lease.fresh else time.monotonic() - since

@@ -45,10 +45,14 @@ class Lease:
         """False when the server may have declared this process dead by now."""
         return awake_and_asleep() - self._confirmed_at < self._valid_s
 
-    def replace(self) -> None:
-        """The old identity was declared dead and is never used again."""
+    def lapse(self) -> None:
+        """The identity was declared dead."""
+        self._confirmed_at = -math.inf
+
+    def replace(self, identity: str) -> None:
+        """The old identity is never used again."""
         with self._changed:
-            self.identity = new_identity()
+            self.identity = identity
             self._changed.notify_all()
 
     def await_word(self, owner: str, timeout_s: float) -> bool:
@@ -83,7 +87,7 @@ def certainly_dead(told: Mapping[str, Any]) -> bool:
     if not machine or machine != _machine() or not isinstance(pid, int) or not isinstance(started, int):
         return False
     # A pid may have been given to another process since, so its start time is compared too.
-    return _start_ticks(pid) != started
+    return _start_ticks(pid) not in (started, _HIDDEN)
 
 
 @cache
@@ -97,12 +101,25 @@ def _machine() -> str:
     return f"{socket.gethostname()} {boot} {namespace}"
 
 
+_HIDDEN = -1  # the start of a process that others may not look at (hidepid)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def _start_ticks(pid: int) -> int | None:
     """When the process began, in clock ticks since boot; None when there is no such process."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:
-        return None
+        return _HIDDEN if _exists(pid) else None
     fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
     state, start = fields[0], fields[19]
     return None if state in "ZX" else int(start)

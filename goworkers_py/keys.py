@@ -22,6 +22,7 @@ class Keys:
         # ours
         self.owners = f"{self.prefix}pyworkers:owners"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
     def queue(self, name: str) -> str:
         return f"{self.prefix}queue:{name}"

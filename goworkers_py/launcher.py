@@ -49,7 +49,7 @@ class Work:
 
 
 class Launcher:
-    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker) -> None:
+    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, clock: Clock) -> None:
         self._config = config
         self._work = work
         self._broker = broker
@@ -58,8 +58,9 @@ class Launcher:
         self.counters = Counters()
         self.busy = BusyMap()
         self.quiet_now = False
-        self.deadline: Deadline | None = None  # of the running stop
-        timestamps, clock = Timestamps(config.timestamps), Clock()
+        self._deadline: Deadline | None = None  # of the running stop
+        self._in_a_hurry = False
+        timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         begun_at_most = {queue.name: queue.concurrency for queue in queues}
         self._heartbeat = Heartbeat(broker, self._lease, begun_at_most, config.process, clock, self._outage)
@@ -125,10 +126,18 @@ class Launcher:
             for manager in self.managers:
                 manager.stop_fetching()
 
+    def hurry(self) -> None:
+        """A stop, also one that is still to begin, does not wait for running jobs. From any thread."""
+        self._in_a_hurry = True
+        if self._deadline is not None:
+            self._deadline.expire()
+
     def stop(self) -> bool:
         """The order follows the data: senders before receivers. True when nothing was left behind."""
-        self.deadline = deadline = Deadline(self._config.timeout)
-        log.info("stopping: running jobs have %g s to finish", self._config.timeout)
+        self._deadline = deadline = Deadline(self._config.timeout)
+        if self._in_a_hurry:
+            deadline.expire()
+        log.info("stopping: running jobs have %g s to finish", round(deadline.left(), 1))
         self.quiet()
         self._run_drain_hooks()
         for manager in self.managers:
@@ -154,6 +163,8 @@ class Launcher:
 
     def _farewell(self, unsettled: int) -> bool:
         try:
+            if self._outage.lasts:
+                raise BrokerUnavailable("the server does not serve")
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")
         except BrokerError as error:
@@ -176,7 +187,7 @@ class Launcher:
         for hook in self._work.during_drain:
             try:
                 hook()
-            except Exception:
+            except BaseException:  # also SystemExit: nothing may keep the drain from its end
                 log.exception("a during_drain hook failed")
 
     @property
@@ -186,4 +197,5 @@ class Launcher:
 
 def _report_unfinished(deliveries: Sequence[Delivery]) -> None:
     for delivery in deliveries:
-        log.warning("not finished in time, back to its queue: %s", describe(delivery.raw, delivery.queue))
+        why = "was not acknowledged" if delivery.kept else "not finished in time"
+        log.warning("%s, back to its queue: %s", why, describe(delivery.raw, delivery.queue))

@@ -40,9 +40,14 @@ def _time(record: logging.LogRecord) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
+def _one_word(value: str) -> str:
+    """What strangers put into a class name must not look like another field, or another line."""
+    return value if value.isprintable() and " " not in value else json.dumps(value)
+
+
 class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        told = "".join(f" {name}={value}" for name, value in _context(record).items() if value)
+        told = "".join(f" {name}={_one_word(value)}" for name, value in _context(record).items() if value)
         line = f"{_time(record)} pid={os.getpid()} {record.threadName}{told} {record.levelname}: {record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

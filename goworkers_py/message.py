@@ -15,6 +15,10 @@ from goworkers_py.errors import UnreadablePayload
 # Sidekiq 8 writes integer milliseconds, everybody else seconds; an epoch in milliseconds passed this in 1973,
 # one in seconds will in the year 5138.
 _MILLISECONDS_FROM = 100_000_000_000
+# Nobody means a time by such a number; it need not even fit a float.
+_NO_TIME_FROM = 1e18
+
+_COUNTS = range(-(2**63), 2**63)
 
 
 class Message:
@@ -105,15 +109,15 @@ def describe(raw: bytes, queue: str) -> str:
 
 
 def whole_number(value: Any) -> int | None:
-    """An int that is no bool: JSON's `true` is a Python int too."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """An int that is no bool (JSON's `true` is a Python int too) and of a size that counts have."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in _COUNTS else None
 
 
 def epoch(value: Any) -> float | None:
     """Epoch seconds from float seconds, integer milliseconds or Go's `2006-01-02 15:04:05 UTC`."""
     if isinstance(value, str):
         return _epoch_from_go(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _NO_TIME_FROM:
         return None
     return value / 1000 if value >= _MILLISECONDS_FROM else float(value)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
-from decimal import Decimal
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
 from typing import Any, NoReturn
 
@@ -18,6 +17,10 @@ from goworkers_py.errors import ArgumentError, UnreadablePayload
 
 # What Ruby reads and writes; the job's own object and its args are two of these levels.
 MAX_NESTING = 100
+
+# A little less than int() takes.
+_DIGITS_AT_ONCE = 4_000
+_TOO_LARGE = 10**_DIGITS_AT_ONCE
 
 _SPACE = " \t\n\r"
 _Scan = Callable[[str, int], tuple[Any, int]]
@@ -28,7 +31,14 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _int_of_any_size(digits: str) -> int:
-    return int(Decimal(digits))
+    # In halves: int() refuses more than 4,300 digits, and takes a minute for a million where it is told not to.
+    if len(digits) <= _DIGITS_AT_ONCE:
+        return int(digits)
+    if digits[0] == "-":
+        return -_int_of_any_size(digits[1:])
+    low = len(digits) // 2
+    shift: int = 10**low
+    return _int_of_any_size(digits[:-low]) * shift + _int_of_any_size(digits[-low:])
 
 
 _scan: _Scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
@@ -52,7 +62,21 @@ def read(raw: bytes) -> dict[str, Any]:
         raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
     if type(value) is not dict:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
+    if raw.count(b"[") + raw.count(b"{") > MAX_NESTING and _nested_deeper(value, MAX_NESTING):
+        raise UnreadablePayload(f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read")
     return value
+
+
+def _nested_deeper(value: Any, levels: int) -> bool:
+    layer = [value]  # without recursion: Python would have an opinion on the depth too
+    for _ in range(levels):
+        layer = [
+            item
+            for outer in layer
+            for item in (outer.values() if type(outer) is dict else outer)
+            if type(item) is list or type(item) is dict
+        ]
+    return bool(layer)
 
 
 def _read_value(text: str, start: int) -> tuple[Any, int]:
@@ -107,9 +131,12 @@ def _skip_space(text: str, at: int) -> int:
     return at
 
 
-def check_plain(value: Any, name: str) -> None:
-    """Raises ArgumentError with the path of the first part that JSON would lose, change or refuse."""
-    flaw = _flaw(value, MAX_NESTING - 1)
+def check_plain(value: Any, name: str, levels: int = MAX_NESTING - 1) -> None:
+    """Raises ArgumentError with the path of the first part that JSON would lose, change or refuse.
+
+    A field of a job may be nested one level less than the job.
+    """
+    flaw = _flaw(value, levels)
     if flaw:
         path, why = flaw
         raise ArgumentError(f"{name}{path} {why}")
@@ -120,9 +147,9 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
     if value is None or kind is bool:
         return None
     if isinstance(value, str):
-        return None if _encodable(value) else ("", "holds half of a surrogate pair, which is no Unicode text")
+        return None if encodable(value) else ("", "holds half of a surrogate pair, which is no Unicode text")
     if isinstance(value, int):
-        return None if -(10**4000) < value < 10**4000 else ("", "has more digits than a JSON reader takes")
+        return None if -_TOO_LARGE < value < _TOO_LARGE else ("", "has more digits than a JSON reader takes")
     if isinstance(value, float):
         return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot say")
     if kind is list or kind is dict:
@@ -142,7 +169,7 @@ def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[s
     return None
 
 
-def _encodable(text: str) -> bool:
+def encodable(text: str) -> bool:
     if text.isascii():
         return True
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.errors import ConfigError, UnknownJob
@@ -25,15 +24,6 @@ class JobSpec:
     tags: tuple[str, ...] = ()
     timeout: float | None = None  # seconds
     interrupt: bool = True  # False: at its limit nothing is thrown into the job
-    is_async: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_async", is_async(self.function))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    called = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
-    return inspect.iscoroutinefunction(called)
 
 
 class Registry:

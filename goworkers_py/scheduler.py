@@ -67,7 +67,7 @@ class Scheduler(BrokerService):
         except UnreadablePayload as error:
             log.error("a due entry is no job and goes to the dead set: %s", error)
             return None
-        if not isinstance(queue, str) or not queue:
+        if not isinstance(queue, str) or not queue or not payload.encodable(queue):
             log.error("a due entry names no queue and goes to the dead set")
             return None
         return queue, payload.splice(entry, {"enqueued_at": self._timestamps.write(now)})

@@ -17,6 +17,7 @@ from goworkers_py.brokers.base import Batch, Broker, Finished, Settled
 from goworkers_py.counters import Counters
 from goworkers_py.delivery import Delivery, Held
 from goworkers_py.errors import BrokerError, BrokerRefused
+from goworkers_py.message import describe
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import KEEP, Outcome, Retry
 from goworkers_py.service import Service
@@ -57,8 +58,9 @@ class Settler(Service):
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two that want to end the same delivery the first one does."""
         if outcome is KEEP:
+            delivery.kept = True
             log.warning(
-                "a job of queue %s was not acknowledged: it stays in progress until this process stops", self._queue
+                "not acknowledged, stays in progress until this process stops: %s", describe(delivery.raw, self._queue)
             )
         elif delivery.claim():
             self._inbox.put(Finished(delivery, outcome))
@@ -118,7 +120,7 @@ class Settler(Service):
         if errors:
             self._outage.failed(self.name, BrokerRefused(errors[0]))
             self._parked_until = time.monotonic() + PARKED_FOR_S
-        else:
+        elif not self._parked:
             self._outage.recovered(self.name)
         ended = []
         for item, result in zip(batch, results, strict=True):

@@ -79,9 +79,9 @@ class _Life:
         if not self._stop_asked.is_set():
             self._asked_at = time.monotonic()
             self._stop_asked.set()
-        elif time.monotonic() - self._asked_at > SAME_REQUEST_S and self._launcher.deadline is not None:
+        elif time.monotonic() - self._asked_at > SAME_REQUEST_S:
             log.warning("asked again: not waiting for running jobs")
-            self._launcher.deadline.expire()
+            self._launcher.hurry()
 
     def _live(self) -> None:
         try:

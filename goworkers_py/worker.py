@@ -53,7 +53,10 @@ class Worker(Service):
                 if self._retired:
                     return
         finally:
-            close_own_loop()
+            try:
+                close_own_loop()
+            except Exception:
+                log.exception("the event loop of %s could not be closed", self.name)
 
     def retire(self) -> bool:
         """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever."""

@@ -42,17 +42,15 @@ End = Callable[[str, int, str, Sequence[Item]], list[Settled]]  # settler, numbe
 
 
 class Leases:
-    def __init__(self, connections: Connections, keys: Keys, nothing: str, end: End) -> None:
+    def __init__(self, connections: Connections, keys: Keys, end: End) -> None:
         self._connections = connections
         self._keys = keys
-        self._nothing = nothing
         self._end = end
-        self._origin = origin()
 
     def beat(self, presence: Presence) -> float:
         keys, owner, process = self._keys, presence.owner, presence.process
-        entry = json.dumps({"queues": dict(presence.queues), "trial": presence.trial, "origin": self._origin})
-        holder = keys.holder(process) if process else self._nothing
+        entry = json.dumps({"queues": dict(presence.queues), "trial": presence.trial, "origin": origin()})
+        holder = keys.holder(process) if process else keys.nothing
         answer = self._connections.script(
             _BEAT, (keys.lease(owner), keys.owners, keys.gone, holder), (owner, entry, LEASE_S, keys.lease(""), process)
         )
@@ -74,9 +72,8 @@ class Leases:
             if other != owner and (other in forget_at or self._bury(other, entry["origin"], by_lease)):
                 dead[other] = entry
         recovered = self._move_all(dead, judge)
-        for other in dead.keys() & forget_at.keys():
-            if float(forget_at[other]) < time.time():
-                self._connections.transaction([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
+        past = {other: entry for other, entry in dead.items() if float(forget_at.get(other, "inf")) < time.time()}
+        self._forget(past)
         return recovered
 
     def leave(self, owner: str) -> list[Recovered]:
@@ -87,6 +84,13 @@ class Leases:
         self._connections.script(_BURY, keys, (owner, "certain", LEFT_FOR_S))
         return self._move_all({owner: json.loads(told)}, lambda found: Fate(found.raw))
 
+    def _forget(self, past: Mapping[str, Mapping[str, Any]]) -> None:
+        """Owners into whose lists nothing can come any more, unless something is left that could not be moved."""
+        for other, entry in past.items():
+            lists = [("LLEN", self._keys.inprogress(queue, other)) for queue in entry["queues"]]
+            if not any(self._connections.exchange(lists)):
+                self._connections.transaction([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
+
     def _bury(self, other: str, told_origin: Mapping[str, Any], by_lease: bool) -> bool:
         certain = certainly_dead(told_origin)
         if not certain and not by_lease:
@@ -96,7 +100,8 @@ class Leases:
 
     def _move_all(self, dead: Mapping[str, Mapping[str, Any]], judge: Judge) -> list[Recovered]:
         places = [(owner, queue) for owner, entry in dead.items() for queue in entry["queues"]]
-        lengths = self._connections.exchange([("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places])
+        lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
+        lengths = self._connections.exchange(lists)
         recovered: list[Recovered] = []
         for (owner, queue), length in zip(places, lengths, strict=True):
             if length:

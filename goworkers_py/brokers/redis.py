@@ -44,8 +44,7 @@ class RedisBroker:
         self._connections = connections
         self._keys = keys
         self._dead_limits = (dead_max_jobs, float(dead_timeout))
-        self._nothing = f"{keys.prefix}pyworkers:none"  # never exists
-        self._leases = Leases(connections, keys, self._nothing, self._end)
+        self._leases = Leases(connections, keys, self._end)
         # Each is used by its queue's fetcher alone; `wake` only reads. A dict operation is one step.
         self._lines: dict[str, BlockingLine] = {}
         self._likely_more: dict[str, bool] = {}
@@ -69,7 +68,7 @@ class RedisBroker:
 
     def _grab(self, keys: tuple[str, str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
-        taken: list[bytes] = self._connections.script(_FETCH, (*keys, self._nothing), (most,))
+        taken: list[bytes] = self._connections.script(_FETCH, (*keys, self._keys.nothing), (most,))
         self._likely_more[queue] = len(taken) == most
         return taken
 
@@ -135,7 +134,7 @@ class RedisBroker:
             else:
                 queue, payload = self._keys.bare(destination[0]), destination[1]
                 arguments += (queues.setdefault(queue, len(queues) + 1), queue, entry, payload)
-        keys = [source, self._keys.queues, self._keys.dead, self._nothing, *map(self._keys.queue, queues)]
+        keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
         return [text(error) for error in self._connections.script(_PROMOTE, keys, arguments)]
 
     # --- leases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections.abc import Coroutine
@@ -32,7 +33,7 @@ def perform(registry: Registry) -> Run:
                 log.warning("%s", error)
             raise
         result = spec.function(*_arguments(message, spec, registry))
-        if spec.is_async:
+        if inspect.iscoroutine(result):  # the function itself may not tell: a partial, a decorated one
             _run_in_own_loop(result, message)
         return DONE
 

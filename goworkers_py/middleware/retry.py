@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from goworkers_py.errors import DiscardJob
+from goworkers_py.errors import DiscardJob, UnknownJob
 from goworkers_py.failure import RetryPolicy, describe, error_class
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
@@ -56,7 +56,9 @@ class RetryLink:
         if isinstance(error, DiscardJob):
             log.info("discarded: %s", describe(error))
         else:
-            log.warning("failed: %s: %s; %s", error_class(error), describe(error)[:1000], what_next)
+            # An unknown class was warned of once, by `perform`.
+            level = logging.INFO if isinstance(error, UnknownJob) else logging.WARNING
+            log.log(level, "failed: %s: %s; %s", error_class(error), describe(error)[:1000], what_next)
         self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)

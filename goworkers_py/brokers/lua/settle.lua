@@ -19,6 +19,9 @@ if last then
   if string.sub(last, 1, #head) == head then return cmsgpack.unpack(string.sub(last, #head + 1)) end
 end
 
+-- A server that refuses to write (a replica now, too few replicas, a full disk) refuses here, before anything moved.
+redis.call('EXPIRE', RECEIPT, receipt_life)
+
 local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
   if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
