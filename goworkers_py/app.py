@@ -332,6 +332,7 @@ class App:
     def launcher(self) -> Launcher:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
         config = self.config
+        self.import_jobs()
         of_config = [_resolve(path, "[middleware] client") for path in config.middleware.client]
         self.client_links += [link for link in of_config if link not in self.client_links]
         queues = self._queues_to_work(config)
