@@ -21,7 +21,7 @@ from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
 from goworkers_py.clock import Clock
-from goworkers_py.config import Config, QueueConfig, load
+from goworkers_py.config import Config, QueueConfig, load, without_password
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ArgumentError, ConfigError
@@ -118,6 +118,7 @@ class App:
         self.handlers = Handlers()
         self.client_links: list[ClientLink] = []
         self._config: Config | None = None
+        self._configured_by_command = False
         self._queues: dict[str, QueueConfig] = {}
         self._queue_links: dict[str, list[Middleware]] = {}
         self._before_start: list[Callable[[], None]] = []
@@ -142,7 +143,15 @@ class App:
         flags = {name: _as_text(value) for name, value in options.items()}
         self.use(load(None if path is None else Path(path), flags=flags))
 
-    def use(self, config: Config) -> None:
+    def use(self, config: Config, by_command: bool = False) -> None:
+        """`by_command`: what a module says while it is imported does not count any more."""
+        if self._configured_by_command:
+            log.debug("configure() is passed over: the command line has configured this process")
+            return
+        self._configured_by_command = by_command
+        self._replace(config)
+
+    def _replace(self, config: Config) -> None:
         with self._lock:
             self._config = config
             self._close_broker()
@@ -281,6 +290,8 @@ class App:
     def client(self) -> Client:
         client = self._client
         if client is None:
+            of_config = [_resolve(path, "[middleware] client") for path in self.config.middleware.client]
+            self.client_links += [link for link in of_config if link not in self.client_links]
             client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps), self.clock.wall)
             with self._lock:
                 if self._client is None:
@@ -333,8 +344,6 @@ class App:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
         config = self.config
         self.import_jobs()
-        of_config = [_resolve(path, "[middleware] client") for path in config.middleware.client]
-        self.client_links += [link for link in of_config if link not in self.client_links]
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:
@@ -360,8 +369,8 @@ class App:
             )  # fmt: skip
 
     def _queues_to_work(self, config: Config) -> list[QueueConfig]:
-        """The sections of the configuration and the calls of `process`; without any, what the jobs' code names."""
-        chosen = {**self._queues, **{queue.name: queue for queue in config.queues}}
+        """What the flags or the file say, else the calls of `process`, else the queues that the jobs' code names."""
+        chosen = {queue.name: queue for queue in config.queues} or self._queues
         if not chosen:
             chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
         unworked = [queue for queue in self.registry.queues() if queue not in chosen]
@@ -381,7 +390,9 @@ class App:
     def run(self) -> int:
         """Works until a signal asks to stop; returns the exit code."""
         setup_logging(self.config.log_level, self.config.log_format)
-        return run_until_stopped(self.launcher())
+        launcher = self.launcher()
+        log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
+        return run_until_stopped(launcher)
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""
@@ -395,7 +406,7 @@ class App:
         launcher, self._launcher = self._launcher, None
         if launcher is not None:
             launcher.stop()
-            self.use(self.config)  # the daemon's broker is closed: a later push makes a new one
+            self._replace(self.config)  # the daemon's broker is closed: a later push makes a new one
 
 
 def _import_from_here() -> None:

@@ -69,7 +69,7 @@ def configured(command: Command) -> Command:
         config = load(
             config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
         )
-        goworkers_py.app.use(config)
+        goworkers_py.app.use(config, by_command=True)
         return command(config, **arguments)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -124,7 +124,9 @@ def enqueue(
     given = EnqueueOptions(at=due, retry=_retry(retry))
     options = given.with_defaults(spec) if spec else given
     jid = app.enqueue_with_options(queue or (spec.queue if spec else "default"), job_class, args, options)
-    click.echo(jid if jid is not None else "stopped by a client link")
+    if jid is None:
+        _fail("a client link stopped the push", FAILED)
+    click.echo(jid)
 
 
 def _retry(text: str | None) -> bool | int | None:
@@ -176,6 +178,7 @@ def config() -> None:
 
 
 @config.command()
+@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="as for run")
 @configured
 def check(config: Config) -> None:
     """Reads the configuration and imports what it names, without connecting."""

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,11 @@ def redis_address(value: str) -> str:
     if parts.path.strip("/") and not parts.path.strip("/").isdigit():
         raise ValueError(f"must end in the number of a database, not {parts.path!r}")
     return value
+
+
+def without_password(address: str) -> str:
+    """An address that may be shown: what is between the colon and the at sign is left out, and so is the query."""
+    return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
 
 
 def _within(number: float, lowest: float, highest: float) -> float:
@@ -248,8 +254,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if name.startswith(ENVIRONMENT_PREFIX)
     }
     rows = options_of(Config)
-    # An unknown name is refused as in a file, but for the tests' own variables.
-    known = {name: value for name, value in ours.items() if not name.startswith("test_") and name != "config"}
+    # An unknown name is refused as in a file, but for those that are no options: of the tests, of the command line,
+    # and what Kubernetes sets in every container beside a service that is called pyworkers.
+    known = {name: value for name, value in ours.items() if not re.match(r"test_|config$|service_|port(_|$)", name)}
     unknown = [name for name in known if name not in rows]
     if unknown:
         hint = _did_you_mean(unknown[0], rows, lambda name: ENVIRONMENT_PREFIX + name.upper())

@@ -86,6 +86,10 @@ class Launcher:
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
 
+    def __str__(self) -> str:
+        queues = ", ".join(f"{manager.queue} ({manager.concurrency} threads)" for manager in self.managers)
+        return f"{self.identity} on queues {queues}"
+
     @property
     def identity(self) -> str:
         return self._lease.identity
@@ -94,8 +98,12 @@ class Launcher:
         """False when `stop_asked` came before the server did. Raises BrokerRefused when the server says no."""
         if not self._register(stop_asked):
             return False
-        for hook in self._work.before_start:
-            hook()
+        try:
+            for hook in self._work.before_start:
+                hook()
+        except BaseException:
+            self._farewell(0)
+            raise
         self._heartbeat.start()
         self._recoverer.start()
         self._watchdog.start()
@@ -139,12 +147,14 @@ class Launcher:
             deadline.expire()
         log.info("stopping: running jobs have %g s to finish", round(deadline.left(), 1))
         self.quiet()
-        self._run_drain_hooks()
+        hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
+        hooks.start()
         for manager in self.managers:
             manager.give_back_unstarted(deadline)
             manager.stop_workers()
         for manager in self.managers:
             manager.join_workers(deadline)
+        hooks.join(deadline.left())
         for manager in self.managers:
             _report_unfinished(manager.give_back_running())
         return self._stop_services()
@@ -168,7 +178,7 @@ class Launcher:
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")
         except BrokerError as error:
-            log.error("no farewell, %s; other processes will recover %d jobs that were not settled", error, unsettled)
+            log.error("no farewell: %s; jobs that were not settled, to be recovered by others: %d", error, unsettled)
             return False
         finally:
             self._broker.close()

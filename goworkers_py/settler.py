@@ -130,6 +130,7 @@ class Settler(Service):
             ended.append(item.delivery)
             if not result:
                 self._counters.add("lost_leases")
+                log.warning("ended here, but was given to others before: %s", describe(item.delivery.raw, self._queue))
             elif isinstance(item.outcome, Retry):
                 self._on_retry(item.outcome.at)
         self._held.remove(ended)

@@ -86,7 +86,7 @@ class _Life:
     def _live(self) -> None:
         try:
             if self._launcher.start(self._stop_asked):
-                log.info("%s works; stop it with TERM or Ctrl-C", self._launcher.identity)
+                log.info("%s works; stop it with TERM or Ctrl-C", self._launcher)
                 self._stop_asked.wait()
                 self._clean = self._launcher.stop()
         except BaseException as error:
@@ -113,7 +113,8 @@ class _Life:
 def dump_threads(launcher: Launcher) -> None:
     jobs = {running.thread_id: running for running in launcher.busy.snapshot().values()}
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for thread_id, frame in sys._current_frames().items():
+    frames = sys._current_frames()
+    for thread_id, frame in sorted(frames.items(), key=lambda item: item[0] not in jobs):  # those with a job first
         running = jobs.get(thread_id)
         what = f" runs {describe(running.delivery.raw, running.delivery.queue)}" if running else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()
