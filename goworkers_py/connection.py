@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import hiredis
 import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, parse_url
@@ -28,7 +29,7 @@ from redis.sentinel import Sentinel, SentinelConnectionPool
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 
 Argument = str | bytes | int | float
-Command = Sequence[Argument]
+Command = Sequence[Any]  # of Arguments; hiredis has its own, longer idea of them
 Driver = Any  # a connection of redis-py, whose methods are not typed
 
 SOCKET_TIMEOUT_S = 5.0
@@ -193,7 +194,7 @@ class BlockingLine:
         with _whole_exchange(self._connection):
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
-            self._connection.send_packed_command(self._connection.pack_commands([("CLIENT", "ID"), command]))
+            self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
             self._client_id = self._connection.read_response()
             try:
                 reply = _read(self._connection)
@@ -215,10 +216,15 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     """Sends all commands and reads as many replies; error replies are returned in their places."""
     with _whole_exchange(connection):
         _ready(connection)
-        connection.send_packed_command(connection.pack_commands(commands))
+        connection.send_packed_command(_packed(commands))
         replies = [_read(connection) for _ in commands]
     _drop_if_better_elsewhere(connection, replies)
     return replies
+
+
+def _packed(commands: Sequence[Command]) -> list[bytes]:
+    # Straight to hiredis: redis-py's own way there looks at each argument twice.
+    return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
 
 
 @contextmanager

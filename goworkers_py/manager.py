@@ -57,9 +57,10 @@ class Manager:
         self.queue = config.name
         self.concurrency = config.concurrency
         pace = Pace(config.prefetch)
+        prepended = list(shared.prepended)
         wraps: list[Wrap] = [
-            shared.retry,
-            *map(adapt, shared.prepended),
+            *([shared.retry] if prepended else []),
+            *map(adapt, prepended),
             log_runs,
             shared.retry,
             shared.watchdog.link,

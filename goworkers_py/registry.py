@@ -32,6 +32,7 @@ class Registry:
     def __init__(self) -> None:
         self._jobs: dict[str, JobSpec] = {}
         self._handlers: dict[str, JobSpec] = {}
+        self.any_timeouts = False
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -41,6 +42,7 @@ class Registry:
                 "give one of them another name: @job('Name')"
             )
         self._jobs[spec.name] = spec
+        self.any_timeouts = self.any_timeouts or spec.timeout is not None
 
     def handle(self, queue: str, handler: Handler, options: RetryOptions = DEFAULT_OPTIONS) -> None:
         self._handlers[queue] = JobSpec(name=queue, function=handler, queue=queue, options=options)

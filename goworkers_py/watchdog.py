@@ -87,6 +87,8 @@ class Watchdog(Service):
 
     def _limit(self, message: Message) -> tuple[float, str] | None:
         """Seconds that this run may take, and the words for it."""
+        if not self._registry.any_timeouts and "timeout" not in message and "deadline" not in message:
+            return None  # nearly every job
         timeout, deadline = _seconds(message.get("timeout")), _seconds(message.get("deadline"))
         if timeout is None:
             timeout = self._registry.timeout_for(message)

@@ -73,8 +73,11 @@ class Worker(Service):
             return
         # Only a fault in our own outermost link can raise here. It ends this round, not the thread's service: the
         # delivery stays in progress and goes back to its queue when this process stops.
-        with self._busy.mark(self.name, delivery):
+        self._busy.begin(self.name, delivery)
+        try:
             outcome = self._outcome(delivery)
+        finally:
+            self._busy.end(self.name)
         if os.getpid() != self._pid:
             os._exit(0)  # the job forked and its child came back here: the job is the parent's to end
         self._settler.put(delivery, outcome)

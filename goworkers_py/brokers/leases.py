@@ -37,6 +37,7 @@ _BEAT, _BURY = (Script(_LUA / f"{name}.lua") for name in ("beat", "bury"))
 
 # What settle.lua is told of one delivery: what to do, with which score and payload where it needs them.
 Place = tuple[str, float, bytes]
+REMOVE: Place = ("remove", 0, b"")
 Item = tuple[str, bytes, Place]  # owner, raw payload, place
 End = Callable[[str, int, str, Sequence[Item]], list[Settled]]  # settler, number, queue, items
 

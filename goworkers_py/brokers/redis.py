@@ -18,11 +18,11 @@ from goworkers_py.brokers.base import (
     Settled,
     WaitingSet,
 )
-from goworkers_py.brokers.leases import Item, Leases, Place, text
+from goworkers_py.brokers.leases import REMOVE, Item, Leases, Place, text
 from goworkers_py.connection import Argument, BlockingLine, Command, Connections, Script
 from goworkers_py.errors import BrokerFull
 from goworkers_py.keys import Keys
-from goworkers_py.outcome import Dead, Discard, Done, Keep, Outcome, Requeue, Retry
+from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,10 @@ class RedisBroker:
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
-        items = [(end.delivery.owner, end.delivery.raw, _place(end.outcome)) for end in batch.finished]
+        items = [
+            (end.delivery.owner, end.delivery.raw, REMOVE if end.outcome is DONE else _place(end.outcome))
+            for end in batch.finished
+        ]
         return self._end(batch.settler, batch.number, batch.queue, items)
 
     def _end(self, settler: str, number: int, queue: str, items: Sequence[Item]) -> list[Settled]:
@@ -103,7 +106,9 @@ class RedisBroker:
         lists: dict[str, int] = {}
         arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
         for owner, raw, place in items:
-            arguments += (lists.setdefault(owner, len(lists) + 1), raw, *place)
+            number_of_list = lists.setdefault(owner, len(lists) + 1)
+            # The common end needs no words.
+            arguments += (number_of_list, raw) if place is REMOVE else (place[0], number_of_list, raw, *place[1:])
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
@@ -160,7 +165,7 @@ def _place(outcome: Outcome) -> Place:
     """What settle.lua calls it, with a score and a payload where it needs them."""
     match outcome:
         case Done():
-            return "remove", 0, b""
+            return REMOVE
         case Retry(at, payload):
             return "retry", at, payload
         case Dead(payload):
