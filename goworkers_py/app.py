@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import inspect
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 from urllib.parse import quote
 
 from goworkers_py.brokers.base import Broker
@@ -24,11 +20,13 @@ from goworkers_py.clock import Clock
 from goworkers_py.config import Config, QueueConfig, load, without_password
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
-from goworkers_py.errors import ArgumentError, ConfigError
+from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
 from goworkers_py.inspect import Inspector, for_go_workers
+from goworkers_py.job import Job
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher, Work
+from goworkers_py.loading import import_from_here, import_module, resolve
 from goworkers_py.logs import setup_logging
 from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
@@ -42,72 +40,6 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Job(Generic[P, R]):
-    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
-
-    def __init__(self, app: App, spec: JobSpec, options: EnqueueOptions = NO_OPTIONS, queue: str = "") -> None:
-        self._app = app
-        self._spec = spec
-        self._options = options
-        self._queue = queue or spec.queue
-        self._signature = _signature(spec.function)
-        self.__wrapped__ = spec.function
-        self.__doc__ = spec.function.__doc__
-        self.__name__ = getattr(spec.function, "__name__", spec.name)
-
-    @property
-    def name(self) -> str:
-        return self._spec.name
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = self._spec.function(*args, **kwargs)
-        return result
-
-    def set(self, *, queue: str = "", **options: Any) -> Job[P, R]:
-        """The same job with other options for the pushes made through what is returned."""
-        try:
-            changed = dataclasses.replace(self._options, **options)
-        except TypeError as error:
-            raise ArgumentError(str(error).replace("EnqueueOptions.__init__()", "set()")) from None
-        return Job(self._app, self._spec, changed, queue or self._queue)
-
-    def enqueue(self, *args: Any) -> str | None:
-        """Returns the jid; None when a client link stopped the push."""
-        return self._push([args], self._options)[0]
-
-    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
-        return self.enqueue_at(after(delay, self._app.clock.wall()), *args)
-
-    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
-        return self._push([args], dataclasses.replace(self._options, at=at))[0]
-
-    def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
-        """One job a row of arguments, 1,000 in a round trip."""
-        return self._push(list(rows), self._options)
-
-    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
-        for args in rows:
-            self._check_signature(args)
-        return self._app.client.push_bulk(self._queue, self._spec.name, rows, options.with_defaults(self._spec))
-
-    def _check_signature(self, args: Sequence[Any]) -> None:
-        if self._signature is not None:
-            try:
-                self._signature.bind(*args)
-            except TypeError as error:
-                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
-
-    def __repr__(self) -> str:
-        return f"<Job {self.name} on queue {self._queue}>"
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        return None  # a builtin that does not tell
 
 
 class App:
@@ -145,7 +77,7 @@ class App:
 
     def use(self, config: Config, by_command: bool = False) -> None:
         """`by_command`: what a module says while it is imported does not count any more."""
-        if self._configured_by_command:
+        if self._configured_by_command and not by_command:
             log.debug("configure() is passed over: the command line has configured this process")
             return
         self._configured_by_command = by_command
@@ -247,7 +179,7 @@ class App:
                 interrupt=interrupt,
             )
             self.registry.add(spec)
-            return Job(self, spec)
+            return Job(lambda: self.client, self.clock, spec)
 
         return add(name) if callable(name) else add
 
@@ -290,7 +222,7 @@ class App:
     def client(self) -> Client:
         client = self._client
         if client is None:
-            of_config = [_resolve(path, "[middleware] client") for path in self.config.middleware.client]
+            of_config = [resolve(path, "[middleware] client") for path in self.config.middleware.client]
             self.client_links += [link for link in of_config if link not in self.client_links]
             client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps), self.clock.wall)
             with self._lock:
@@ -336,9 +268,9 @@ class App:
 
     def import_jobs(self) -> None:
         """Imports the modules that the configuration names: they register their jobs."""
-        _import_from_here()
+        import_from_here()
         for module in self.config.require:
-            _import(module, "require")
+            import_module(module, "require")
 
     def launcher(self) -> Launcher:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
@@ -347,7 +279,7 @@ class App:
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:
-                self.registry.handle(queue.name, _resolve(queue.handler, f"[queue:{queue.name}] handler"))
+                self.registry.handle(queue.name, _handler(queue))
         work = Work(
             registry=self.registry,
             links=self._all_links(config),
@@ -409,37 +341,15 @@ class App:
             self._replace(self.config)  # the daemon's broker is closed: a later push makes a new one
 
 
-def _import_from_here() -> None:
-    """An installed command does not have the working directory on its path; the user's jobs are mostly there."""
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-
-
-def _import(module: str, place: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path") from None
-        raise  # a module that the user's own module needs: its traceback tells more
-
-
-def _resolve(path: str, place: str) -> Any:
-    module, _, name = path.partition(":")
-    if not name:
-        raise ConfigError(f"{place}: {path!r} must be module:name")
-    found = _import(module, place)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(f"{place}: module {module!r} has no {name!r}")
-        found = getattr(found, part)
-    return found.__wrapped__ if isinstance(found, Job) else found
+def _handler(queue: QueueConfig) -> Handler:
+    found = resolve(queue.handler, f"[queue:{queue.name}] handler")
+    handler: Handler = found.__wrapped__ if isinstance(found, Job) else found
+    return handler
 
 
 def _link(path: str, place: str) -> Middleware:
     """A class is called without arguments; anything else must be a link already."""
-    link = _resolve(path, place)
+    link = resolve(path, place)
     link = link() if isinstance(link, type) else link
     if not isinstance(link, Middleware):
         raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")

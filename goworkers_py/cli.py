@@ -191,4 +191,4 @@ def check(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="pyworkers")

@@ -154,7 +154,8 @@ class Launcher:
             manager.stop_workers()
         for manager in self.managers:
             manager.join_workers(deadline)
-        hooks.join(deadline.left())
+        while hooks.is_alive() and deadline.left() > 0:
+            hooks.join(min(0.05, deadline.left()))  # in steps, because `hurry` may bring the deadline to now
         for manager in self.managers:
             _report_unfinished(manager.give_back_running())
         return self._stop_services()
@@ -189,7 +190,8 @@ class Launcher:
         manager = next(manager for manager in self.managers if manager.queue == watched.message.queue)
         if stuck <= self._config.stuck_spares and manager.replace(watched.thread.name):
             log.warning("a new worker takes the place of %s", watched.thread.name)
-        if self._config.stuck_exit and stuck >= self._config.stuck_exit:
+        # A stop that already runs must not be asked for again: that would hurry it.
+        if self._config.stuck_exit and stuck >= self._config.stuck_exit and self._deadline is None:
             log.error("%d jobs are stuck: stopping, to be started again", stuck)
             self.stop_wanted()
 

@@ -34,8 +34,9 @@ SAME_REQUEST_S = 0.5
 _ENDED = 0  # in the queue of signals: the daemon's life is over
 
 # A signal that comes just as the main thread falls asleep on the queue's lock does not wake it: Python runs the handler
-# when that thread next does something. Under load that befell one signal in some hundred.
-LONGEST_SLEEP_S = 0.5
+# when that thread next does something. Under load that befell one signal in some hundred. Well below SAME_REQUEST_S:
+# the second half of a request may come just then.
+LONGEST_SLEEP_S = 0.2
 
 
 def run_until_stopped(launcher: Launcher) -> int:

@@ -41,7 +41,8 @@ class Worker(Service):
 
     def run(self) -> None:
         try:
-            for delivery in iter(self._buffer.get, STOP):
+            # Asked before each job, not after: this may begin anew after a fault in the stuck one.
+            while not self._retired and (delivery := self._buffer.get()) is not STOP:
                 self._current = delivery
                 try:
                     self.run_once(delivery)
@@ -50,8 +51,6 @@ class Worker(Service):
                         self._current = None
                         if not self._retired:
                             self._buffer.done()
-                if self._retired:
-                    return
         finally:
             try:
                 close_own_loop()
