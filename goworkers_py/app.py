@@ -279,7 +279,7 @@ class App:
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:
-                self.registry.handle(queue.name, _handler(queue))
+                self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
         work = Work(
             registry=self.registry,
             links=self._all_links(config),
@@ -339,12 +339,6 @@ class App:
         if launcher is not None:
             launcher.stop()
             self._replace(self.config)  # the daemon's broker is closed: a later push makes a new one
-
-
-def _handler(queue: QueueConfig) -> Handler:
-    found = resolve(queue.handler, f"[queue:{queue.name}] handler")
-    handler: Handler = found.__wrapped__ if isinstance(found, Job) else found
-    return handler
 
 
 def _link(path: str, place: str) -> Middleware:

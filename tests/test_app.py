@@ -251,7 +251,7 @@ def test_a_file_and_options_by_name_configure_too(tmp_path: Path, monkeypatch: p
 
 
 def test_a_command_line_goes_before_what_a_module_configures(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "goworkers_py")
     app = App()
     app.configure(namespace="before")
     app.use(Config(namespace="command"), by_command=True)

@@ -88,9 +88,10 @@ def test_who_was_frozen_waits_for_the_word_whether_it_lives(lives: bool) -> None
         word = pool.submit(lease.await_word, owner, 30)
         time.sleep(0.05)
         assert not word.done()
-        if not lives:
+        if lives:
+            lease.confirm(awake_and_asleep())
+        else:
             lease.replace(new_identity())
-        lease.confirm(awake_and_asleep())
         assert word.result(15) == lives
 
 
