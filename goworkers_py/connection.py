@@ -136,6 +136,7 @@ class Connections:
         connection.disconnect()  # lent before a fork, or closed meanwhile
 
     def close(self) -> None:
+        self._forget_parents()
         with self._lock:
             connections = [*self._free, *self._lent]
             self._free.clear()

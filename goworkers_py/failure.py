@@ -204,7 +204,7 @@ def unpack_backtrace(stored: Any) -> list[str]:
     """From any Sidekiq's form but 6.0.1's Ruby Marshal: packed, or the plain list of the oldest."""
     if isinstance(stored, str):
         try:
-            stored = json.loads(zlib.decompress(base64.b64decode("".join(stored.split()))))
+            stored = json.loads(zlib.decompress(base64.b64decode(stored)))
         except (ValueError, zlib.error):
             return []
     return [str(line) for line in stored] if isinstance(stored, list) else []

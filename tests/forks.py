@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
+
+LONGEST_S = 40
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -12,6 +15,7 @@ def in_child(work: Callable[[], object]) -> int:
     pid = os.fork()
     if pid == 0:
         code = 1
+        signal.alarm(LONGEST_S)  # one that hangs dies of it
         try:
             work()
             code = 0

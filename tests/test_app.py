@@ -350,7 +350,7 @@ def test_an_app_may_push_after_quit_and_be_started_again(app: App, redis: redis_
 def test_quit_ends_a_start_that_waits_for_its_server(own_redis: RedisServer) -> None:
     own_redis.kill()
     with own_app(own_redis.url) as app:
-        start = threading.Thread(target=app.start)
+        start = threading.Thread(target=app.start, daemon=True)
         start.start()
         time.sleep(0.2)
         app.quit()
@@ -431,6 +431,21 @@ def test_the_embedded_server_is_started_by_the_first_push(tmp_path: Path) -> Non
     try:
         app.enqueue("q", "J", [1])
         assert [(queue.name, queue.size) for queue in app.inspector.stats().queues] == [("q", 1)]
+    finally:
+        app.use(app.config)
+
+
+def test_quit_leaves_the_embedded_server_too(tmp_path: Path) -> None:
+    """As its last user does: it stops, and a later push starts it again."""
+    app = App()
+    app.configure(redis="embedded", data_dir=tmp_path)
+    app.process("q", print, 1)
+    try:
+        app.start()
+        assert (tmp_path / "redis.sock").exists()
+        app.quit()
+        assert not (tmp_path / "redis.sock").exists()
+        assert app.enqueue("q", "J", [1])
     finally:
         app.use(app.config)
 

@@ -243,7 +243,16 @@ def test_retry_in_says_the_delay_or_the_default_holds(wish: Any, seconds: float,
     assert at_of(decide(job(), retry_in=retry_in)) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("wish", [0, math.nan, "soon"])
+class Incomparable:
+    """As an array of numbers is."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize("wish", [0, math.nan, "soon", Incomparable()])
 def test_a_delay_that_is_none_is_warned_of(wish: Any, caplog: pytest.LogCaptureFixture) -> None:
     decide(job(), retry_in=wish)
     assert f"retry_in says {wish!r}" in caplog.text
@@ -414,6 +423,10 @@ def test_a_retry_queue_that_cannot_be_a_key_is_ignored() -> None:
 def test_gos_text_times_become_numbers(field: str, text: str, time: float | None) -> None:
     count = 1 if field == "failed_at" else ABSENT
     assert fields_of(decide(job(retry_count=count, **{field: text})))[field] == time
+
+
+def test_a_first_failure_is_now_whatever_a_stranger_wrote() -> None:
+    assert fields_of(decide(job(failed_at="2025-02-14 08:43:00 UTC")))["failed_at"] == NOW
 
 
 @pytest.mark.parametrize("time", ["1739522590", "1739522590123", "1.5e9", "1739522590.10", "null", "[1]"])

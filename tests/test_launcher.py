@@ -98,7 +98,7 @@ def test_a_start_without_a_server_goes_on_until_one_comes_and_says_so_once(
     with own_app(own_redis.url) as app, caplog.at_level(logging.INFO, "goworkers_py"):
         app.process("q", print, 1)
         launcher = app.launcher()
-        start = threading.Thread(target=lambda: launcher.start(never()))
+        start = threading.Thread(target=lambda: launcher.start(never()), daemon=True)
         start.start()
         assert eventually(lambda: "Redis cannot serve" in caplog.text)
         time.sleep(0.5)
@@ -116,7 +116,7 @@ def test_a_start_that_waits_for_a_server_ends_when_a_stop_is_asked_for(own_redis
         app.before_start(lambda: pytest.fail("there was no server"))
         launcher, stop_asked = app.launcher(), threading.Event()
         answers: list[bool] = []
-        start = threading.Thread(target=lambda: answers.append(launcher.start(stop_asked)))
+        start = threading.Thread(target=lambda: answers.append(launcher.start(stop_asked)), daemon=True)
         start.start()
         time.sleep(0.2)
         stop_asked.set()

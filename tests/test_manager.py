@@ -8,6 +8,7 @@ import redis as redis_py
 from apps import fields, fresh_lease, in_progress, job, own_broker, queue
 from waiting import eventually
 
+from goworkers_py.brokers.base import Batch, Settled
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import QueueConfig
@@ -195,6 +196,32 @@ def test_jobs_that_end_just_at_the_deadline_are_settled_once(
         assert not in_progress(redis)
         both.add(len(given_back))
     assert both != {0}  # else it was no race
+
+
+def test_what_has_ended_but_is_not_settled_yet_does_not_go_back(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, settle = threading.Event(), RedisBroker.settle
+
+    def slow(self: RedisBroker, batch: Batch) -> list[Settled]:
+        answer.wait(20)
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisBroker, "settle", slow)
+    push(redis, "a", "b")
+    manager = managing(gate)(2)
+    manager.start()
+    assert eventually(lambda: len(gate.running) == 2)
+    gate.open.set()
+    manager.stop_fetching()
+    manager.stop_workers()
+    manager.join_workers(Deadline(20))
+    assert len(in_progress(redis)) == 2
+    assert manager.give_back_running() == []
+    answer.set()
+    assert manager.stop_settling(Deadline(20)) == 0
+    assert redis.get("stat:processed") == b"2"
+    assert not queue(redis)
 
 
 def test_a_fetcher_that_does_not_end_does_not_keep_the_rest_from_stopping(

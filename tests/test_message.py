@@ -56,6 +56,10 @@ def test_a_message_shows_what_sidekiq_writes() -> None:
         job["nothing"]
 
 
+def test_a_message_can_be_had_as_json_that_people_can_read() -> None:
+    assert message(args=["é"]).to_json() == '{"args": ["é"]}'
+
+
 def test_the_queue_is_the_one_fetched_from_not_the_one_written() -> None:
     assert Message(b'{"queue":"ns:bad"}', "bad").queue == "bad"
 

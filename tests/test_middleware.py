@@ -331,7 +331,7 @@ def loop() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("loop")
-@pytest.mark.parametrize("form", ["function", "partial", "method", "handler"])
+@pytest.mark.parametrize("form", ["function", "partial", "method", "decorated", "handler"])
 def test_an_async_function_is_awaited_in_whatever_form_it_comes(form: str, seen: list[Any]) -> None:
     class Sender:
         async def send(self, what: Any) -> None:
@@ -341,7 +341,13 @@ def test_an_async_function_is_awaited_in_whatever_form_it_comes(form: str, seen:
     async def send(what: Any) -> None:
         await Sender().send(what)
 
-    functions = {"function": send, "partial": functools.partial(send), "method": Sender().send}
+    @functools.wraps(send)
+    def decorated(what: Any) -> Any:
+        return send(what)
+
+    functions = {
+        "function": send, "partial": functools.partial(send), "method": Sender().send, "decorated": decorated,
+    }  # fmt: skip
     of = registry(functions.get(form, send))
     if form == "handler":
         of.handle("q", send)

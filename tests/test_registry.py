@@ -100,10 +100,16 @@ def test_two_jobs_of_one_name_are_refused_and_the_first_stays(registry: Registry
     assert registry.job("report").function is report
 
 
-def test_two_jobs_of_one_name_are_refused_though_they_tell_no_place(registry: Registry) -> None:
-    registry.add(JobSpec("partial", functools.partial(invoice, 1)))
-    with pytest.raises(ConfigError, match="two jobs are called 'partial'"):
-        registry.add(JobSpec("partial", functools.partial(invoice, 1)))
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(functools.partial(invoice, 1), functools.partial(invoice, 1)), (functools.partial(invoice, 1), invoice),
+     (invoice, functools.partial(invoice, 1))],
+)  # fmt: skip
+def test_two_jobs_of_one_name_are_refused_though_one_tells_no_place(first: Any, second: Any) -> None:
+    registry = Registry()
+    registry.add(JobSpec("again", first))
+    with pytest.raises(ConfigError, match="two jobs are called 'again'"):
+        registry.add(JobSpec("again", second))
 
 
 def test_the_same_job_may_be_registered_twice(registry: Registry) -> None:
