@@ -740,7 +740,7 @@ def sentinel(own_redis: RedisServer, tmp_path: Path) -> Iterator[str]:
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             with redis_py.Redis(port=port) as client:
-                assert eventually(lambda: answers(client))
+                assert eventually(lambda: pings(client))
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
@@ -752,7 +752,7 @@ def free_port() -> int:
         return int(attempt.getsockname()[1])
 
 
-def answers(client: redis_py.Redis) -> bool:
+def pings(client: redis_py.Redis) -> bool:
     try:
         return bool(client.ping())
     except redis_py.ConnectionError:
