@@ -10,7 +10,7 @@
 `pyworkers run -r myapp.jobs` runs them.
 """
 
-from goworkers_py.app import App, Job
+from goworkers_py.app import App
 from goworkers_py.client import EnqueueOptions
 from goworkers_py.errors import (
     ArgumentError,
@@ -20,10 +20,13 @@ from goworkers_py.errors import (
     ConfigError,
     DiscardJob,
     KillJob,
+    PoisonPill,
     RetryJob,
+    TimeLimitExceeded,
     UnknownJob,
     WorkersError,
 )
+from goworkers_py.job import Job
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Middleware
 
@@ -63,7 +66,9 @@ __all__ = [
     "KillJob",
     "Message",
     "Middleware",
+    "PoisonPill",
     "RetryJob",
+    "TimeLimitExceeded",
     "UnknownJob",
     "WorkersError",
     "app",

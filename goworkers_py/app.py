@@ -5,30 +5,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import inspect
 import logging
 import os
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, ParamSpec, TypeVar, overload
 from urllib.parse import quote
 
 from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
-from goworkers_py.config import Config, QueueConfig, load
+from goworkers_py.clock import Clock
+from goworkers_py.config import Config, QueueConfig, load, without_password
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
-from goworkers_py.errors import ArgumentError, ConfigError
+from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
 from goworkers_py.inspect import Inspector, for_go_workers
+from goworkers_py.job import Job
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher, Work
+from goworkers_py.loading import import_from_here, import_module, resolve
 from goworkers_py.logs import setup_logging
 from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
@@ -44,92 +42,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Job(Generic[P, R]):
-    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
-
-    def __init__(self, app: App, spec: JobSpec, options: EnqueueOptions = NO_OPTIONS, queue: str = "") -> None:
-        self._app = app
-        self._spec = spec
-        self._options = options
-        self._queue = queue or spec.queue
-        self._signature = _signature(spec.function)
-        self.__wrapped__ = spec.function
-        self.__doc__ = spec.function.__doc__
-        self.__name__ = getattr(spec.function, "__name__", spec.name)
-
-    @property
-    def name(self) -> str:
-        return self._spec.name
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = self._spec.function(*args, **kwargs)
-        return result
-
-    def set(self, *, queue: str = "", **options: Any) -> Job[P, R]:
-        """The same job with other options for the pushes made through what is returned."""
-        try:
-            changed = dataclasses.replace(self._options, **options)
-        except TypeError as error:
-            raise ArgumentError(str(error).replace("EnqueueOptions.__init__()", "set()")) from None
-        return Job(self._app, self._spec, changed, queue or self._queue)
-
-    def enqueue(self, *args: Any) -> str | None:
-        """Returns the jid; None when a client link stopped the push."""
-        return self._push([args], self._options)[0]
-
-    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
-        return self.enqueue_at(after(delay, time.time()), *args)
-
-    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
-        return self._push([args], dataclasses.replace(self._options, at=at))[0]
-
-    def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
-        """One job a row of arguments, 1,000 in a round trip."""
-        return self._push(list(rows), self._options)
-
-    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
-        for args in rows:
-            self._check_signature(args)
-        return self._app.client.push_bulk(self._queue, self._spec.name, rows, _with_defaults(options, self._spec))
-
-    def _check_signature(self, args: Sequence[Any]) -> None:
-        if self._signature is not None:
-            try:
-                self._signature.bind(*args)
-            except TypeError as error:
-                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
-
-    def __repr__(self) -> str:
-        return f"<Job {self.name} on queue {self._queue}>"
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        return None  # a builtin that does not tell
-
-
-def _with_defaults(options: EnqueueOptions, spec: JobSpec) -> EnqueueOptions:
-    """What the job's code says of its failures goes on the wire too, so that other programs respect and show it."""
-    said = spec.options
-    return dataclasses.replace(
-        options,
-        retry=said.retry if options.retry is None else options.retry,
-        dead=False if options.dead is None and not said.dead else options.dead,
-        backtrace=(said.backtrace or None) if options.backtrace is None else options.backtrace,
-        retry_queue=options.retry_queue or said.retry_queue or None,
-        tags=options.tags if options.tags is not None else (list(spec.tags) or None),
-    )
-
-
 class App:
     def __init__(self) -> None:
         self.registry = Registry()
+        self.clock = Clock()
         self.middleware = Links()
         self.handlers = Handlers()
         self.client_links: list[ClientLink] = []
         self._config: Config | None = None
+        self._configured_by_command = False
         self._queues: dict[str, QueueConfig] = {}
         self._queue_links: dict[str, list[Middleware]] = {}
         self._before_start: list[Callable[[], None]] = []
@@ -154,7 +75,15 @@ class App:
         flags = {name: _as_text(value) for name, value in options.items()}
         self.use(load(None if path is None else Path(path), flags=flags))
 
-    def use(self, config: Config) -> None:
+    def use(self, config: Config, by_command: bool = False) -> None:
+        """`by_command`: what a module says while it is imported does not count any more."""
+        if self._configured_by_command and not by_command:
+            log.debug("configure() is passed over: the command line has configured this process")
+            return
+        self._configured_by_command = by_command
+        self._replace(config)
+
+    def _replace(self, config: Config) -> None:
         with self._lock:
             self._config = config
             self._close_broker()
@@ -218,6 +147,8 @@ class App:
         dead: bool = True,
         backtrace: bool | int = False,
         tags: Sequence[str] = (),
+        timeout: float | None = None,
+        interrupt: bool = True,
     ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     def job(
@@ -226,29 +157,31 @@ class App:
         *,
         queue: str = "default",
         tags: Sequence[str] = (),
+        timeout: float | None = None,
+        interrupt: bool = True,
         **options: Any,
     ) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
         """Decorator: runs jobs of this class, `name` on the wire, with this function.
 
         `retry_in` is the delay in seconds, or a function `f(count, error)` that returns seconds, "discard", "kill" or
-        None for Sidekiq's own back-off.
+        None for Sidekiq's own back-off. After `timeout` seconds TimeLimitExceeded is raised in the job, unless
+        `interrupt` is off; `current_message().expired` is true then.
         """
-        if callable(name):
-            return self._add_job(name, "", queue, tags, options)
-        return lambda function: self._add_job(function, name or "", queue, tags, options)
 
-    def _add_job(
-        self, function: Callable[P, R], name: str, queue: str, tags: Sequence[str], options: dict[str, Any]
-    ) -> Job[P, R]:
-        spec = JobSpec(
-            name=name or function.__name__,
-            function=function,
-            queue=queue,
-            options=RetryOptions(**options),
-            tags=tuple(tags),
-        )
-        self.registry.add(spec)
-        return Job(self, spec)
+        def add(function: Callable[P, R]) -> Job[P, R]:
+            spec = JobSpec(
+                name=name if isinstance(name, str) else function.__name__,
+                function=function,
+                queue=queue,
+                options=RetryOptions(**options),
+                tags=tuple(tags),
+                timeout=timeout,
+                interrupt=interrupt,
+            )
+            self.registry.add(spec)
+            return Job(lambda: self.client, self.clock, spec)
+
+        return add(name) if callable(name) else add
 
     def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
         """go-workers' shape: `handler(message)` runs every job of the queue, whatever its class."""
@@ -289,7 +222,9 @@ class App:
     def client(self) -> Client:
         client = self._client
         if client is None:
-            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps))
+            of_config = [resolve(path, "[middleware] client") for path in self.config.middleware.client]
+            self.client_links += [link for link in of_config if link not in self.client_links]
+            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps), self.clock.wall)
             with self._lock:
                 if self._client is None:
                     self._client = client
@@ -300,7 +235,7 @@ class App:
         return self.client.push(queue, job_class, args)
 
     def enqueue_in(self, queue: str, job_class: str, delay: Delay, args: Sequence[Any]) -> str | None:
-        return self.enqueue_at(queue, job_class, after(delay, time.time()), args)
+        return self.enqueue_at(queue, job_class, after(delay, self.clock.wall()), args)
 
     def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
         return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
@@ -331,33 +266,43 @@ class App:
 
     # --- running
 
+    def import_jobs(self) -> None:
+        """Imports the modules that the configuration names: they register their jobs."""
+        import_from_here()
+        for module in self.config.require:
+            import_module(module, "require")
+
     def launcher(self) -> Launcher:
         """Imports what the configuration names and puts the daemon together; nothing is started yet."""
         config = self.config
-        _import_from_here()
-        for module in config.require:
-            _import(module, "require")
-        of_config = [_resolve(path, "[middleware] client") for path in config.middleware.client]
-        self.client_links += [link for link in of_config if link not in self.client_links]
+        self.import_jobs()
         queues = self._queues_to_work(config)
         for queue in queues:
             if queue.handler:
-                self.registry.handle(queue.name, _resolve(queue.handler, f"[queue:{queue.name}] handler"))
+                self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
         work = Work(
             registry=self.registry,
             links=self._all_links(config),
             queue_links={queue.name: self._links_of(queue) for queue in queues},
             handlers=self.handlers,
-            before_start=self._before_start,
+            before_start=[self._warn_of_eviction, *self._before_start],
             during_drain=self._during_drain,
         )
-        launcher = Launcher(config, queues, work, self.broker)
+        launcher = Launcher(config, queues, work, self.broker, self.clock)
         self.client.on_schedule = launcher.scheduler.hint
         return launcher
 
+    def _warn_of_eviction(self) -> None:
+        policy = self.inspector.eviction_policy()
+        if policy not in ("", "noeviction"):
+            log.warning(
+                "the server may throw jobs away when its memory is full (maxmemory-policy %s): "
+                "set maxmemory-policy noeviction", policy
+            )  # fmt: skip
+
     def _queues_to_work(self, config: Config) -> list[QueueConfig]:
-        """The sections of the configuration and the calls of `process`; without any, what the jobs' code names."""
-        chosen = {**self._queues, **{queue.name: queue for queue in config.queues}}
+        """What the flags or the file say, else the calls of `process`, else the queues that the jobs' code names."""
+        chosen = {queue.name: queue for queue in config.queues} or self._queues
         if not chosen:
             chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
         unworked = [queue for queue in self.registry.queues() if queue not in chosen]
@@ -377,7 +322,9 @@ class App:
     def run(self) -> int:
         """Works until a signal asks to stop; returns the exit code."""
         setup_logging(self.config.log_level, self.config.log_format)
-        return run_until_stopped(self.launcher())
+        launcher = self.launcher()
+        log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
+        return run_until_stopped(launcher)
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""
@@ -391,40 +338,12 @@ class App:
         launcher, self._launcher = self._launcher, None
         if launcher is not None:
             launcher.stop()
-            self.use(self.config)  # the daemon's broker is closed: a later push makes a new one
-
-
-def _import_from_here() -> None:
-    """An installed command does not have the working directory on its path; the user's jobs are mostly there."""
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-
-
-def _import(module: str, place: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path") from None
-        raise  # a module that the user's own module needs: its traceback tells more
-
-
-def _resolve(path: str, place: str) -> Any:
-    module, _, name = path.partition(":")
-    if not name:
-        raise ConfigError(f"{place}: {path!r} must be module:name")
-    found = _import(module, place)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(f"{place}: module {module!r} has no {name!r}")
-        found = getattr(found, part)
-    return found
+            self._replace(self.config)  # the daemon's broker is closed: a later push makes a new one
 
 
 def _link(path: str, place: str) -> Middleware:
     """A class is called without arguments; anything else must be a link already."""
-    link = _resolve(path, place)
+    link = resolve(path, place)
     link = link() if isinstance(link, type) else link
     if not isinstance(link, Middleware):
         raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")

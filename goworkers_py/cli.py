@@ -69,7 +69,7 @@ def configured(command: Command) -> Command:
         config = load(
             config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
         )
-        goworkers_py.app.use(config)
+        goworkers_py.app.use(config, by_command=True)
         return command(config, **arguments)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -97,7 +97,7 @@ def run(config: Config) -> None:
 
 
 @main.command()
-@click.option("-q", "--queue", help="default: the queue of the registered job, else default")
+@click.option("-q", "--queue", help="default: the queue of the job that -r registers, else default")
 @click.option("--in", "delay", type=float, metavar="SECONDS", help="run that much later")
 @click.option("--at", type=float, metavar="EPOCH", help="run at that time, in epoch seconds")
 @click.option("--retry", metavar="N", help="how many retries, or true or false")
@@ -117,10 +117,16 @@ def enqueue(
     if delay is not None and at is not None:
         raise click.UsageError("--in and --at exclude each other")
     due = time.time() + delay if delay is not None else at
-    options = EnqueueOptions(at=due, retry=_retry(retry))
     args = _json_array(arguments)
-    jid = goworkers_py.enqueue_with_options(queue or "default", job_class, args, options)
-    click.echo(jid if jid is not None else "stopped by a client link")
+    app = goworkers_py.app
+    app.import_jobs()
+    spec = app.registry.job(job_class)
+    given = EnqueueOptions(at=due, retry=_retry(retry))
+    options = given.with_defaults(spec) if spec else given
+    jid = app.enqueue_with_options(queue or (spec.queue if spec else "default"), job_class, args, options)
+    if jid is None:
+        _fail("a client link stopped the push", FAILED)
+    click.echo(jid)
 
 
 def _retry(text: str | None) -> bool | int | None:
@@ -172,6 +178,7 @@ def config() -> None:
 
 
 @config.command()
+@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="as for run")
 @configured
 def check(config: Config) -> None:
     """Reads the configuration and imports what it names, without connecting."""
@@ -184,4 +191,4 @@ def check(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="pyworkers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import secrets
 import time
@@ -14,6 +15,7 @@ from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
 from goworkers_py.errors import ArgumentError
 from goworkers_py.message import Timestamps
+from goworkers_py.registry import JobSpec
 
 BULK_SLICE = 1_000
 
@@ -35,9 +37,23 @@ class EnqueueOptions:
     dead: bool | None = None
     backtrace: bool | int | None = None
     tags: Sequence[str] | None = None
+    timeout: float | None = None  # seconds that a run may take
+    deadline: Moment | None = None  # when a run must be over
     jid: str | None = None
     at: Moment | None = None
     extra: dict[str, Any] | None = None  # further top-level fields, for other programs that read the job
+
+    def with_defaults(self, spec: JobSpec) -> EnqueueOptions:
+        """What the job's code says of its failures goes on the wire too, so that other programs respect and show it."""
+        said = spec.options
+        return dataclasses.replace(
+            self,
+            retry=said.retry if self.retry is None else self.retry,
+            dead=False if self.dead is None and not said.dead else self.dead,
+            backtrace=(said.backtrace or None) if self.backtrace is None else self.backtrace,
+            retry_queue=self.retry_queue or said.retry_queue or None,
+            tags=self.tags if self.tags is not None else (list(spec.tags) or None),
+        )
 
     def fields(self) -> dict[str, Any]:
         """As they stand in the JSON. Raises ArgumentError for what a reader would choke on."""
@@ -51,6 +67,8 @@ class EnqueueOptions:
             "retry_queue": self.retry_queue,
             "dead": self.dead,
             "backtrace": self.backtrace,
+            "timeout": self.timeout,
+            "deadline": None if self.deadline is None else moment(self.deadline),
             "tags": None if self.tags is None else list(self.tags),
         }
         return {name: value for name, value in said.items() if value is not None} | self._extra_fields()
@@ -190,6 +208,11 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "backtrace": (_is_count, "a bool or a count"),
     # A lone string is a sequence of strings too.
     "tags": (lambda value: isinstance(value, list | tuple) and all(map(_is_name, value)), "a list of strings"),
+    "timeout": (lambda value: _is_number(value) and value > 0, "seconds above 0"),
+    "deadline": (
+        lambda value: _is_number(value) or isinstance(value, datetime.datetime),
+        "epoch seconds or a datetime",
+    ),
     "jid": (_is_name, "a text"),
     "extra": (lambda value: isinstance(value, dict), "a dict of further fields"),
 }

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,7 +80,9 @@ def redis_address(value: str) -> str:
     value = value.strip()
     if value == "embedded" or value.startswith(("unix://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
-    schemes = ("redis", "rediss", "unix")
+    schemes = ("redis", "rediss", "unix", "sentinel")
+    if value.startswith("sentinel://"):
+        return value
     try:
         parts = urlsplit(value)
         _ = parts.port  # a bad port shows only when it is asked for
@@ -87,12 +90,17 @@ def redis_address(value: str) -> str:
         raise ValueError(f"is no address: {error}") from None
     if parts.scheme not in schemes:
         raise ValueError(
-            "must be redis://host:port/db, rediss://..., unix:///path or embedded"
+            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service or embedded"
             + _did_you_mean(parts.scheme, schemes)
         )
     if parts.path.strip("/") and not parts.path.strip("/").isdigit():
         raise ValueError(f"must end in the number of a database, not {parts.path!r}")
     return value
+
+
+def without_password(address: str) -> str:
+    """An address that may be shown: what is between the colon and the at sign is left out, and so is the query."""
+    return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
 
 
 def _within(number: float, lowest: float, highest: float) -> float:
@@ -137,7 +145,8 @@ class Config:
     redis: str = option(
         "redis://localhost:6379/0",
         redis_address,
-        "redis://host:port/db, rediss://... (TLS), unix:///path, or embedded: a server of our own in data_dir",
+        "redis://host:port/db, rediss://... (TLS), unix:///path, sentinel://host:port,host:port/service/db, "
+        "or embedded: a server of our own in data_dir",
     )
     data_dir: str = option(".pyworkers", text, "where the embedded server keeps its data")
     namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")
@@ -153,6 +162,15 @@ class Config:
     )
     dead_max_jobs: int = option(10_000, whole(1), "the dead set is trimmed to this many")
     dead_timeout: float = option(15_552_000.0, seconds(1, math.inf), "seconds until a dead job is forgotten")
+    poison_limit: int = option(3, whole(0), "a job during which this many processes died is buried; 0: never")
+    poison_window: float = option(259_200.0, seconds(1), "seconds within which those deaths count")
+    stuck_grace: float = option(
+        10.0, seconds(0), "seconds after its time limit until a job that does not end is called stuck"
+    )
+    stuck_spares: int = option(10, whole(0), "stuck workers that are replaced by new ones, at most")
+    stuck_exit: int = option(
+        0, whole(0), "stop this process, for its supervisor to start again, at this many stuck jobs; 0: never"
+    )
     log_level: str = option("info", one_of("debug", "info", "warning", "error"), "debug, info, warning or error")
     log_format: str = option("plain", one_of("plain", "json"), "plain or json")
     queues: tuple[QueueConfig, ...] = ()
@@ -236,8 +254,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if name.startswith(ENVIRONMENT_PREFIX)
     }
     rows = options_of(Config)
-    # An unknown name is refused as in a file, but for the tests' own variables.
-    known = {name: value for name, value in ours.items() if not name.startswith("test_") and name != "config"}
+    # An unknown name is refused as in a file, but for those that are no options: of the tests, of the command line,
+    # and what Kubernetes sets in every container beside a service that is called pyworkers.
+    known = {name: value for name, value in ours.items() if not re.match(r"test_|config$|service_|port(_|$)", name)}
     unknown = [name for name in known if name not in rows]
     if unknown:
         hint = _did_you_mean(unknown[0], rows, lambda name: ENVIRONMENT_PREFIX + name.upper())

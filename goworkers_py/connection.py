@@ -17,21 +17,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import hiredis
 import redis
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
+from redis.connection import ConnectionPool, parse_url
 from redis.retry import Retry
+from redis.sentinel import Sentinel, SentinelConnectionPool
 
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 
 Argument = str | bytes | int | float
-Command = Sequence[Argument]
+Command = Sequence[Any]  # of Arguments; hiredis has its own, longer idea of them
 Driver = Any  # a connection of redis-py, whose methods are not typed
 
 SOCKET_TIMEOUT_S = 5.0
 # How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
 REPLY_MARGIN_S = 3.0
+HASTE_S = 0.5
+# One that is gone must not keep us from asking the next.
+SENTINEL_TIMEOUT_S = 1.0
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -57,7 +63,8 @@ class Connections:
     """A free list of connections to one address; a thread borrows one for one exchange. Safe after a fork."""
 
     def __init__(self, url: str, client_name: str = "pyworkers") -> None:
-        pool = ConnectionPool.from_url(
+        # Kept: a sentinel's connections ask their pool where the primary is.
+        self._pool = _pool(
             url,
             socket_timeout=SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
@@ -65,8 +72,8 @@ class Connections:
             protocol=2,
             client_name=client_name,
         )
-        self._make = pool.connection_class
-        self._options = dict(pool.connection_kwargs)
+        self._make = self._pool.connection_class
+        self._options = dict(self._pool.connection_kwargs)
         self._lock = threading.Lock()
         self._free: deque[Driver] = deque()
         self._lent: set[Driver] = set()
@@ -75,6 +82,14 @@ class Connections:
     def call(self, *command: Argument) -> Any:
         """One command, one reply; an error reply is raised."""
         return self.exchange([command])[0]
+
+    def call_hastily(self, *command: Argument) -> Any:
+        """Like `call`, for somebody who cannot wait for a server that hangs."""
+        connection = self._make(**{**self._options, "socket_timeout": HASTE_S, "socket_connect_timeout": HASTE_S})
+        try:
+            return _checked(_converse(connection, [command]))[0]
+        finally:
+            connection.disconnect()
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
         """All or nothing: MULTI, the commands, EXEC, in one round trip."""
@@ -138,6 +153,35 @@ class Connections:
             self._pid = os.getpid()
 
 
+def _pool(url: str, **options: Any) -> ConnectionPool:
+    """redis-py's pool for an address, from which we take the kind of connection and its options."""
+    if not url.startswith("sentinel://"):
+        return ConnectionPool.from_url(url, **options)
+    # sentinel://user:password@host:port,host:port/service/db?...: the login and what follows the question mark are
+    # the servers'; sentinels that want a login of their own get sentinel_username and sentinel_password from there.
+    parts = urlsplit(url)
+    login, _, hosts = parts.netloc.rpartition("@")
+    service, _, db = parts.path.strip("/").partition("/")
+    server = parse_url(  # type: ignore[no-untyped-call]
+        f"redis://{login}@server/{db or 0}?{parts.query}"
+    )
+    for name in ("host", "port"):
+        server.pop(name, None)
+    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    asking = {name: value for name, value in own.items() if value}
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]
+        [_host_and_port(host) for host in hosts.split(",")],
+        sentinel_kwargs={"socket_timeout": SENTINEL_TIMEOUT_S, "socket_connect_timeout": SENTINEL_TIMEOUT_S, **asking},
+    )
+    pool: ConnectionPool = SentinelConnectionPool(service or "mymaster", sentinel, **{**options, **server})  # type: ignore[no-untyped-call]
+    return pool
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":") if text.rpartition(":")[2].isdigit() else (text, "", "")
+    return host.strip("[]"), int(port or 26379)
+
+
 class BlockingLine:
     """One thread's own connection for a command that blocks on the server; any other thread can wake it."""
 
@@ -151,7 +195,7 @@ class BlockingLine:
         with _whole_exchange(self._connection):
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
-            self._connection.send_packed_command(self._connection.pack_commands([("CLIENT", "ID"), command]))
+            self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
             self._client_id = self._connection.read_response()
             try:
                 reply = _read(self._connection)
@@ -163,7 +207,7 @@ class BlockingLine:
     def wake(self) -> None:
         client_id = self._client_id
         if client_id is not None:
-            self._connections.call("CLIENT", "UNBLOCK", client_id)
+            self._connections.call_hastily("CLIENT", "UNBLOCK", client_id)
 
     def close(self) -> None:
         self._connection.disconnect()
@@ -173,10 +217,15 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     """Sends all commands and reads as many replies; error replies are returned in their places."""
     with _whole_exchange(connection):
         _ready(connection)
-        connection.send_packed_command(connection.pack_commands(commands))
+        connection.send_packed_command(_packed(commands))
         replies = [_read(connection) for _ in commands]
     _drop_if_better_elsewhere(connection, replies)
     return replies
+
+
+def _packed(commands: Sequence[Command]) -> list[bytes]:
+    # Straight to hiredis: redis-py's own way there looks at each argument twice.
+    return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
 
 
 @contextmanager

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from goworkers_py.delivery import Delivery
 
@@ -18,17 +16,18 @@ class Counters:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
 
-    def add(self, name: str, amount: int = 1) -> None:
+    def add(self, name: str, amount: int = 1) -> int:
+        """Returns the new count."""
         with self._lock:
-            self._counts[name] = self._counts.get(name, 0) + amount
+            self._counts[name] = count = self._counts.get(name, 0) + amount
+        return count
 
     def snapshot(self) -> dict[str, int]:
         with self._lock:
             return dict(self._counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     delivery: Delivery
     since: float  # wall clock, for people
     thread_id: int
@@ -40,13 +39,11 @@ class BusyMap:
     def __init__(self) -> None:
         self._running: dict[str, Running] = {}
 
-    @contextmanager
-    def mark(self, worker: str, delivery: Delivery) -> Iterator[None]:
+    def begin(self, worker: str, delivery: Delivery) -> None:
         self._running[worker] = Running(delivery, time.time(), threading.get_ident())
-        try:
-            yield
-        finally:
-            self._running.pop(worker, None)
+
+    def end(self, worker: str) -> None:
+        self._running.pop(worker, None)
 
     def snapshot(self) -> dict[str, Running]:
         return dict(self._running)

@@ -5,6 +5,8 @@ WorkersError
 ├── ArgumentError           a push was refused at the call (also a ValueError)
 ├── UnreadablePayload       bytes in Redis that are no job
 ├── UnknownJob              no Python code is registered for this class
+├── PoisonPill              a job whose processes died under it, again and again
+├── TimeLimitExceeded       thrown into a job that runs longer than it may
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
 │   │   └── BrokerFull      it is out of memory
@@ -39,6 +41,15 @@ class UnreadablePayload(WorkersError):
 
 class UnknownJob(WorkersError):
     pass
+
+
+class PoisonPill(WorkersError):
+    pass
+
+
+class TimeLimitExceeded(WorkersError):
+    def __init__(self, message: str = "ran longer than it may") -> None:
+        super().__init__(message)
 
 
 class BrokerError(WorkersError):

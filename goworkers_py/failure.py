@@ -132,7 +132,8 @@ class RetryPolicy:
         if not message.jid:
             # Equal bytes fall together in a sorted set: two jobs would become one.
             changes["jid"] = secrets.token_hex(12)
-        return payload.splice(message.raw, changes, drop=("at",))
+        # The process survived this run, so what it was suspected of is past.
+        return payload.splice(message.raw, changes, drop=("at", "recovered"))
 
 
 def _next_count(message: Message) -> int:

@@ -55,7 +55,7 @@ class Fetcher(BrokerService):
         room = self._buffer.room(ROOM_WAIT_S)
         if room == 0 or self.stopping.is_set():
             return 0.0
-        if len(self._held) - self._buffer.out > MOST_UNSETTLED or not self._lease.fresh:
+        if self._too_much_unsettled() or not self._lease.fresh:
             return FULL_SERVER_PAUSE_S
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
@@ -63,6 +63,12 @@ class Fetcher(BrokerService):
         except BrokerFull:
             return FULL_SERVER_PAUSE_S
         return 0.0
+
+    def _too_much_unsettled(self) -> bool:
+        # First the cheap look, then the exact one: what no link acknowledged is held too.
+        if len(self._held) - self._buffer.out <= MOST_UNSETTLED:
+            return False
+        return sum(delivery.claimed for delivery in self._held.snapshot()) > MOST_UNSETTLED
 
     def _take(self, owner: str, raws: list[bytes]) -> None:
         if raws:

@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -31,19 +32,39 @@ class Lease:
         self.identity = new_identity()
         self._valid_s = valid_s
         self._confirmed_at = -math.inf
+        self._changed = threading.Condition()
 
     def confirm(self, asked_at: float) -> None:
         """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
-        self._confirmed_at = asked_at
+        with self._changed:
+            self._confirmed_at = asked_at
+            self._changed.notify_all()
 
     @property
     def fresh(self) -> bool:
         """False when the server may have declared this process dead by now."""
         return awake_and_asleep() - self._confirmed_at < self._valid_s
 
-    def replace(self) -> None:
-        """The old identity was declared dead and is never used again."""
-        self.identity = new_identity()
+    def lapse(self) -> None:
+        """The identity was declared dead."""
+        self._confirmed_at = -math.inf
+
+    def replace(self, identity: str) -> None:
+        """The old identity is never used again."""
+        with self._changed:
+            self.identity = identity
+            self._changed.notify_all()
+
+    def await_word(self, owner: str, timeout_s: float) -> bool:
+        """Waits until it is known whether `owner` still is this process; False when it is not, or at the time limit.
+
+        Whoever was frozen for long finds jobs in its hands that may have been given to others meanwhile.
+        """
+        if self.fresh and self.identity == owner:
+            return True  # on every job's path, so without the lock
+        with self._changed:
+            self._changed.wait_for(lambda: self.fresh or self.identity != owner, timeout_s)
+            return self.fresh and self.identity == owner
 
 
 def awake_and_asleep() -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from goworkers_py.connection import Connections
-from goworkers_py.errors import UnreadablePayload
+from goworkers_py.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 
@@ -52,6 +53,15 @@ class Inspector:
     def __init__(self, connections: Connections, keys: Keys) -> None:
         self._connections = connections
         self._keys = keys
+
+    def eviction_policy(self) -> str:
+        """What the server does when its memory is full; empty where it does not tell us."""
+        try:
+            info = self._connections.call("INFO", "memory")
+        except BrokerRefused:
+            return ""
+        found = re.search(rb"^maxmemory_policy:(\S+)", info, re.MULTILINE)
+        return found[1].decode() if found else ""
 
     def stats(self) -> Stats:
         keys = self._keys

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.brokers.base import Broker
-from goworkers_py.clock import Deadline
+from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import Config, QueueConfig
 from goworkers_py.counters import BusyMap, Counters
 from goworkers_py.delivery import Delivery
@@ -21,9 +21,12 @@ from goworkers_py.message import Timestamps, describe
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
+from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
 from goworkers_py.scheduler import Scheduler
+from goworkers_py.trial import Trial
+from goworkers_py.watchdog import Watchdog, Watched
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class Work:
 
 
 class Launcher:
-    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker) -> None:
+    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, clock: Clock) -> None:
         self._config = config
         self._work = work
         self._broker = broker
@@ -58,15 +61,22 @@ class Launcher:
         self._deadline: Deadline | None = None  # of the running stop
         self._in_a_hurry = False
         timestamps = Timestamps(config.timestamps)
-        self.scheduler = Scheduler(broker, config.poll_interval, timestamps, self._outage)
-        names = [queue.name for queue in queues]
-        self._heartbeat = Heartbeat(broker, self._lease, names, config.process, self._outage)
-        self._recoverer = Recoverer(broker, self._lease, self._heartbeat.steady_for, self.counters, self._outage)
+        self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
+        begun_at_most = {queue.name: queue.concurrency for queue in queues}
+        self._heartbeat = Heartbeat(broker, self._lease, begun_at_most, config.process, clock, self._outage)
+        poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
+        self._recoverer = Recoverer(
+            broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
+        )
+        self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck)
+        self.stop_wanted: Callable[[], None] = lambda: None  # how this process is asked to stop from inside
         shared = Shared(
             broker=broker,
             lease=self._lease,
             registry=work.registry,
-            retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers),
+            watchdog=self._watchdog,
+            trial=Trial(poison, self._heartbeat.put_on_trial),
+            retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers, clock.wall),
             prepended=work.links.prepended,
             appended=work.links.appended,
             busy=self.busy,
@@ -76,6 +86,10 @@ class Launcher:
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
 
+    def __str__(self) -> str:
+        queues = ", ".join(f"{manager.queue} ({manager.concurrency} threads)" for manager in self.managers)
+        return f"{self.identity} on queues {queues}"
+
     @property
     def identity(self) -> str:
         return self._lease.identity
@@ -84,10 +98,15 @@ class Launcher:
         """False when `stop_asked` came before the server did. Raises BrokerRefused when the server says no."""
         if not self._register(stop_asked):
             return False
-        for hook in self._work.before_start:
-            hook()
+        try:
+            for hook in self._work.before_start:
+                hook()
+        except BaseException:
+            self._farewell(0)
+            raise
         self._heartbeat.start()
         self._recoverer.start()
+        self._watchdog.start()
         self.scheduler.start()
         for manager in self.managers:
             manager.start()
@@ -98,7 +117,7 @@ class Launcher:
         while not stop_asked.is_set():
             try:
                 # What an earlier process on this machine left when it was killed is free at once, its name too.
-                report(self._broker.recover(self.identity, by_lease=False), "recovered from dead process")
+                self._recoverer.recover()
                 self._heartbeat.beat()
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
@@ -128,21 +147,25 @@ class Launcher:
             deadline.expire()
         log.info("stopping: running jobs have %g s to finish", round(deadline.left(), 1))
         self.quiet()
-        self._run_drain_hooks()
+        hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
+        hooks.start()
         for manager in self.managers:
             manager.give_back_unstarted(deadline)
             manager.stop_workers()
         for manager in self.managers:
             manager.join_workers(deadline)
+        while hooks.is_alive() and deadline.left() > 0:
+            hooks.join(min(0.05, deadline.left()))  # in steps, because `hurry` may bring the deadline to now
         for manager in self.managers:
             _report_unfinished(manager.give_back_running())
         return self._stop_services()
 
     def _stop_services(self) -> bool:
         deadline = Deadline(AFTER_JOBS_S)
-        for service in (self.scheduler, self._recoverer):
+        services = (self.scheduler, self._recoverer, self._watchdog)
+        for service in services:
             service.stop()
-        for service in (self.scheduler, self._recoverer):
+        for service in services:
             service.join(deadline)
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._heartbeat.stop()
@@ -151,14 +174,26 @@ class Launcher:
 
     def _farewell(self, unsettled: int) -> bool:
         try:
+            if self._outage.lasts:
+                raise BrokerUnavailable("the server does not serve")
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")
         except BrokerError as error:
-            log.error("no farewell, %s; other processes will recover %d jobs that were not settled", error, unsettled)
+            log.error("no farewell: %s; jobs that were not settled, to be recovered by others: %d", error, unsettled)
             return False
         finally:
             self._broker.close()
         return True
+
+    def _stuck(self, watched: Watched) -> None:
+        stuck = self.counters.add("stuck")
+        manager = next(manager for manager in self.managers if manager.queue == watched.message.queue)
+        if stuck <= self._config.stuck_spares and manager.replace(watched.thread.name):
+            log.warning("a new worker takes the place of %s", watched.thread.name)
+        # A stop that already runs must not be asked for again: that would hurry it.
+        if self._config.stuck_exit and stuck >= self._config.stuck_exit and self._deadline is None:
+            log.error("%d jobs are stuck: stopping, to be started again", stuck)
+            self.stop_wanted()
 
     def _run_drain_hooks(self) -> None:
         for hook in self._work.during_drain:

@@ -27,6 +27,8 @@ from goworkers_py.outage import Outage
 from goworkers_py.outcome import REQUEUE
 from goworkers_py.registry import Registry
 from goworkers_py.settler import Settler
+from goworkers_py.trial import Trial
+from goworkers_py.watchdog import Watchdog
 from goworkers_py.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -38,8 +40,10 @@ class Shared:
 
     broker: Broker
     lease: Lease
+    trial: Trial
     registry: Registry
     retry: RetryLink
+    watchdog: Watchdog
     prepended: Iterable[Middleware]
     appended: Iterable[Middleware]
     busy: BusyMap
@@ -53,11 +57,13 @@ class Manager:
         self.queue = config.name
         self.concurrency = config.concurrency
         pace = Pace(config.prefetch)
+        prepended = list(shared.prepended)
         wraps: list[Wrap] = [
-            shared.retry,
-            *map(adapt, shared.prepended),
+            *([shared.retry] if prepended else []),
+            *map(adapt, prepended),
             log_runs,
             shared.retry,
+            shared.watchdog.link,
             stats(shared.counters, pace),
             *map(adapt, shared.appended),
             *map(adapt, links),
@@ -69,14 +75,27 @@ class Manager:
         self._fetcher = Fetcher(
             config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace, shared.outage
         )
-        self._workers = [
-            Worker(f"worker:{config.name}:{number}", self._buffer, shared.lease, chain, shared.busy, self._settler)
-            for number in range(1, config.concurrency + 1)
-        ]
+        self._shared = shared
+        self._chain = chain
+        self._workers = [self._make_worker(number) for number in range(1, config.concurrency + 1)]
+
+    def _make_worker(self, number: int) -> Worker:
+        name, shared = f"worker:{self.queue}:{number}", self._shared
+        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, shared.busy, self._settler)
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self._fetcher):
             service.start()
+
+    def replace(self, name: str) -> bool:
+        """Puts a new worker into the place of one whose job is stuck."""
+        stuck = next((worker for worker in self._workers if worker.name == name), None)
+        if stuck is None or not stuck.retire():
+            return False
+        spare = self._make_worker(len(self._workers) + 1)
+        self._workers.append(spare)
+        spare.start()
+        return True
 
     def stop_fetching(self) -> None:
         self._fetcher.stop()

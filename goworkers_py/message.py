@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import json
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,13 +28,15 @@ class Message:
     from the bytes that were fetched.
     """
 
-    __slots__ = ("_fields", "args", "queue", "raw")
+    __slots__ = ("_fields", "args", "expired", "interrupt", "queue", "raw")
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self._fields = payload.read(raw)
         self.raw = raw
         self.queue = queue
         self.args: Any = self._fields.get("args")
+        self.expired = False  # turns true at the job's time limit, see `watchdog`
+        self.interrupt: Callable[[], object] | None = None  # how to end a run that is not Python code of this thread
 
     @property
     def job_class(self) -> str:

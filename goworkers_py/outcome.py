@@ -32,7 +32,9 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Not run to its end, and not its fault: back to the consumer's end of its queue, runs next."""
+    """Not run to its end, and not its fault: back to its queue, to run next, or `last`."""
+
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ Outcome = Done | Retry | Dead | Discard | Requeue | Keep
 DONE = Done()
 DISCARD = Discard()
 REQUEUE = Requeue()
+REQUEUE_LAST = Requeue(last=True)
 KEEP = Keep()
 
 FAILED = (Retry, Dead, Discard)

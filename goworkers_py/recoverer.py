@@ -1,4 +1,4 @@
-"""The recoverer thread: gives the jobs of dead processes back to their queues."""
+"""The recoverer thread: gives the jobs of dead processes back to their queues, and buries those that killed them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 
-from goworkers_py.brokers.base import Broker, Recovered
+from goworkers_py.brokers.base import Broker, Found, Recovered
+from goworkers_py.clock import Clock
 from goworkers_py.counters import Counters
 from goworkers_py.identity import Lease
-from goworkers_py.message import describe
+from goworkers_py.message import Message, describe
+from goworkers_py.middleware.retry import Handlers
 from goworkers_py.outage import Outage
+from goworkers_py.poison import Fate, PoisonPolicy
 from goworkers_py.service import BrokerService
 
 log = logging.getLogger(__name__)
@@ -22,19 +25,43 @@ STEADY_FOR_S = 15.0
 
 class Recoverer(BrokerService):
     def __init__(
-        self, broker: Broker, lease: Lease, steady_for: Callable[[], float], counters: Counters, outage: Outage
+        self,
+        broker: Broker,
+        lease: Lease,
+        steady_for: Callable[[], float],
+        policy: PoisonPolicy,
+        handlers: Handlers,
+        counters: Counters,
+        clock: Clock,
+        outage: Outage,
     ) -> None:
         super().__init__("recoverer", outage)
         self._broker = broker
         self._lease = lease
         self._steady_for = steady_for
+        self._policy = policy
+        self._handlers = handlers
         self._counters = counters
+        self._clock = clock
 
     def run_once(self) -> float:
-        recovered = self._broker.recover(self._lease.identity, by_lease=self._steady_for() >= STEADY_FOR_S)
-        self._counters.add("recovered", len(recovered))
-        report(recovered, "recovered from dead process")
+        self.recover()
         return LOOK_EVERY_S * random.uniform(0.8, 1.2)
+
+    def recover(self) -> None:
+        by_lease = self._steady_for() >= STEADY_FOR_S
+        for job in self._broker.recover(self._lease.identity, self._judge, by_lease):
+            error = job.fate.error
+            if error is None:
+                self._counters.add("recovered")
+                report([job], "recovered from dead process")
+            else:
+                self._counters.add("poison")
+                log.error("poison: %s: %s", describe(job.raw, job.queue), error)
+                self._handlers.tell_of_death(Message(job.raw, job.queue), error)
+
+    def _judge(self, found: Found) -> Fate:
+        return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.trial, now=self._clock.wall())
 
 
 def report(jobs: Iterable[Recovered], what: str) -> None:

@@ -22,6 +22,8 @@ class JobSpec:
     queue: str = "default"
     options: RetryOptions = DEFAULT_OPTIONS
     tags: tuple[str, ...] = ()
+    timeout: float | None = None  # seconds
+    interrupt: bool = True  # False: at its limit nothing is thrown into the job
 
 
 class Registry:
@@ -30,6 +32,7 @@ class Registry:
     def __init__(self) -> None:
         self._jobs: dict[str, JobSpec] = {}
         self._handlers: dict[str, JobSpec] = {}
+        self.any_timeouts = False
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -39,6 +42,7 @@ class Registry:
                 "give one of them another name: @job('Name')"
             )
         self._jobs[spec.name] = spec
+        self.any_timeouts = self.any_timeouts or spec.timeout is not None
 
     def handle(self, queue: str, handler: Handler, options: RetryOptions = DEFAULT_OPTIONS) -> None:
         self._handlers[queue] = JobSpec(name=queue, function=handler, queue=queue, options=options)
@@ -50,14 +54,25 @@ class Registry:
         return self._handlers.get(queue)
 
     def find(self, message: Message) -> JobSpec:
-        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        spec = self._spec(message)
         if spec is None:
             raise UnknownJob(_unknown(message))
         return spec
 
     def options_for(self, message: Message) -> RetryOptions:
-        spec = self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        spec = self._spec(message)
         return spec.options if spec else DEFAULT_OPTIONS
+
+    def _spec(self, message: Message) -> JobSpec | None:
+        return self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+
+    def timeout_for(self, message: Message) -> float | None:
+        spec = self._spec(message)
+        return spec.timeout if spec else None
+
+    def may_be_interrupted(self, message: Message) -> bool:
+        spec = self._spec(message)
+        return spec is None or spec.interrupt
 
     def names(self) -> list[str]:
         return sorted(self._jobs)

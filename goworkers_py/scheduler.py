@@ -10,10 +10,10 @@ import logging
 import math
 import random
 import threading
-import time
 
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, WaitingSet
+from goworkers_py.clock import Clock
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.message import Timestamps
 from goworkers_py.outage import Outage
@@ -27,11 +27,14 @@ SHORTEST_SLEEP_S = 0.001
 
 
 class Scheduler(BrokerService):
-    def __init__(self, broker: Broker, poll_interval: float, timestamps: Timestamps, outage: Outage) -> None:
+    def __init__(
+        self, broker: Broker, poll_interval: float, timestamps: Timestamps, clock: Clock, outage: Outage
+    ) -> None:
         super().__init__("scheduler", outage)
         self._broker = broker
         self._poll_interval = poll_interval
         self._timestamps = timestamps
+        self._clock = clock
         self._hinted = threading.Event()
         self._sleeps_until = -math.inf  # wall clock; -inf while awake
 
@@ -46,7 +49,7 @@ class Scheduler(BrokerService):
         next_in_s = [self._promote_all(waiting) for waiting in WaitingSet]
         poll_s = self._poll_interval * random.uniform(0.75, 1.25)  # a fleet must not poll in step
         sleep_s = max(SHORTEST_SLEEP_S, min([poll_s, *(next_s for next_s in next_in_s if next_s is not None)]))
-        self._sleeps_until = time.time() + sleep_s
+        self._sleeps_until = self._clock.wall() + sleep_s
         return sleep_s
 
     def _promote_all(self, waiting: WaitingSet) -> float | None:

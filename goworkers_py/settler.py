@@ -120,7 +120,7 @@ class Settler(Service):
         if errors:
             self._outage.failed(self.name, BrokerRefused(errors[0]))
             self._parked_until = time.monotonic() + PARKED_FOR_S
-        else:
+        elif not self._parked:
             self._outage.recovered(self.name)
         ended = []
         for item, result in zip(batch, results, strict=True):
@@ -130,6 +130,7 @@ class Settler(Service):
             ended.append(item.delivery)
             if not result:
                 self._counters.add("lost_leases")
+                log.warning("ended here, but was given to others before: %s", describe(item.delivery.raw, self._queue))
             elif isinstance(item.outcome, Retry):
                 self._on_retry(item.outcome.at)
         self._held.remove(ended)

@@ -4,7 +4,7 @@ A handler only puts its number into a queue: it runs between any two instruction
 take a lock that this thread may hold. The loop looks up what to do. The daemon's own life, start to stop, is in a
 thread beside it, so that a signal is answered at any moment: while the server is waited for, and during the drain.
 
-    TERM, INT   stop gracefully; a second one: at once, running jobs go back to their queues
+    TERM, INT   stop gracefully; again, later: at once, running jobs go back to their queues
     TSTP        quiet: no new jobs
     TTIN        log the stack of every thread, with the job that it runs
 """
@@ -17,6 +17,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -27,11 +28,15 @@ from goworkers_py.message import describe
 
 log = logging.getLogger(__name__)
 
+# A terminal, `timeout` and shell wrappers send a signal to the process and to its group: twice, but meant once.
+SAME_REQUEST_S = 0.5
+
 _ENDED = 0  # in the queue of signals: the daemon's life is over
 
 # A signal that comes just as the main thread falls asleep on the queue's lock does not wake it: Python runs the handler
-# when that thread next does something. Under load that befell one signal in some hundred.
-LONGEST_SLEEP_S = 0.5
+# when that thread next does something. Under load that befell one signal in some hundred. Well below SAME_REQUEST_S:
+# the second half of a request may come just then.
+LONGEST_SLEEP_S = 0.2
 
 
 def run_until_stopped(launcher: Launcher) -> int:
@@ -39,6 +44,7 @@ def run_until_stopped(launcher: Launcher) -> int:
     happened: queue.SimpleQueue[int] = queue.SimpleQueue()
     before = _install(happened)
     life = _Life(launcher, ended=lambda: happened.put(_ENDED))
+    launcher.stop_wanted = lambda: happened.put(signal.SIGTERM)
     table: dict[int, Callable[[], None]] = {
         signal.SIGTERM: life.ask_to_stop,
         signal.SIGINT: life.ask_to_stop,
@@ -81,19 +87,22 @@ class _Life:
         self._launcher = launcher
         self._ended = ended
         self._stop_asked = threading.Event()
+        self._asked_at = 0.0
         self._error: BaseException | None = None
         self._clean = True
 
     def ask_to_stop(self) -> None:
-        if self._stop_asked.is_set():
+        if not self._stop_asked.is_set():
+            self._asked_at = time.monotonic()
+            self._stop_asked.set()
+        elif time.monotonic() - self._asked_at > SAME_REQUEST_S:
             log.warning("asked again: not waiting for running jobs")
             self._launcher.hurry()
-        self._stop_asked.set()
 
     def _live(self) -> None:
         try:
             if self._launcher.start(self._stop_asked):
-                log.info("%s works; stop it with TERM or Ctrl-C", self._launcher.identity)
+                log.info("%s works; stop it with TERM or Ctrl-C", self._launcher)
                 self._stop_asked.wait()
                 self._clean = self._launcher.stop()
         except BaseException as error:
@@ -120,7 +129,8 @@ class _Life:
 def dump_threads(launcher: Launcher) -> None:
     jobs = {running.thread_id: running for running in launcher.busy.snapshot().values()}
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    for thread_id, frame in sys._current_frames().items():
+    frames = sys._current_frames()
+    for thread_id, frame in sorted(frames.items(), key=lambda item: item[0] not in jobs):  # those with a job first
         running = jobs.get(thread_id)
         what = f" runs {describe(running.delivery.raw, running.delivery.queue)}" if running else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 
 from goworkers_py.counters import BusyMap
 from goworkers_py.delivery import STOP, Buffer, Delivery
@@ -14,6 +16,7 @@ from goworkers_py.middleware.perform import close_own_loop
 from goworkers_py.outcome import Dead, Outcome
 from goworkers_py.service import Service
 from goworkers_py.settler import Settler
+from goworkers_py.trial import Trial
 
 log = logging.getLogger(__name__)
 
@@ -21,34 +24,69 @@ log = logging.getLogger(__name__)
 class Worker(Service):
     """Owns the delivery that it is running. The buffer, the chain, the busy map and the settler are safe to share."""
 
-    def __init__(self, name: str, buffer: Buffer, lease: Lease, chain: Run, busy: BusyMap, settler: Settler) -> None:
+    def __init__(
+        self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, busy: BusyMap, settler: Settler
+    ) -> None:
         super().__init__(name)
         self._buffer = buffer
         self._lease = lease
+        self._trial = trial
         self._chain = chain
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._current: Delivery | None = None  # under the lock
+        self._retired = False  # under the lock
         self._busy = busy
         self._settler = settler
 
     def run(self) -> None:
         try:
-            for delivery in iter(self._buffer.get, STOP):
+            # Asked before each job, not after: this may begin anew after a fault in the stuck one.
+            while not self._retired and (delivery := self._buffer.get()) is not STOP:
+                self._current = delivery
                 try:
                     self.run_once(delivery)
                 finally:
-                    self._buffer.done()
+                    with self._lock:
+                        self._current = None
+                        if not self._retired:
+                            self._buffer.done()
         finally:
-            close_own_loop()
+            try:
+                close_own_loop()
+            except Exception:
+                log.exception("the event loop of %s could not be closed", self.name)
+
+    def retire(self) -> bool:
+        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever."""
+        with self._lock:
+            if self._current is None or self._retired:
+                return False
+            self._retired = True
+            self._buffer.done()
+            return True
 
     def run_once(self, delivery: Delivery) -> None:
-        if delivery.owner != self._lease.identity:
-            # This process was declared dead while the job waited here: others have it now.
+        if not self._still_ours(delivery):
             self._settler.forget(delivery)
             return
         # Only a fault in our own outermost link can raise here. It ends this round, not the thread's service: the
         # delivery stays in progress and goes back to its queue when this process stops.
-        with self._busy.mark(self.name, delivery):
+        self._busy.begin(self.name, delivery)
+        try:
             outcome = self._outcome(delivery)
+        finally:
+            self._busy.end(self.name)
+        if os.getpid() != self._pid:
+            os._exit(0)  # the job forked and its child came back here: the job is the parent's to end
         self._settler.put(delivery, outcome)
+
+    def _still_ours(self, delivery: Delivery) -> bool:
+        """False when the job was given to others, or back, while it waited here: this process may have been frozen."""
+        while not self._lease.await_word(delivery.owner, timeout_s=1.0):
+            if delivery.owner != self._lease.identity or delivery.claimed:
+                return False
+        return True
 
     def _outcome(self, delivery: Delivery) -> Outcome:
         try:
@@ -58,6 +96,6 @@ class Worker(Service):
             return Dead(delivery.raw)
         token = set_current(message)
         try:
-            return self._chain(message)
+            return self._trial.run(message, delivery.owner, self._chain)
         finally:
             reset_current(token)

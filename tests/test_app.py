@@ -25,7 +25,7 @@ from waiting import eventually
 import goworkers_py
 from goworkers_py import ArgumentError, ConfigError, EnqueueOptions, Message, current_message
 from goworkers_py.app import App
-from goworkers_py.config import QueueConfig
+from goworkers_py.config import Config, QueueConfig
 
 
 @pytest.fixture
@@ -250,6 +250,20 @@ def test_a_file_and_options_by_name_configure_too(tmp_path: Path, monkeypatch: p
     assert App().config.timeout == 9
 
 
+def test_a_command_line_goes_before_what_a_module_configures(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "goworkers_py")
+    app = App()
+    app.configure(namespace="before")
+    app.use(Config(namespace="command"), by_command=True)
+    app.configure(namespace="module")
+    assert app.config.namespace == "command"
+    assert [record.getMessage() for record in caplog.records] == [
+        "configure() is passed over: the command line has configured this process"
+    ]
+    app.use(Config(namespace="next command"), by_command=True)
+    assert app.config.namespace == "next command"
+
+
 def test_a_go_workers_program_reads_the_same_in_python(redis_url: str, redis: redis_py.Redis) -> None:
     """The example of go-workers' README, in DESIGN's words."""
     seen: list[Any] = []
@@ -352,6 +366,24 @@ def test_client_links_may_change_or_stop_a_push(app: App, redis: redis_py.Redis)
     assert app.enqueue("q", "J", ["stop"]) is None
     assert app.enqueue("q", "J", [1])
     assert only(queue(redis))["trace"] == "abc"
+
+
+def test_client_links_of_a_file_hold_for_a_program_that_only_pushes(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "links_of_a_file.py").write_text(
+        "def stamp(job):\n    return {**job, 'stamps': job.get('stamps', 0) + 1}\n"
+    )
+    (tmp_path / "conf.ini").write_text(
+        f"[pyworkers]\nredis = {redis_url}\n[middleware]\nclient = links_of_a_file:stamp\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app = App()
+    for _ in range(2):  # the second one is not a second link
+        app.configure(tmp_path / "conf.ini")
+        app.enqueue("q", "J", [])
+    app.use(app.config)
+    assert fields(queue(redis), "stamps") == [1, 1]
 
 
 def test_error_and_death_handlers_are_told(app: App) -> None:

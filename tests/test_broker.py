@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Protocol
@@ -23,16 +23,30 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import payload
+from goworkers_py.brokers import leases
 from goworkers_py.brokers import redis as redis_broker
-from goworkers_py.brokers.base import Batch, Broker, DeclaredDead, Finished, Push, Recovered, WaitingSet
+from goworkers_py.brokers.base import (
+    Batch,
+    Broker,
+    DeclaredDead,
+    Finished,
+    Found,
+    Presence,
+    Push,
+    Recovered,
+    WaitingSet,
+)
 from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import Clock
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Retry
+from goworkers_py.poison import Fate
 from goworkers_py.scheduler import Scheduler
 
 OWNER, OTHER = "here:1:aaaa", "there:2:bbbb"
@@ -57,9 +71,23 @@ class Site(Protocol):
     def close(self) -> None: ...
 
 
+class Elsewhere(RedisBroker):
+    """That of a process which tells that it runs on `machine`."""
+
+    def __init__(self, connections: Connections, machine: str) -> None:
+        super().__init__(connections, KEYS)
+        self._told = origin() | {"machine": machine}
+
+    def beat(self, presence: Presence) -> float:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leases, "origin", lambda: self._told)
+            return super().beat(presence)
+
+
 class RedisSite:
     program = """
 import sys
+from goworkers_py.brokers.base import Presence
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
 from goworkers_py.keys import Keys
@@ -74,9 +102,7 @@ broker = RedisBroker(Connections(sys.argv[1]), Keys())
         self.set_wait(0.1)
 
     def broker(self, machine: str = "") -> Broker:
-        broker = RedisBroker(Connections(self._url), KEYS)
-        if machine:
-            broker._origin["machine"] = machine
+        broker = Elsewhere(Connections(self._url), machine) if machine else RedisBroker(Connections(self._url), KEYS)
         self._stack.callback(broker.close)
         return broker
 
@@ -128,6 +154,23 @@ def hold(broker: Broker, *payloads: bytes, owner: str = OWNER, queue: str = "q")
     while len(fetched) < len(payloads):
         fetched += broker.fetch(owner, queue, len(payloads) - len(fetched))
     return fetched
+
+
+def beat(broker: Broker, owner: str, queues: Iterable[str] = ("q",), process: str = "") -> float:
+    return broker.beat(Presence(owner, dict.fromkeys(queues, 10), process))
+
+
+def as_it_was(found: Found) -> Fate:
+    """Back into its queue, unchanged."""
+    return Fate(found.raw)
+
+
+def recover(broker: Broker, by_lease: bool, owner: str = OWNER) -> list[Recovered]:
+    return broker.recover(owner, as_it_was, by_lease)
+
+
+def back(queue: str, owner: str, raw: bytes) -> Recovered:
+    return Recovered(queue, owner, raw, Fate(raw))
 
 
 numbers = iter(range(1_000_000))
@@ -252,6 +295,7 @@ def test_a_job_for_later_is_in_no_queue_until_it_is_promoted(broker: Broker) -> 
         (DISCARD, False, False),
         (Dead(b"buried"), False, False),
         (REQUEUE, True, False),
+        (REQUEUE_LAST, True, False),
         (Retry(1.0, job("again")), False, True),
     ],
 )
@@ -260,7 +304,8 @@ def test_a_delivery_ends_in_its_outcome(broker: Broker, outcome: Outcome, comes_
     broker.fetch(OWNER, "q", 1)
     assert broker.settle(batch((job(1), outcome))) == [True]
     assert broker.held(OWNER, "q") == []
-    assert fetch_all(broker) == ([job(1), job(2)] if comes_back else [job(2)])
+    in_order = [job(2), job(1)] if outcome == REQUEUE_LAST else [job(1), job(2)]
+    assert fetch_all(broker) == (in_order if comes_back else [job(2)])
     promote_all(broker)
     assert fetch_all(broker) == ([promoted(job("again"))] if is_retried else [])
 
@@ -278,7 +323,7 @@ def test_a_delivery_that_is_kept_is_not_for_settling(broker: Broker) -> None:
         broker.settle(batch((job(1), KEEP)))
 
 
-@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(b"buried"), REQUEUE, Retry(1.0, job("again"))])
+@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(b"buried"), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))])
 def test_what_is_no_longer_held_is_left_alone(broker: Broker, outcome: Outcome) -> None:
     push(broker, job("mine"), job("another's"))
     broker.fetch(OWNER, "q", 1)
@@ -413,24 +458,30 @@ def test_two_that_promote_at_once_move_each_entry_once(site: Site) -> None:
 
 def strand(broker: Broker, *payloads: bytes, owner: str = OTHER, queue: str = "q") -> None:
     """A process registers, fetches, and is not heard of again."""
-    broker.beat(owner, [queue], "")
+    beat(broker, owner, [queue])
     assert hold(broker, *payloads, owner=owner, queue=queue) == list(payloads)
+
+
+def test_a_beat_tells_the_time_of_the_server(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    assert beat(broker, OWNER) == pytest.approx(now, abs=30)
 
 
 def test_jobs_of_a_living_owner_are_not_recovered(site: Site, broker: Broker) -> None:
     for machine in ("", "another"):
         strand(site.broker(machine), job(1))
         for by_lease in (False, True):
-            assert broker.recover(OWNER, by_lease) == []
+            assert recover(broker, by_lease=by_lease) == []
 
 
 def test_nobody_recovers_his_own_jobs(site: Site) -> None:
     broker = site.broker("another")
     strand(broker, job(1), owner=OWNER)
     site.let_lease_run_out(OWNER)
-    assert broker.recover(OWNER, by_lease=True) == []
-    broker.beat(OWNER, ["q"], "")  # a lease that ran out though nobody took the jobs is simply renewed
-    assert site.broker().recover(OTHER, by_lease=True) == []
+    assert recover(broker, by_lease=True) == []
+    beat(broker, OWNER)  # a lease that ran out though nobody took the jobs is simply renewed
+    assert recover(site.broker(), by_lease=True, owner=OTHER) == []
     assert broker.held(OWNER, "q") == [job(1)]
 
 
@@ -440,32 +491,66 @@ def test_jobs_of_an_owner_whose_lease_ran_out_go_to_the_back_of_their_queue_in_o
     strand(site.broker("another"), *map(job, range(250)))
     push(broker, job("waits"))
     site.let_lease_run_out(OTHER)
-    assert broker.recover(OWNER, by_lease=False) == []
-    recovered = broker.recover(OWNER, by_lease=True)
-    assert recovered == [Recovered("q", OTHER, job(n)) for n in range(250)]
+    assert recover(broker, by_lease=False) == []
+    recovered = recover(broker, by_lease=True)
+    assert recovered == [back("q", OTHER, job(n)) for n in range(250)]
     assert broker.held(OTHER, "q") == []
     assert fetch_all(broker) == [job("waits"), *map(job, range(250))]
 
 
 def test_every_queue_of_a_dead_owner_is_recovered(site: Site, broker: Broker) -> None:
     other = site.broker("another")
-    other.beat(OTHER, ["a", "b", "empty"], "")
+    beat(other, OTHER, ["a", "b", "empty"])
     for queue in "ab":
         hold(other, job(queue), owner=OTHER, queue=queue)
     site.let_lease_run_out(OTHER)
-    recovered = broker.recover(OWNER, by_lease=True)
+    recovered = recover(broker, by_lease=True)
     assert sorted((one.queue, one.raw) for one in recovered) == [("a", job("a")), ("b", job("b"))]
+
+
+@pytest.mark.parametrize("jobs", [3, 250])
+def test_who_recovers_is_told_what_can_have_been_begun_and_what_was_on_trial(
+    site: Site, broker: Broker, jobs: int
+) -> None:
+    def judge(one: Found) -> Fate:
+        found.append(one)
+        return Fate(one.raw)
+
+    other, begun = site.broker("another"), {3: 2, 250: 120}[jobs]
+    other.beat(Presence(OTHER, {"q": 1, "mail": 0}, trial="that of an earlier beat"))
+    other.beat(Presence(OTHER, {"q": begun, "mail": 1}, trial="abc"))
+    hold(other, *map(job, range(jobs)), owner=OTHER)
+    site.let_lease_run_out(OTHER)
+    found: list[Found] = []
+    assert len(broker.recover(OWNER, judge, by_lease=True)) == jobs
+    assert found == [Found("q", OTHER, job(n), n < begun, "abc") for n in range(jobs)]
+
+
+def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) -> None:
+    fates = {
+        job(1): Fate(job("changed")),
+        job(2): Fate(b"buried", buried=True),
+        job(3): Fate(b"", discarded=True),
+        job(4): Fate(job(4)),
+    }
+    strand(site.broker("another"), *fates)
+    site.let_lease_run_out(OTHER)
+    recovered = broker.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
+    assert recovered == [Recovered("q", OTHER, raw, fate) for raw, fate in fates.items()]
+    assert broker.held(OTHER, "q") == []
+    assert promote_all(broker) == 0
+    assert fetch_all(broker) == [job("changed"), job(4)]
 
 
 def test_who_was_declared_dead_learns_it_with_his_next_beat_and_ever_after(site: Site, broker: Broker) -> None:
     other = site.broker("another")
     strand(other, job(1))
     site.let_lease_run_out(OTHER)
-    broker.recover(OWNER, by_lease=True)
+    recover(broker, by_lease=True)
     for _ in range(2):
         with pytest.raises(DeclaredDead):
-            other.beat(OTHER, ["q"], "")
-    other.beat("there:2:cccc", ["q"], "")
+            beat(other, OTHER)
+    beat(other, "there:2:cccc")
     assert other.settle(batch((job(1), DONE), owner=OTHER)) == [False]
 
 
@@ -473,10 +558,10 @@ def test_a_job_that_reaches_the_list_of_a_dead_owner_later_is_recovered_too(site
     other = site.broker("another")
     strand(other, job(1))
     site.let_lease_run_out(OTHER)
-    broker.recover(OWNER, by_lease=True)
+    recover(broker, by_lease=True)
     assert fetch_all(other, OTHER) == [job(1)]  # it was frozen and wakes in the middle of a fetch
     for by_lease in (False, True):
-        assert broker.recover(OWNER, by_lease) == ([] if by_lease else [Recovered("q", OTHER, job(1))])
+        assert recover(broker, by_lease=by_lease) == ([] if by_lease else [back("q", OTHER, job(1))])
 
 
 @contextmanager
@@ -498,12 +583,12 @@ def test_jobs_of_a_process_that_ended_on_this_machine_are_recovered_at_once(
     site: Site, broker: Broker, reaped: bool
 ) -> None:
     push(broker, job(1))
-    with child(site, f"broker.beat({OTHER!r}, ['q'], ''); broker.fetch({OTHER!r}, 'q', 1)") as process:
-        assert broker.recover(OWNER, by_lease=False) == []
+    with child(site, f"broker.beat(Presence({OTHER!r}, {{'q': 1}})); broker.fetch({OTHER!r}, 'q', 1)") as process:
+        assert recover(broker, by_lease=False) == []
         process.kill()
         if reaped:
             process.wait()
-        assert eventually(lambda: broker.recover(OWNER, by_lease=False)) == [Recovered("q", OTHER, job(1))]
+        assert eventually(lambda: recover(broker, by_lease=False)) == [back("q", OTHER, job(1))]
     assert fetch_all(broker) == [job(1)]
 
 
@@ -515,7 +600,7 @@ def test_many_who_recover_at_once_recover_each_job_once(site: Site) -> None:
         site.let_lease_run_out(owner)
     brokers = [site.broker() for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda broker: broker.recover(OWNER, by_lease=True), brokers))
+        answers = list(pool.map(lambda broker: recover(broker, by_lease=True), brokers))
     recovered = Counter(one.raw for answer in answers for one in answer)
     assert recovered == Counter(job(f"{owner}:{n}") for owner in owners for n in range(150))
     fetched = fetch_all(other)
@@ -527,18 +612,18 @@ def test_many_who_recover_at_once_recover_each_job_once(site: Site) -> None:
 
 def test_a_farewell_gives_back_what_is_left(broker: Broker) -> None:
     strand(broker, job(1), job(2), owner=OWNER)
-    assert broker.leave(OWNER) == [Recovered("q", OWNER, job(1)), Recovered("q", OWNER, job(2))]
+    assert broker.leave(OWNER) == [back("q", OWNER, job(1)), back("q", OWNER, job(2))]
     assert broker.held(OWNER, "q") == []
     with pytest.raises(DeclaredDead):
-        broker.beat(OWNER, ["q"], "")
+        beat(broker, OWNER)
     assert fetch_all(broker) == [job(1), job(2)]
 
 
 def test_a_job_that_reaches_the_list_of_one_who_left_is_recovered(site: Site, broker: Broker) -> None:
-    broker.beat(OWNER, ["q"], "")
+    beat(broker, OWNER)
     broker.leave(OWNER)
     hold(broker, job(1))
-    assert site.broker("another").recover(OTHER, by_lease=False) == [Recovered("q", OWNER, job(1))]
+    assert recover(site.broker("another"), by_lease=False, owner=OTHER) == [back("q", OWNER, job(1))]
 
 
 def test_a_farewell_of_one_who_never_came_does_nothing(broker: Broker) -> None:
@@ -549,46 +634,48 @@ def test_a_farewell_of_one_who_never_came_does_nothing(broker: Broker) -> None:
 
 
 def test_a_name_whose_holder_lives_is_refused_and_names_the_holder(site: Site, broker: Broker) -> None:
-    site.broker("another").beat(OTHER, ["q"], "one")
+    beat(site.broker("another"), OTHER, process="one")
     with pytest.raises(BrokerRefused, match=f"'one' is in use by {OTHER}"):
-        broker.beat(OWNER, ["q"], "one")
-    broker.beat(OWNER, ["q"], "two")
+        beat(broker, OWNER, process="one")
+    beat(broker, OWNER, process="two")
     for _ in range(2):
-        site.broker("another").beat(OTHER, ["q"], "one")  # its holder goes on
+        beat(site.broker("another"), OTHER, process="one")  # its holder goes on
 
 
 def test_a_refused_process_is_not_registered(site: Site, broker: Broker) -> None:
-    site.broker("another").beat(OTHER, ["q"], "one")
+    beat(site.broker("another"), OTHER, process="one")
     with pytest.raises(BrokerRefused):
-        broker.beat(OWNER, ["q"], "one")
+        beat(broker, OWNER, process="one")
     assert broker.leave(OWNER) == []
 
 
 @pytest.mark.parametrize("end", ["lease ran out", "left", "was declared dead"])
 def test_a_name_is_free_when_its_holder_has_gone(site: Site, broker: Broker, end: str) -> None:
     other = site.broker("another")
-    other.beat(OTHER, ["q"], "one")
+    beat(other, OTHER, process="one")
     if end == "left":
         other.leave(OTHER)
     else:
         site.let_lease_run_out(OTHER)
     if end == "was declared dead":
-        broker.recover(OWNER, by_lease=True)
-    broker.beat(OWNER, ["q"], "one")
+        recover(broker, by_lease=True)
+    beat(broker, OWNER, process="one")
     with pytest.raises(BrokerRefused if end == "lease ran out" else DeclaredDead):
-        other.beat(OTHER, ["q"], "one")
+        beat(other, OTHER, process="one")
 
 
 def test_the_name_and_the_jobs_of_a_killed_process_go_to_the_one_that_starts_after_it(
     site: Site, broker: Broker
 ) -> None:
     push(broker, job(1))
-    with child(site, f"broker.beat({OTHER!r}, ['q'], 'one'); broker.fetch({OTHER!r}, 'q', 1)") as process:
+    with child(
+        site, f"broker.beat(Presence({OTHER!r}, {{'q': 1}}, 'one')); broker.fetch({OTHER!r}, 'q', 1)"
+    ) as process:
         with pytest.raises(BrokerRefused):
-            broker.beat(OWNER, ["q"], "one")
+            beat(broker, OWNER, process="one")
         process.kill()
-    assert broker.recover(OWNER, by_lease=False) == [Recovered("q", OTHER, job(1))]
-    broker.beat(OWNER, ["q"], "one")
+    assert recover(broker, by_lease=False) == [back("q", OTHER, job(1))]
+    beat(broker, OWNER, process="one")
     assert fetch_all(broker) == [job(1)]
 
 
@@ -629,8 +716,8 @@ VERBS: list[Callable[[RedisBroker], object]] = [
     lambda broker: broker.fetch(OWNER, "q", 5),
     lambda broker: broker.settle(batch((job(1), DONE))),
     lambda broker: broker.promote(WaitingSet.SCHEDULE, forward, 10),
-    lambda broker: broker.beat(OWNER, ["q"], "name"),
-    lambda broker: broker.recover("third:3:c", by_lease=True),
+    lambda broker: beat(broker, OWNER, process="name"),
+    lambda broker: recover(broker, by_lease=True, owner="third:3:c"),
     lambda broker: broker.leave(OWNER),
 ]
 
@@ -665,7 +752,7 @@ def test_a_full_server_takes_no_push_and_is_emptied_by_its_workers(
     client.config_set("maxmemory", 1)
     with pytest.raises(BrokerFull):
         push(own_broker, job("more"))
-    own_broker.beat(OWNER, ["q"], "name")
+    beat(own_broker, OWNER, process="name")
     fetched = own_broker.fetch(OWNER, "q", 6)
     assert fetched == [job(n) for n in range(6)]
     ends = [DONE, DISCARD, Dead(b"buried"), REQUEUE, Retry(1.0, job("again"))]
@@ -781,7 +868,14 @@ def test_a_push_names_its_queues_and_is_one_step(one: RedisBroker, redis: redis_
 
 @pytest.mark.parametrize(
     ("outcome", "processed", "failed"),
-    [(DONE, 1, 0), (Retry(1.0, b"{}"), 1, 1), (Dead(b"{}"), 1, 1), (DISCARD, 1, 1), (REQUEUE, 0, 0)],
+    [
+        (DONE, 1, 0),
+        (Retry(1.0, b"{}"), 1, 1),
+        (Dead(b"{}"), 1, 1),
+        (DISCARD, 1, 1),
+        (REQUEUE, 0, 0),
+        (REQUEUE_LAST, 0, 0),
+    ],
 )
 def test_a_delivery_is_counted_when_it_ends(
     one: RedisBroker, redis: redis_py.Redis, outcome: Outcome, processed: int, failed: int
@@ -803,6 +897,15 @@ def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redi
     strand(one, job(1), owner=OWNER)
     one.leave(OWNER)
     assert redis.keys("stat:*") == []
+
+
+def test_what_is_buried_or_dropped_on_recovery_has_failed(one: RedisBroker, redis: redis_py.Redis) -> None:
+    fates = {job(1): Fate(b"buried", buried=True), job(2): Fate(b"", discarded=True), job(3): Fate(job(3))}
+    strand(one, *fates)
+    redis.delete(KEYS.lease(OTHER))
+    one.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
+    assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"2", b"2")
+    assert redis.zrange(KEYS.dead, 0, -1) == [b"buried"]
 
 
 def test_days_are_those_of_utc(one: RedisBroker, redis: redis_py.Redis) -> None:
@@ -916,7 +1019,7 @@ def test_only_the_time_of_enqueueing_changes_on_the_way_into_the_queue(one: Redi
     entry += ',"queue":"q"}'
     redis.zadd(KEYS.schedule, {entry: 1})
     before = redis.time()
-    Scheduler(one, 5, Timestamps(), Outage()).run_once()
+    Scheduler(one, 5, Timestamps(), Clock(), Outage()).run_once()
     [raw] = redis.lrange(KEYS.queue("q"), 0, -1)
     enqueued_at = json.loads(raw)["enqueued_at"]
     assert raw.decode() == entry.replace('"enqueued_at":1', f'"enqueued_at":{enqueued_at!r}').replace(", ", ",")
@@ -969,17 +1072,17 @@ def test_a_namespace_is_a_prefix_of_every_key_and_of_nothing_else(
     broker = redis_only(Keys("ns"))
     push(broker, *map(job, range(4)))
     broker.push([Push("q", job("later"), at=1.0), Push("q", job("much later"), at=FAR)])
-    broker.beat(OWNER, ["q"], "name")
+    beat(broker, OWNER, process="name")
     broker.fetch(OWNER, "q", 3)
     broker.settle(batch((job(0), Dead(b"buried")), (job(1), Retry(FAR, b"again"))))
     broker.promote(WaitingSet.SCHEDULE, forward, 10)
     redis.zadd("ns:retry", {b"no job": 1})
     broker.promote(WaitingSet.RETRY, forward, 10)
-    broker.recover(OTHER, by_lease=True)
+    recover(broker, by_lease=True, owner=OTHER)
     assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
     assert redis.smembers("ns:queues") == {b"q"}
     assert [redis.zcard(f"ns:{name}") for name in ("schedule", "retry", "dead")] == [1, 1, 2]
-    assert broker.leave(OWNER) == [Recovered("q", OWNER, job(2))]
+    assert broker.leave(OWNER) == [back("q", OWNER, job(2))]
     assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
 
 
@@ -1002,20 +1105,20 @@ def test_a_queue_name_into_which_go_workers_leaked_its_namespace_is_found(
 
 def test_a_lease_lives_for_a_minute_from_each_beat(one: RedisBroker, redis: redis_py.Redis) -> None:
     for _ in range(2):
-        one.beat(OWNER, ["a", "b"], "name")
+        beat(one, OWNER, ["a", "b"], process="name")
         assert 50 < redis.ttl(KEYS.lease(OWNER)) <= 60
         redis.expire(KEYS.lease(OWNER), 5)
     entry = json.loads(redis.hget(KEYS.owners, OWNER))
-    assert entry["queues"] == ["a", "b"]
+    assert (entry["queues"], entry["origin"]) == ({"a": 10, "b": 10}, origin())
     assert redis.get(KEYS.holder("name")) == OWNER.encode()
 
 
 def test_a_living_process_is_not_taken_for_dead_when_it_tells_nothing_of_its_machine(
-    one: RedisBroker, redis: redis_py.Redis
+    one: RedisBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one._origin.clear()
+    monkeypatch.setattr(leases, "origin", dict)
     strand(one, job(1))
-    assert one.recover(OWNER, by_lease=True) == []
+    assert recover(one, by_lease=True) == []
 
 
 def test_the_dead_are_forgotten_in_time(
@@ -1023,32 +1126,32 @@ def test_the_dead_are_forgotten_in_time(
 ) -> None:
     strand(one, job(1))
     redis.delete(KEYS.lease(OTHER))
-    one.recover(OWNER, by_lease=True)
+    recover(one, by_lease=True)
     expected = seconds(redis.time()) + 86_400
     assert float(redis.hget(KEYS.gone, OTHER)) == pytest.approx(expected, abs=30)
-    one.recover(OWNER, by_lease=True)
+    recover(one, by_lease=True)
     assert redis.hexists(KEYS.owners, OTHER)
     redis.hset(KEYS.gone, OTHER, 1)
-    one.recover(OWNER, by_lease=True)
+    recover(one, by_lease=True)
     assert not redis.exists(KEYS.owners, KEYS.gone)
 
 
 def test_the_dead_are_not_forgotten_while_their_jobs_cannot_be_moved(
     one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one.beat(OTHER, ["broken", "q"], "")
+    beat(one, OTHER, ["broken", "q"])
     for queue in ("broken", "q"):
         hold(one, job(1), owner=OTHER, queue=queue)
     redis.delete(KEYS.lease(OTHER))
     redis.set(KEYS.queue("broken"), "no list")
-    assert one.recover(OWNER, by_lease=True) == [Recovered("q", OTHER, job(1))]
+    assert recover(one, by_lease=True) == [back("q", OTHER, job(1))]
     assert "queue broken cannot be recovered: WRONGTYPE" in caplog.text
     redis.hset(KEYS.gone, OTHER, 1)
-    assert one.recover(OWNER, by_lease=True) == []
+    assert recover(one, by_lease=True) == []
     assert one.held(OTHER, "broken") == [job(1)]
     redis.delete(KEYS.queue("broken"))
-    assert one.recover(OWNER, by_lease=True) == [Recovered("broken", OTHER, job(1))]
-    one.recover(OWNER, by_lease=True)
+    assert recover(one, by_lease=True) == [back("broken", OTHER, job(1))]
+    recover(one, by_lease=True)
     assert not redis.exists(KEYS.owners, KEYS.gone)
 
 
@@ -1056,7 +1159,7 @@ def test_a_farewell_ends_a_fetch_that_still_waits(
     one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_broker, "BLOCK_S", 30)
-    one.beat(OWNER, ["q"], "")
+    beat(one, OWNER)
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(one.fetch, OWNER, "q", 1)
         assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)

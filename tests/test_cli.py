@@ -76,6 +76,14 @@ def one_line(text: str) -> str:
     return line.removeprefix("pyworkers: ")
 
 
+def last_line(text: str, starts: bool = True) -> str:
+    """That of a daemon which has told what it is about to do, before it could not."""
+    if starts:
+        told, _, text = text.partition("\n")
+        assert "INFO: jobs: none; Redis: redis://" in told
+    return one_line(text)
+
+
 # --- errors that the user can mend: one line on stderr, and the exit code
 
 
@@ -90,7 +98,10 @@ def one_line(text: str) -> str:
         (["run", "-c", "."], ".: cannot be read: Is a directory"),
         (["run", "-t", "soon"], "--timeout must be a number of seconds, is 'soon'"),
         (["run", "--timeout", "-1"], "--timeout must be at least 0, is -1"),
-        (["run", "--redis", "localhost"], "--redis must be redis://host:port/db, rediss://..., unix:///path or embedd"),
+        (
+            ["run", "--redis", "localhost"],
+            "--redis must be redis://host:port/db, rediss://..., unix:///path, sentinel:/",
+        ),
         (["run", "--log-format", "jason"], "--log-format must be one of plain, json; did you mean 'json'?"),
         (["run", "-q", "mail=many"], "--queue mail=many must be a whole number, is 'many'"),
         (["run", "-r", "gone.module"], "require: there is no module 'gone.module' in "),
@@ -181,7 +192,8 @@ def test_a_server_that_refuses_the_login_is_not_asked_again(
     own_redis.client().config_set("requirepass", "right")
     done = pyworkers(*command, "--redis", own_redis.url.replace("//", f"//{password}"))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the server refused the login: " in one_line(done.stderr)
+    assert "the server refused the login: " in last_line(done.stderr, starts=command[0] == "run")
+    assert "wrong" not in done.stderr.replace("wrong number", "")
 
 
 def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:
@@ -189,7 +201,7 @@ def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) ->
         daemon.ready()
         done = pyworkers("run", "--redis", redis_url, "--process", "one", "-q", "q")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "the process name 'one' is in use by " in one_line(done.stderr)
+        assert "the process name 'one' is in use by " in last_line(done.stderr)
         assert daemon.stop() == 0
 
 
@@ -295,6 +307,37 @@ def test_enqueue_says_how_often_to_retry(call: Call, redis_url: str, redis: redi
     for flag in ("3", "0", "false", "True"):
         assert call("enqueue", "--redis", redis_url, "-q", "q", "--retry", flag, "J").returncode == 0
     assert [json.dumps(retry) for retry in fields(queue(redis), "retry")] == ["3", "0", "false", "true"]
+
+
+def test_enqueue_takes_what_is_not_said_from_the_code_of_the_job(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    first = ["enqueue", "--redis", redis_url, "-r", "jobs"]
+    for arguments in (["Quick"], ["-q", "other", "--retry", "false", "Quick"], ["Unknown"]):
+        assert pyworkers(*first, *arguments, cwd=here).returncode == 0
+    retries = {name: fields(queue(redis, name), "retry") for name in ("q", "other", "default")}
+    assert retries == {"q": [3], "other": [False], "default": [True]}
+
+
+def test_enqueue_goes_through_the_client_links_of_the_configuration(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    (here / "links.py").write_text("def stamp(job):\n    return None if job['args'] == [0] else job | {'stamp': 'x'}\n")
+    (here / "conf.ini").write_text("[middleware]\nclient = links:stamp\n")
+    first = ["enqueue", "--redis", redis_url, "-c", "conf.ini", "-q", "q", "J"]
+    assert pyworkers(*first, "[1]", cwd=here).returncode == 0
+    done = pyworkers(*first, "[0]", cwd=here)
+    assert (done.returncode, one_line(done.stderr)) == (1, "a client link stopped the push")
+    assert fields(queue(redis), "stamp") == ["x"]
+
+
+def test_a_module_cannot_change_what_the_command_line_said(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    (here / "jobs.py").write_text(
+        f"import goworkers_py as workers\nworkers.configure(redis={NOWHERE!r})\n"
+        "@workers.job('J', queue='q')\ndef run(): ...\n"
+    )
+    assert pyworkers("enqueue", "--redis", redis_url, "-r", "jobs", "J", cwd=here).returncode == 0
+    assert fields(queue(redis), "class") == ["J"]
 
 
 def test_enqueue_for_later_goes_to_the_schedule(call: Call, redis_url: str, redis: redis_py.Redis) -> None:

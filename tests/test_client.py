@@ -175,6 +175,12 @@ def test_a_lost_reply_is_an_error_and_the_rows_are_not_pushed_again(own_redis: R
         (EnqueueOptions(dead=False), {"retry": True, "dead": False}),
         (EnqueueOptions(backtrace=True), {"retry": True, "backtrace": True}),
         (EnqueueOptions(backtrace=5), {"retry": True, "backtrace": 5}),
+        (EnqueueOptions(timeout=1.5), {"retry": True, "timeout": 1.5}),
+        (EnqueueOptions(deadline=NOW), {"retry": True, "deadline": NOW}),
+        (
+            EnqueueOptions(deadline=datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc)),
+            {"retry": True, "deadline": NOW},
+        ),
         (EnqueueOptions(tags=("a", "b")), {"retry": True, "tags": ["a", "b"]}),
         (EnqueueOptions(extra={"bid": "b-1", "cattr": {"a": []}}), {"retry": True, "bid": "b-1", "cattr": {"a": []}}),
     ],
@@ -206,6 +212,8 @@ def test_one_id_cannot_name_several_jobs() -> None:
     [
         *(("retry", bad) for bad in (-1, 1.0, "true", 10**10)),
         *(("retry_count", bad) for bad in ("1", 1.5, True)),
+        *(("timeout", bad) for bad in (0, -1, "90", float("nan"), float("inf"), True)),
+        *(("deadline", bad) for bad in ("90", float("nan"), float("inf"), True, datetime.timedelta(1))),
         *(("retry_for", bad) for bad in (-1, 2e9, "90", float("nan"), True)),
         *(("retry_queue", bad) for bad in ("", 5, "\ud800")),
         *(("dead", bad) for bad in (0, "no")),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, load, options_of
+from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, load, options_of, without_password
 from goworkers_py.errors import ConfigError
 
 SAMPLES = sorted((Path(__file__).parents[1] / "conf").glob("*.ini"))
@@ -52,6 +52,11 @@ def test_a_file_says_everything(write: Any) -> None:
         timestamps = ms
         dead_max_jobs = 100
         dead_timeout = inf
+        poison_limit = 0
+        poison_window = 3600
+        stuck_grace = 2.5
+        stuck_spares = 4
+        stuck_exit = 2
         log_level = DEBUG
         log_format = json
         [queue:default]
@@ -78,6 +83,11 @@ def test_a_file_says_everything(write: Any) -> None:
         timestamps="ms",
         dead_max_jobs=100,
         dead_timeout=float("inf"),
+        poison_limit=0,
+        poison_window=3600.0,
+        stuck_grace=2.5,
+        stuck_spares=4,
+        stuck_exit=2,
         log_level="debug",
         log_format="json",
         queues=(
@@ -177,6 +187,9 @@ def test_every_row_of_the_table_says_what_it_is_and_takes_its_own_default(sectio
         ("unix:///run/redis.sock?db=2", None),
         ("/run/redis.sock", "unix:///run/redis.sock"),
         (" embedded ", "embedded"),
+        ("sentinel://one:26379,two:26379,three/mymaster/0", None),
+        ("sentinel://user:p%23@one,[::1]:26380/shop?sentinel_password=other", None),
+        (" sentinel://one ", "sentinel://one"),
     ],
 )
 def test_addresses_of_every_kind_are_taken(address: str, meant: str | None) -> None:
@@ -186,9 +199,10 @@ def test_addresses_of_every_kind_are_taken(address: str, meant: str | None) -> N
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("", "--redis must be redis://host:port/db, rediss://..., unix:///path or embedded"),
+        ("", "--redis must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,"),
         ("localhost:6379", "must be redis://host:port/db"),
         ("reddis://localhost", "; did you mean 'redis'?"),
+        ("sentinal://localhost", "; did you mean 'sentinel'?"),
         ("http://localhost", "must be redis://host:port/db"),
         ("redis://localhost:70000", "--redis is no address: Port out of range"),
         ("redis://localhost:abc", "--redis is no address: Port could not be cast"),
@@ -200,6 +214,24 @@ def test_addresses_of_every_kind_are_taken(address: str, meant: str | None) -> N
 )
 def test_an_address_that_cannot_be_meant_is_refused(address: str, told: str) -> None:
     assert told in refusal(flags={"redis": address})
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("redis://localhost:6379/0", "redis://localhost:6379/0"),
+        ("redis://:secret@localhost/0", "redis://:***@localhost/0"),
+        ("rediss://user:secret@localhost/0?password=secret", "rediss://user:***@localhost/0"),
+        (
+            "sentinel://user:secret@one,two:26380/shop?sentinel_password=secret",
+            "sentinel://user:***@one,two:26380/shop",
+        ),
+        ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
+        ("embedded", "embedded"),
+    ],
+)
+def test_an_address_is_shown_without_its_passwords(address: str, shown: str) -> None:
+    assert without_password(address) == shown
 
 
 # --- one line that names file, section, key and the likely right word
@@ -231,6 +263,12 @@ def test_an_address_that_cannot_be_meant_is_refused(address: str, told: str) -> 
         ("[pyworkers]\nmax_retries = 3000000000", "max_retries must be at most 2147483648, is 3000000000"),
         (f"[pyworkers]\nmax_retries = 1{'0' * 400}", "max_retries must be at most 2147483648, is 1000"),
         ("[pyworkers]\ndead_max_jobs = 0", "[pyworkers] dead_max_jobs must be at least 1, is 0"),
+        ("[pyworkers]\npoison_limit = -1", "[pyworkers] poison_limit must be at least 0, is -1"),
+        ("[pyworkers]\npoison_window = 0", "[pyworkers] poison_window must be at least 1, is 0"),
+        ("[pyworkers]\npoison_limits = 3", "poison_limits is not an option; did you mean 'poison_limit'?"),
+        ("[pyworkers]\nstuck_grace = -1", "[pyworkers] stuck_grace must be at least 0, is -1"),
+        ("[pyworkers]\nstuck_spares = many", "[pyworkers] stuck_spares must be a whole number, is 'many'"),
+        ("[pyworkers]\nstuck_exit = -1", "[pyworkers] stuck_exit must be at least 0, is -1"),
         ("[pyworkers]\ntimestamps = millis", "[pyworkers] timestamps must be one of seconds, ms"),
         ("[pyworkers]\nlog_level = warn", "must be one of debug, info, warning, error; did you mean 'warning'?"),
         ("[queue:mail]\nconcurrency = 0", "[queue:mail] concurrency must be at least 1, is 0"),

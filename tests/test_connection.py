@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
+import socket
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +26,7 @@ from waiting import eventually
 
 from goworkers_py import connection
 from goworkers_py.connection import BlockingLine, Connections, Script
+from goworkers_py.embedded import find_server
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 
 SHORT_S = 0.5
@@ -31,6 +34,12 @@ SHORT_S = 0.5
 
 class Interruption(BaseException):
     """What a test throws into a thread."""
+
+    arrived = 0  # also of those that strike where nothing can see them, as in an `except` for the last one
+
+    def __init__(self) -> None:
+        super().__init__()
+        Interruption.arrived += 1
 
 
 def throw_into(thread: threading.Thread) -> None:
@@ -206,20 +215,18 @@ class Echoes:
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
         self.enough = threading.Event()
-        self.asked = self.interruptions = 0
+        self.asked = 0
         self.crossed: list[object] = []
 
     def run(self) -> None:
         while not self.enough.is_set():
-            with suppress(Interruption):  # one that comes so late that it strikes in the `except` below
+            with suppress(Interruption):  # one that comes so late that it strikes outside of the `try` below
                 self.ask_until_enough()
 
     def ask_until_enough(self) -> None:
         while not self.enough.is_set():
-            try:
+            with suppress(Interruption):
                 self.ask()
-            except Interruption:
-                self.interruptions += 1
 
     def ask(self) -> None:
         while not self.enough.is_set():
@@ -229,8 +236,9 @@ class Echoes:
                 self.crossed.append((self.asked, replies))
 
     def swallowed(self, unraisable: sys.UnraisableHookArgs) -> None:
-        if unraisable.exc_type is Interruption:  # it struck in a __del__
-            self.interruptions += 1
+        """It struck in a __del__, where an exception goes no further."""
+        if unraisable.exc_type is not Interruption:
+            sys.__unraisablehook__(unraisable)
 
 
 def test_exceptions_thrown_at_any_moment_cross_no_replies(
@@ -241,10 +249,11 @@ def test_exceptions_thrown_at_any_moment_cross_no_replies(
     thread = threading.Thread(target=echoes.run)
     thread.start()
     try:
-        for number in range(200):
+        for _ in range(200):
             time.sleep(random.uniform(0, 0.002))
+            arrived = Interruption.arrived
             throw_into(thread)
-            assert eventually(lambda number=number: echoes.interruptions > number)
+            assert eventually(lambda arrived=arrived: Interruption.arrived > arrived)
         asked = echoes.asked
         assert eventually(lambda: echoes.asked > asked + 1)  # nothing is on its way to the thread any more
     finally:
@@ -566,6 +575,7 @@ def test_a_blocking_command_ends_at_its_own_time_limit(line: BlockingLine) -> No
 def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
     line: BlockingLine, own_redis: RedisServer
 ) -> None:
+    line_id = line.call("CLIENT", "ID")
     for _ in range(2):
         with waiting_on(line, own_redis, "BRPOPLPUSH", "list", "other", 30) as came:
             begin = time.monotonic()
@@ -574,8 +584,23 @@ def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
         assert time.monotonic() - begin < 15
     own_redis.client().lpush("list", "job")
     assert line.call("BRPOPLPUSH", "list", "other", 30) == b"job"
-    names = [client["name"] for client in own_redis.client().client_list()]
-    assert names.count("pyworkers") == 2  # the line and one that woke it
+    clients = [client for client in own_redis.client().client_list() if client["name"] == "pyworkers"]
+    assert [client["id"] for client in clients] == [str(line_id)]  # those that woke it are gone
+
+
+def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_redis: RedisServer) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        taking = pool.submit(line.call, "BRPOPLPUSH", "list", "other", 1)
+        assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 1)
+        own_redis.pause()
+        try:
+            begin = time.monotonic()
+            with pytest.raises(BrokerUnavailable):
+                line.wake()
+            assert time.monotonic() - begin < connection.SOCKET_TIMEOUT_S
+        finally:
+            own_redis.resume()
+        assert taking.result(15) is None
 
 
 def test_a_wake_when_nothing_waits_does_nothing(line: BlockingLine, own_redis: RedisServer) -> None:
@@ -699,3 +724,55 @@ def test_a_fork_in_the_middle_of_an_exchange_leaves_the_reply_to_the_parent(
     redis.lpush("list", "job")
     thread.join()
     assert came == [[b"list", b"job"]]
+
+
+# --- sentinels
+
+
+@pytest.fixture
+def sentinel(own_redis: RedisServer, tmp_path: Path) -> Iterator[str]:
+    """The address of a sentinel that knows `own_redis` as the primary of the service `shop`."""
+    port = free_port()
+    (tmp_path / "sentinel.conf").write_text(
+        f"bind 127.0.0.1\nport {port}\nsentinel monitor shop 127.0.0.1 {own_redis.port} 1\n"
+    )
+    command = [find_server(), "sentinel.conf", "--sentinel"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            with redis_py.Redis(port=port) as client:
+                assert eventually(lambda: pings(client))
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as attempt:
+        attempt.bind(("127.0.0.1", 0))
+        return int(attempt.getsockname()[1])
+
+
+def pings(client: redis_py.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis_py.ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("password", ["", "p%40ss"])
+def test_sentinels_are_asked_in_turn_for_the_primary_of_a_service(
+    own_redis: RedisServer, sentinel: str, password: str
+) -> None:
+    login = f":{password}@" if password else ""
+    own_redis.client().config_set("requirepass", "p@ss" if password else "")
+    with closing(Connections(f"sentinel://{login}127.0.0.1:1,{sentinel}/shop/3")) as connections:
+        connections.call("SET", "key", 1)
+        assert connections.blocking_line(1).call("BRPOPLPUSH", "list", "other", 0.01) is None
+        assert connections.call_hastily("GET", "key") == b"1"
+    with closing(redis_py.Redis(port=own_redis.port, db=3, password="p@ss" if password else None)) as client:
+        assert client.get("key") == b"1"
+
+
+def test_a_service_that_the_sentinels_do_not_know_is_an_outage(sentinel: str) -> None:
+    with closing(Connections(f"sentinel://{sentinel}/other")) as connections, pytest.raises(BrokerUnavailable):
+        connections.call("PING")

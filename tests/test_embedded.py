@@ -22,8 +22,10 @@ import pytest
 import redis
 
 from goworkers_py import embedded
-from goworkers_py.embedded import EmbeddedServer, Keeper, find_server
+from goworkers_py import keeper as keeper_module
+from goworkers_py.embedded import EmbeddedServer, find_server
 from goworkers_py.errors import BrokerUnavailable, ConfigError
+from goworkers_py.keeper import Keeper
 
 # The programs import the module alone: they are started by the dozen, and the whole package takes its time.
 PROGRAM = f"""
@@ -33,7 +35,8 @@ package = types.ModuleType("goworkers_py")
 package.__path__ = [{str(Path(embedded.__file__).parent)!r}]
 sys.modules["goworkers_py"] = package
 from pathlib import Path
-from goworkers_py.embedded import EmbeddedServer, _ask
+from goworkers_py.embedded import EmbeddedServer
+from goworkers_py.keeper import ask
 server = EmbeddedServer(Path(sys.argv[1]))
 """
 USER = """
@@ -44,7 +47,7 @@ with server as url:
 VISITOR = """
 for _ in range(4):
     with server as url:
-        print(_ask(url.removeprefix("unix://"), "INCR visits"))
+        print(ask(url.removeprefix("unix://"), "INCR visits"))
 """
 PARENT = """
 print(server.start(), flush=True)
@@ -111,7 +114,9 @@ def eventually(condition: Callable[[], object], within_s: float = 5.0) -> bool:
 
 
 def serves(directory: Path) -> bool:
-    return directory.exists() and any(embedded._is_held(directory / lock) for lock in ("keeper.lock", "server.lock"))
+    return directory.exists() and any(
+        keeper_module.is_held(directory / lock) for lock in ("keeper.lock", "server.lock")
+    )
 
 
 def call(url: str, *command: str | int) -> Any:
@@ -270,7 +275,7 @@ def test_forked_child_keeps_the_server_when_its_parent_leaves(home: Path) -> Non
     with family.stdin, family.stdout:
         url = family.stdout.readline().decode().strip()
         assert family.wait(10) == 0
-        time.sleep(3 * embedded.POLL_S)
+        time.sleep(3 * keeper_module.POLL_S)
         assert answers(url)
         family.stdin.close()
         family.stdout.read()  # until the child has ended, too
@@ -296,7 +301,7 @@ def test_killed_server_is_started_again_with_its_data_but_not_in_a_frenzy(home: 
         for _ in range(2):
             kill(server_pid(url))
             assert eventually(lambda: answers(url))
-        assert time.monotonic() - began > embedded.RESTART_S
+        assert time.monotonic() - began > keeper_module.RESTART_S
         assert call(url, "GET", "key") == b"kept"
 
 
@@ -395,7 +400,7 @@ def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: p
 def test_server_that_hangs_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedServer(home) as url:
         monkeypatch.setattr(embedded, "SILENCE_S", 0.2)
-        monkeypatch.setattr(embedded, "ANSWER_S", 0.1)
+        monkeypatch.setattr(keeper_module, "ANSWER_S", 0.1)
         pid = server_pid(url)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -415,7 +420,7 @@ def test_user_who_comes_while_the_server_stops_gets_a_new_one(home: Path) -> Non
     urls: list[str] = []
     second = EmbeddedServer(home)
     starting = threading.Thread(target=lambda: urls.append(second.start()))
-    assert eventually(lambda: embedded._is_held(home / "users.lock")), "the keeper has the directory for itself"
+    assert eventually(lambda: keeper_module.is_held(home / "users.lock")), "the keeper has the directory for itself"
     starting.start()
     starting.join(0.3)
     assert not urls, "it waits"
@@ -429,14 +434,14 @@ def test_user_waits_for_the_keepers_word_too(home: Path) -> None:
     with closing(EmbeddedServer(home)) as server:
         url = server.start()
         kill(keeper_of(server_pid(url)))
-        keeper = embedded._lock(home / "keeper.lock", fcntl.LOCK_EX)
-        os.ftruncate(keeper, embedded.UNKNOWN)
+        keeper = keeper_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
+        os.ftruncate(keeper, keeper_module.UNKNOWN)
         urls: list[str] = []
         starting = threading.Thread(target=lambda: urls.append(server.start()))
         starting.start()
         starting.join(0.3)
         assert not urls, "the server answers, but would not be looked after"
-        os.ftruncate(keeper, embedded.READY)
+        os.ftruncate(keeper, keeper_module.READY)
         starting.join(10)
         assert urls == [url]
         os.close(keeper)
@@ -679,7 +684,7 @@ class KeeperThread:
     """A keeper in this process, where a debugger and the coverage see it."""
 
     def __init__(self, home: Path, binary: str) -> None:
-        self.lock = embedded._lock(home / "keeper.lock", fcntl.LOCK_EX)
+        self.lock = keeper_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
         self.keeper = Keeper(home, f"{home}/redis.sock", binary, self.lock)
         self.result: bool | None = None
         self.thread = threading.Thread(target=self._run)
@@ -697,7 +702,7 @@ class KeeperThread:
 def user_lock(home: Path) -> Iterator[Callable[[], None]]:
     """Uses the directory; the value ends that."""
     home.mkdir()
-    held = [embedded._lock(home / "users.lock", fcntl.LOCK_SH)]
+    held = [keeper_module.take_lock(home / "users.lock", fcntl.LOCK_SH)]
 
     def leave() -> None:
         while held:
@@ -747,7 +752,7 @@ def test_keeper_without_a_binary_says_so_and_tries_again(
 def test_keeper_kills_a_server_that_does_not_stop(
     home: Path, user_lock: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "STOP_S", 0.3)
+    monkeypatch.setattr(keeper_module, "STOP_S", 0.3)
     keeping = KeeperThread(home, find_server())
     with EmbeddedServer(home) as url:
         pid = server_pid(url)

@@ -99,13 +99,28 @@ def test_it_takes_nothing_while_too_many_that_ran_are_unsettled(
     push(redis, 1, 2, 3, 4)
     fetching = Fetching(broker, concurrency=2, prefetch=0)
     fetching.fetcher.run_once()
-    fetching.buffer.done()
-    fetching.buffer.done()
+    for delivery in fetching.held.snapshot():
+        fetching.buffer.done()
+        assert delivery.claim()
     assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
     assert redis.llen("queue:q") == 2
     fetching.held.remove(fetching.held.snapshot())
     fetching.fetcher.run_once()
     assert redis.llen("queue:q") == 0
+
+
+def test_what_no_link_acknowledged_is_no_reason_to_take_nothing(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_UNSETTLED", 1)
+    push(redis, 1, 2, 3, 4)
+    fetching = Fetching(broker, concurrency=2, prefetch=0)
+    fetching.fetcher.run_once()
+    fetching.buffer.done()
+    fetching.buffer.done()
+    fetching.fetcher.run_once()
+    assert redis.llen("queue:q") == 0
+    assert len(fetching.held) == 4
 
 
 def test_it_takes_nothing_after_stop(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -10,13 +12,15 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import heartbeat as module
+from goworkers_py.brokers.base import Presence
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
+from goworkers_py.clock import Clock, Deadline
 from goworkers_py.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.heartbeat import BEAT_EVERY_S, Heartbeat
 from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
 from goworkers_py.outage import Outage
+from goworkers_py.poison import Fate
 
 KEYS = Keys()
 
@@ -27,8 +31,8 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
         yield broker
 
 
-def heartbeat(broker: RedisBroker, lease: Lease, process: str = "") -> Heartbeat:
-    return Heartbeat(broker, lease, ["q"], process, Outage())
+def heartbeat(broker: RedisBroker, lease: Lease, process: str = "", clock: Clock | None = None) -> Heartbeat:
+    return Heartbeat(broker, lease, {"q": 3}, process, clock or Clock(), Outage())
 
 
 def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -37,7 +41,10 @@ def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis
     assert heartbeat(broker, lease).run_once() == BEAT_EVERY_S
     assert lease.fresh
     assert 55 <= redis.ttl(KEYS.lease(lease.identity)) <= 60
-    assert redis.hkeys(KEYS.owners) == [lease.identity.encode()]
+    ((owner, told),) = redis.hgetall(KEYS.owners).items()
+    assert owner == lease.identity.encode()
+    assert json.loads(told)["queues"] == {"q": 3}
+    assert json.loads(told)["trial"] == ""
 
 
 def test_a_lease_that_vanished_but_whose_jobs_nobody_took_is_made_again(
@@ -61,7 +68,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     it.beat()
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
-    broker.recover("another", by_lease=True)
+    broker.recover("another", lambda found: Fate(found.raw), by_lease=True)
     it.beat()
     assert lease.identity != dead
     assert lease.fresh
@@ -70,6 +77,63 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     assert caplog.messages == [
         f"{dead} was not heard of for so long that its jobs were given to others; going on as {lease.identity}"
     ]
+
+
+def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_to_the_server(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    dead = lease.identity
+    redis.hset(KEYS.gone, dead, time.time() + 60)
+    beat, fresh_at_beat = RedisBroker.beat, []
+
+    def noted(self: RedisBroker, presence: Presence) -> float:
+        fresh_at_beat.append((presence.owner == dead, lease.identity == dead, lease.fresh))
+        return beat(self, presence)
+
+    monkeypatch.setattr(RedisBroker, "beat", noted)
+    it.beat()
+    assert fresh_at_beat == [(True, True, True), (False, True, False)]
+    assert lease.fresh
+
+
+def test_a_suspect_is_told_of_until_the_next_one_and_only_while_it_is_ours(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    assert it.put_on_trial("abc", lease.identity)
+    it.beat()
+    assert json.loads(redis.hget(KEYS.owners, lease.identity))["trial"] == "abc"
+    dead = lease.identity
+    redis.hset(KEYS.gone, dead, time.time() + 60)
+    assert not it.put_on_trial("def", dead)
+    assert json.loads(redis.hget(KEYS.owners, lease.identity))["trial"] == "def"
+
+
+@pytest.mark.parametrize(("fast_s", "offset_s"), [(1, 0), (-1, 0), (30, -30), (-30, 30)])
+def test_a_clock_far_off_the_servers_is_corrected_and_warned_of_once(
+    fast_s: float,
+    offset_s: float,
+    broker: RedisBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = Clock()
+    it = heartbeat(broker, Lease(50), clock=clock)
+    fake = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + fast_s)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "time", fake)
+        it.beat()
+        it.beat()
+        assert abs(clock.offset_s - offset_s) < (5 if offset_s else 0.001)
+        lines = [message for message in caplog.messages if "this machine's clock is" in message]
+        assert len(lines) == (1 if offset_s else 0)
+        assert all(f"clock is {'' if fast_s > 0 else '-'}" in line for line in lines)
+    it.beat()
+    assert clock.offset_s == 0
 
 
 def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) -> None:
@@ -82,9 +146,9 @@ def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) 
 
 def test_only_a_beat_that_got_through_makes_it_steady(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
     with own_broker(own_redis.url) as broker:
-        lease = Lease(0)
+        lease = Lease(50)
         it = heartbeat(broker, lease)
         assert it.steady_for() == 0
         it.beat()
@@ -113,3 +177,17 @@ def test_it_beats_on_its_own_until_stopped(
     assert eventually(lambda: redis.exists(KEYS.lease(lease.identity)))
     it.stop()
     assert it.join(Deadline(20))
+
+
+def test_a_lease_that_ran_out_while_this_process_slept_makes_it_unsteady(broker: RedisBroker) -> None:
+    """The others may have slept too, on the same suspended machine."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    time.sleep(0.02)
+    assert it.steady_for() >= 0.02
+    lease.lapse()
+    assert it.steady_for() == 0
+    again = time.monotonic()
+    it.beat()
+    assert it.steady_for() <= time.monotonic() - again

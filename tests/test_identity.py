@@ -6,7 +6,9 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,53 @@ def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: p
 
 def test_a_process_that_was_declared_dead_carries_on_under_another_identity() -> None:
     lease = Lease(40)
+    before, born = lease.identity, new_identity()
+    lease.confirm(awake_and_asleep())
+    lease.replace(born)
+    assert lease.identity == born != before
+
+
+def test_a_lease_that_lapsed_is_not_fresh_until_it_is_confirmed_anew() -> None:
+    lease = Lease(40)
+    lease.confirm(awake_and_asleep())
+    lease.lapse()
+    assert not lease.fresh
+    lease.confirm(awake_and_asleep())
+    assert lease.fresh
+
+
+def test_who_is_known_to_live_needs_to_wait_for_no_word() -> None:
+    lease = Lease(40)
+    lease.confirm(awake_and_asleep())
+    assert lease.await_word(lease.identity, 0)
+
+
+def test_without_a_word_from_the_server_nothing_is_known() -> None:
+    lease = Lease(40)
+    assert not lease.await_word(lease.identity, 0.01)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_who_was_frozen_waits_for_the_word_whether_it_lives(lives: bool) -> None:
+    lease = Lease(40)
+    owner = lease.identity
+    with ThreadPoolExecutor(1) as pool:
+        word = pool.submit(lease.await_word, owner, 30)
+        time.sleep(0.05)
+        assert not word.done()
+        if lives:
+            lease.confirm(awake_and_asleep())
+        else:
+            lease.replace(new_identity())
+        assert word.result(15) == lives
+
+
+def test_a_job_of_an_identity_that_was_given_up_is_not_ours_any_more() -> None:
+    lease = Lease(40)
     before = lease.identity
-    lease.replace()
-    assert lease.identity != before
+    lease.replace(new_identity())
+    lease.confirm(awake_and_asleep())
+    assert not lease.await_word(before, 0)
 
 
 def test_the_clock_of_the_lease_goes_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 import redis as redis_py
 
 from goworkers_py import payload
-from goworkers_py.brokers.base import Push
+from goworkers_py.brokers.base import Presence, Push
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
 from goworkers_py.errors import BrokerUnavailable
@@ -46,8 +46,8 @@ def test_everything_is_counted_where_it_is(connections: Connections, redis: redi
     broker = RedisBroker(connections, keys)
     broker.push([Push("mail", job(n=n)) for n in range(5)] + [Push("b", job()), Push("a", job())])
     broker.push([Push("mail", job(n=n), at=FAR + n) for n in range(3)])
-    broker.beat("here:1:aaaa", ["mail", "b"], "")
-    broker.beat("here:2:bbbb", ["mail"], "")
+    broker.beat(Presence("here:1:aaaa", {"mail": 10, "b": 1}))
+    broker.beat(Presence("here:2:bbbb", {"mail": 10}))
     broker.fetch("here:1:aaaa", "mail", 2)
     broker.fetch("here:1:aaaa", "b", 1)
     broker.fetch("here:2:bbbb", "mail", 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis as redis_py
-from apps import fields, in_progress, own_app, own_broker, queue, started
+from apps import fields, in_progress, job, own_app, own_broker, queue, started
 from servers import RedisServer
 from waiting import eventually
 
@@ -19,6 +19,7 @@ from goworkers_py.errors import BrokerRefused
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
 from goworkers_py.message import Message
+from goworkers_py.poison import Fate
 
 KEYS = Keys()
 
@@ -67,7 +68,7 @@ def test_a_process_is_one_manager_a_queue_and_one_of_each_shared_service(app: Ap
         names = sorted(thread.name for thread in threading.enumerate() if thread.name not in before)
         assert names == [
             "fetcher:a", "fetcher:b", "heartbeat", "recoverer", "scheduler", "settler:a", "settler:b",
-            "worker:a:1", "worker:b:1", "worker:b:2",
+            "watchdog", "worker:a:1", "worker:b:1", "worker:b:2",
         ]  # fmt: skip
         assert launcher.workers_alive == 3
         assert launcher.stop()
@@ -129,6 +130,26 @@ def test_a_name_that_a_live_process_has_is_refused_at_start(redis_url: str) -> N
             second.launcher().start(never())
         with started(second):
             pass
+
+
+def test_a_start_hook_that_fails_leaves_nothing_on_the_server(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_app(redis_url, process="one") as app:
+        app.before_start(lambda: pytest.fail("no model"))
+        app.process("q", print, 1)
+        launcher = app.launcher()
+        with pytest.raises(pytest.fail.Exception, match="no model"):
+            launcher.start(never())
+        assert launcher.workers_alive == 0
+        assert not redis.exists(KEYS.lease(launcher.identity))
+    with own_app(redis_url, process="one") as next_one, started(next_one):
+        pass
+
+
+def test_it_is_told_of_by_its_identity_and_its_queues(app: App) -> None:
+    app.process("a", print, 1)
+    app.process("b", print, 2)
+    launcher = app.launcher()
+    assert str(launcher) == f"{launcher.identity} on queues a (1 threads), b (2 threads)"
 
 
 # --- stop
@@ -229,6 +250,57 @@ def test_drain_hooks_run_while_jobs_do_and_one_that_fails_is_reported(
         assert "a during_drain hook failed" in caplog.text
 
 
+def test_a_drain_hook_has_as_long_as_the_jobs(redis_url: str) -> None:
+    release = threading.Event()
+    with own_app(redis_url, timeout=0.3) as app:
+        app.during_drain(lambda: release.wait(40))  # type: ignore[arg-type, return-value]
+        app.process("q", print, 1)
+        with started(app) as launcher:
+            began = time.monotonic()
+            assert launcher.stop()
+            assert 0.3 <= time.monotonic() - began < 20
+            release.set()
+
+
+def test_who_is_in_a_hurry_waits_for_no_drain_hook(app: App) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def hook() -> None:
+        begun.set()
+        release.wait(40)
+
+    app.during_drain(hook)
+    app.process("q", print, 1)
+    with started(app) as launcher:
+        stop = stopping(launcher)
+        assert begun.wait(20)
+        assert eventually(lambda: launcher.workers_alive == 0)
+        time.sleep(0.2)  # it waits for the hook alone
+        launcher.hurry()
+        stop.join(10)  # the timeout is 20
+        assert not stop.is_alive()
+        release.set()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_enough_stuck_jobs_ask_for_a_stop_but_hurry_none(
+    stops: bool, redis_url: str, redis: redis_py.Redis, gate: Gate
+) -> None:
+    asked: list[bool] = []
+    with own_app(redis_url, timeout=20, stuck_grace=0, stuck_exit=1) as app:
+        app.process("q", gate, 1)
+        with started(app) as launcher:
+            launcher.stop_wanted = lambda: asked.append(True)
+            redis.lpush("queue:q", job(jid="a", timeout=1))
+            assert eventually(lambda: gate.running)
+            stop = stopping(launcher) if stops else None
+            assert eventually(lambda: launcher.counters.snapshot().get("stuck") == 1)
+            assert eventually(lambda: asked, 0.3 if stops else 20) == ([] if stops else [True])
+            gate.open.set()
+            if stop is not None:
+                stop.join()
+
+
 def test_what_is_in_progress_at_the_farewell_goes_back_and_is_named(
     app: App, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -263,8 +335,8 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
             )
             client = own_redis.client()
             assert len(in_progress(client)) + int(client.get("stat:processed") or 0) == 2
-    assert "no farewell" in caplog.text
-    assert "other processes will recover 2 jobs that were not settled" in caplog.text
+    assert "no farewell: the server does not serve" in caplog.text
+    assert "jobs that were not settled, to be recovered by others: 2" in caplog.text
 
 
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
@@ -293,7 +365,7 @@ def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
     with own_broker(redis_url) as broker:
         while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
             redis.delete(KEYS.lease(identity))
-            broker.recover("another", by_lease=True)
+            broker.recover("another", lambda found: Fate(found.raw), by_lease=True)
 
 
 def test_stop_follows_the_data_and_says_farewell_last(
@@ -311,7 +383,7 @@ def test_stop_follows_the_data_and_says_farewell_last(
     manager = "goworkers_py.manager.Manager."
     for name in ("stop_fetching", "give_back_unstarted", "join_workers", "give_back_running", "stop_settling"):
         monkeypatch.setattr(manager + name, noted(name, getattr(module.Manager, name)))
-    for service in ("Scheduler", "Recoverer", "Heartbeat"):
+    for service in ("Scheduler", "Recoverer", "Watchdog", "Heartbeat"):
         kind = getattr(module, service)
         monkeypatch.setattr(kind, "stop", noted(service.lower(), kind.stop))
     monkeypatch.setattr(RedisBroker, "leave", noted("farewell", RedisBroker.leave))
@@ -320,5 +392,5 @@ def test_stop_follows_the_data_and_says_farewell_last(
         launcher.stop()
         assert order == [
             "stop_fetching", "give_back_unstarted", "join_workers", "give_back_running", "scheduler", "recoverer",
-            "stop_settling", "heartbeat", "farewell",
+            "watchdog", "stop_settling", "heartbeat", "farewell",
         ]  # fmt: skip

@@ -10,7 +10,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.base import Batch, Settled
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
+from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import QueueConfig
 from goworkers_py.counters import BusyMap, Counters
 from goworkers_py.failure import RetryPolicy
@@ -18,7 +18,10 @@ from goworkers_py.manager import Manager, Shared
 from goworkers_py.message import Message
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
+from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import Registry
+from goworkers_py.trial import Trial
+from goworkers_py.watchdog import Watchdog
 
 
 class Managing:
@@ -35,7 +38,9 @@ class Managing:
         shared = Shared(
             broker=self._broker,
             lease=self.lease,
+            trial=Trial(PoisonPolicy(), lambda jid, owner: True),
             registry=registry,
+            watchdog=Watchdog(registry, Clock(), 60, lambda watched: None),
             retry=RetryLink(RetryPolicy(), registry, Handlers()),
             prepended=(),
             appended=(),
@@ -248,6 +253,28 @@ def test_a_fetcher_that_does_not_end_does_not_keep_the_rest_from_stopping(
     finally:
         answer.set()
         manager.give_back_unstarted(Deadline(20))
+
+
+def test_another_worker_takes_the_place_of_one_whose_job_is_stuck(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    manager = managing(gate)(1)
+    manager.start()
+    assert not manager.replace("worker:q:1")  # it has no job
+    push(redis, *"abc")
+    assert eventually(lambda: gate.running == ["a"])
+    assert manager.replace("worker:q:1")
+    assert not manager.replace("worker:q:1")
+    assert not manager.replace("worker:elsewhere:1")
+    assert eventually(lambda: gate.running == ["a", "b"])
+    assert manager.workers_alive == 2
+    assert fields(queue(redis), "jid") == ["c"]
+    gate.open.set()
+    assert eventually(lambda: len(gate.ended) == 3)
+    assert eventually(lambda: manager.workers_alive == 1)
+    assert stop(manager) == 0
+    assert redis.get("stat:processed") == b"3"
+    assert not in_progress(redis)
 
 
 def test_a_manager_that_never_began_can_be_stopped(managing: Callable[..., Managing], gate: Gate) -> None:

@@ -35,7 +35,7 @@ RETRY = Retry(NOW, b"{}")
 class Link:
     """A user's link from a function."""
 
-    def __init__(self, call: Callable[[str, Message, Callable[[], bool]], bool]) -> None:
+    def __init__(self, call: Callable[[str, Message, Callable[[], bool]], bool | None]) -> None:
         self.call = call
 
 
@@ -84,7 +84,9 @@ def test_the_first_wrap_is_the_outermost() -> None:
         (False, DONE, KEEP),
         (False, RETRY, KEEP),
         (True, KEEP, DONE),
-        (None, DONE, KEEP),  # a forgotten return: rather twice than never
+        (None, DONE, DONE),  # a forgotten return: what it was given
+        (None, RETRY, RETRY),
+        (None, KEEP, KEEP),
     ],
 )
 def test_a_link_decides_by_what_it_returns(returns: Any, inner: Outcome, outcome: Outcome) -> None:
@@ -100,6 +102,10 @@ def test_a_link_decides_by_what_it_returns(returns: Any, inner: Outcome, outcome
 
 def test_a_link_that_acknowledges_without_running_the_job_ends_it() -> None:
     assert adapt(Link(lambda queue, message, call_next: True))(fails_with(AssertionError()))(message()) is DONE
+
+
+def test_a_link_that_returns_nothing_without_running_the_job_leaves_it_unacknowledged() -> None:
+    assert adapt(Link(lambda queue, message, call_next: None))(fails_with(AssertionError()))(message()) is KEEP
 
 
 def test_prepended_links_go_before_those_prepended_earlier_and_appended_ones_behind() -> None:

@@ -9,10 +9,11 @@ import time
 
 import pytest
 
-from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.outage import LONGEST_PAUSE_S, Outage
 
 GONE = BrokerUnavailable("connection refused")
+NO = BrokerRefused("WRONGTYPE")
 BEGIN = (logging.ERROR, "Redis cannot serve: connection refused; trying again until it does")
 
 
@@ -68,8 +69,54 @@ def test_who_has_stopped_is_not_waited_for_and_says_nothing_of_the_server(
     assert lines(caplog) == [BEGIN]
 
 
+# --- refusals: the server serves, but not what one thread asks
+
+
+def test_a_refusal_is_no_outage_and_is_told_once_for_each_who_meets_it(
+    outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
+    for who in ("fetcher:a", "fetcher:b", "fetcher:a"):
+        outage.failed(who, NO)
+    assert not outage.lasts
+    begins = [(logging.ERROR, f"fetcher:{name}: Redis refuses: WRONGTYPE") for name in "ab"]
+    assert lines(caplog) == begins
+    outage.recovered("fetcher:b")
+    outage.recovered("fetcher:b")
+    assert lines(caplog) == [*begins, (logging.WARNING, "fetcher:b: Redis refuses no more")]
+
+
+def test_who_is_refused_does_not_end_the_outage_of_the_others(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+    outage.failed("fetcher", NO)
+    outage.failed("settler", GONE)
+    assert lines(caplog)[1:] == [BEGIN]
+    outage.recovered("fetcher")
+    assert outage.lasts
+    outage.recovered("settler")
+    assert not outage.lasts
+    assert [level for level, _ in lines(caplog)] == [logging.ERROR, logging.ERROR, logging.WARNING, logging.WARNING]
+
+
+def test_who_is_refused_and_then_cut_off_backs_off_on_and_is_in_one_of_both(
+    outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert [outage.failed("fetcher", error) for error in (NO, GONE, NO)] == [0.2, 0.4, 0.8]
+    assert not outage.lasts
+    outage.recovered("fetcher")
+    assert lines(caplog)[-1] == (logging.WARNING, "fetcher: Redis refuses no more")
+
+
+def test_who_stopped_while_it_was_refused_says_no_more(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+    outage.failed("fetcher", NO)
+    outage.forget("fetcher")
+    outage.recovered("fetcher")
+    assert len(caplog.records) == 1
+
+
+# --- how long to wait
+
+
 def test_each_backs_off_for_himself_up_to_a_limit_and_begins_anew_after_a_success(outage: Outage) -> None:
-    assert [outage.failed("fetcher", GONE) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+    assert [outage.failed("fetcher", GONE) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.0, 3.0, 3.0, 3.0]
     assert outage.failed("settler", GONE) == 0.2
     for _ in range(2_000):
         assert outage.failed("fetcher", GONE) == LONGEST_PAUSE_S

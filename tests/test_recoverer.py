@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
 from apps import fields, job, own_broker, queue
 
+from goworkers_py.brokers.base import Presence
 from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import Clock
 from goworkers_py.counters import Counters
 from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
+from goworkers_py.message import Message
+from goworkers_py.middleware.retry import Handlers
 from goworkers_py.outage import Outage
+from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import LOOK_EVERY_S, STEADY_FOR_S, Recoverer
 
 GONE = "host:1:abcdef"
@@ -26,15 +32,20 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 def left(broker: RedisBroker, redis: redis_py.Redis) -> list[bytes]:
     """What a process left whose lease has run out, oldest first."""
     raws = [job("J", jid=str(number)) for number in range(3)]
-    broker.beat(GONE, ["q"], "")
+    broker.beat(Presence(GONE, {"q": 0}))
     redis.delete(Keys().lease(GONE))
     redis.lpush(f"queue:q:{GONE}:inprogress", *raws)
     redis.lpush("queue:q", job("J", jid="waiting"))
     return raws
 
 
-def recoverer(broker: RedisBroker, steady_s: float, counters: Counters | None = None) -> Recoverer:
-    return Recoverer(broker, Lease(50), lambda: steady_s, counters or Counters(), Outage())
+def recoverer(
+    broker: RedisBroker, steady_s: float, counters: Counters | None = None, handlers: Handlers | None = None
+) -> Recoverer:
+    policy = PoisonPolicy(limit=3)
+    return Recoverer(
+        broker, Lease(50), lambda: steady_s, policy, handlers or Handlers(), counters or Counters(), Clock(), Outage()
+    )
 
 
 def test_jobs_of_a_dead_process_go_to_the_back_of_their_queue_and_are_logged_by_jid(
@@ -59,7 +70,7 @@ def test_no_lease_is_called_run_out_until_the_others_have_had_time_to_renew_thei
 
 
 def test_what_a_live_process_has_is_left_alone(left: list[bytes], broker: RedisBroker, redis: redis_py.Redis) -> None:
-    broker.beat(GONE, ["q"], "")
+    broker.beat(Presence(GONE, {"q": 0}))
     recoverer(broker, STEADY_FOR_S).run_once()
     assert redis.llen(f"queue:q:{GONE}:inprogress") == 3
 
@@ -71,3 +82,35 @@ def test_a_dead_processs_unreadable_payload_is_recovered_too(
     recoverer(broker, STEADY_FOR_S).run_once()
     assert queue(redis)[-1] == b"\xff{"
     assert f"recovered from dead process {GONE}: an unreadable payload queue=q" in caplog.text
+
+
+def test_only_those_that_can_have_been_begun_are_suspects(
+    left: list[bytes], broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    """The oldest of its list: as many as there were workers."""
+    broker.beat(Presence(GONE, {"q": 2}))
+    redis.delete(Keys().lease(GONE))
+    recoverer(broker, STEADY_FOR_S).run_once()
+    assert fields(queue(redis), "jid") == ["waiting", "0", "1", "2"]
+    counts = [told and told["count"] for told in fields(queue(redis), "recovered")]
+    assert counts == [None, 1, 1, None]
+
+
+def test_a_job_that_killed_its_process_once_too_often_is_buried_and_its_death_is_told(
+    broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[tuple[str, str]] = []
+    counters = Counters()
+    handlers = Handlers(death=[lambda message, error: told.append((message.jid, type(error).__name__))])
+    struck = {"count": 2, "since": time.time()}
+    broker.beat(Presence(GONE, {"q": 2}, trial="poison"))
+    redis.delete(Keys().lease(GONE))
+    raws = [job(jid="poison", recovered=struck), job(jid="beside", recovered=struck)]
+    redis.lpush(f"queue:q:{GONE}:inprogress", *raws)
+    recoverer(broker, STEADY_FOR_S, counters, handlers).run_once()
+    (buried,) = redis.zrange("dead", 0, -1)
+    assert Message(buried, "q").jid == "poison"
+    assert queue(redis) == raws[1:]
+    assert told == [("poison", "PoisonPill")]
+    assert counters.snapshot() == {"poison": 1, "recovered": 1}
+    assert "poison: class=J jid=poison queue=q: 3 processes died while they ran this job" in caplog.text

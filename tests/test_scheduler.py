@@ -14,7 +14,7 @@ from waiting import eventually
 from goworkers_py import scheduler as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
+from goworkers_py.clock import Clock, Deadline
 from goworkers_py.errors import RetryJob
 from goworkers_py.message import Message, Timestamps
 from goworkers_py.outage import Outage
@@ -29,8 +29,10 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
         yield broker
 
 
-def scheduler(broker: RedisBroker, poll_interval: float = 60, style: str = "seconds") -> Scheduler:
-    return Scheduler(broker, poll_interval, Timestamps(style), Outage())
+def scheduler(
+    broker: RedisBroker, poll_interval: float = 60, style: str = "seconds", clock: Clock | None = None
+) -> Scheduler:
+    return Scheduler(broker, poll_interval, Timestamps(style), clock or Clock(), Outage())
 
 
 # --- punctuality: an idle daemon that would look only once a minute by itself
@@ -146,6 +148,17 @@ def test_a_hint_of_something_sooner_ends_its_sleep_and_one_of_something_later_do
     it.pause(0.05)
     assert time.monotonic() - began >= 0.05
     it.hint(time.time() + 1)
+    it.pause(50)
+    assert time.monotonic() - began < 40
+
+
+def test_a_hint_is_reckoned_by_the_clock_that_knows_the_servers_time(broker: RedisBroker) -> None:
+    clock = Clock()
+    clock.offset_s = 1_000
+    it = scheduler(broker, clock=clock)
+    sleep_s = it.run_once()
+    began = time.monotonic()
+    it.hint(time.time() + 1_000 + sleep_s - 5)
     it.pause(50)
     assert time.monotonic() - began < 40
 

@@ -17,6 +17,8 @@ from daemon import Daemon, environment
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py.signals import SAME_REQUEST_S
+
 TERM, INT, TSTP, TTIN = signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN
 
 JOBS = """
@@ -144,7 +146,7 @@ def test_a_second_term_waits_no_longer(daemon: Daemon, redis: redis_py.Redis, wa
     assert waiting.runs("a")
     daemon.signal(TERM)
     daemon.says("stopping: running jobs have 20 s to finish")
-    time.sleep(0.2)
+    time.sleep(SAME_REQUEST_S + 0.1)
     assert daemon.process.poll() is None
     began = time.monotonic()
     daemon.signal(TERM)
@@ -154,15 +156,46 @@ def test_a_second_term_waits_no_longer(daemon: Daemon, redis: redis_py.Redis, wa
     daemon.says("asked again: not waiting for running jobs")
 
 
-def test_two_terms_at_once_wait_no_longer_either(daemon: Daemon, redis: redis_py.Redis, waiting: Waiting) -> None:
-    push(redis, job("Wait", "a", jid="long"))
+def test_two_requests_at_once_are_one(daemon: Daemon, redis: redis_py.Redis, waiting: Waiting) -> None:
+    """Terminals, shells and `timeout` signal the process and then its group."""
+    push(redis, job("Wait", "a", jid="1"))
     assert waiting.runs("a")
     daemon.signal(TERM)
     daemon.signal(INT)
-    began = time.monotonic()
+    daemon.says("got SIGTERM")
+    daemon.says("got SIGINT")
+    daemon.says("stopping: running jobs have 20 s to finish")
+    time.sleep(0.3)
+    waiting.let("a")
     assert daemon.wait() == 0
-    assert time.monotonic() - began < 15
-    assert fields(queue(redis), "jid") == ["long"]
+    assert waiting.ended("a")
+    assert redis.get("stat:processed") == b"1"
+    assert "asked again" not in daemon.output
+
+
+def test_two_requests_at_once_are_one_also_when_the_second_is_noticed_late(
+    tmp_path: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    """It comes as the main thread falls asleep again after the first."""
+    jobs = """
+        import _thread, os, signal, time
+        import goworkers_py as workers
+
+        @workers.job("Twice", queue="q")
+        def twice():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
+            _thread.interrupt_main(signal.SIGTERM)
+            time.sleep(1)
+    """
+    with Daemon(tmp_path, redis_url, jobs, "-q", "q=1", "-t", "20") as daemon:
+        daemon.ready()
+        time.sleep(0.2)
+        push(redis, job("Twice"))
+        assert daemon.wait() == 0
+    assert daemon.output.count("got SIGTERM") == 2
+    assert redis.get("stat:processed") == b"1"
+    assert "asked again" not in daemon.output
 
 
 def test_tstp_quiets_and_term_then_ends(daemon: Daemon, redis: redis_py.Redis, waiting: Waiting) -> None:
@@ -188,7 +221,7 @@ def test_ttin_prints_every_threads_stack_with_the_job_that_it_runs(
     assert waiting.runs("a")
     daemon.signal(TTIN)
     daemon.says("thread worker:q:1 runs class=Wait jid=abc queue=q")
-    for name in ("fetcher:q", "settler:q", "scheduler", "heartbeat", "recoverer", "launcher", "MainThread"):
+    for name in ("fetcher:q", "settler:q", "scheduler", "heartbeat", "recoverer", "watchdog", "launcher", "MainThread"):
         daemon.says(f"thread {name}\n".strip())
     assert ", in wait\n" in daemon.output  # the job's own function
     waiting.let("a")
@@ -235,6 +268,10 @@ def test_a_burst_of_signals_is_survived_and_obeyed(
         for number in range(50):
             if daemon.process.poll() is None:
                 daemon.signal(TERM if number % 2 else TTIN)
+        daemon.says("stopping: ")
+        time.sleep(SAME_REQUEST_S + 0.1)
+        if daemon.process.poll() is None:  # else the burst itself took so long
+            daemon.signal(TERM)
         assert daemon.wait() == 0
     assert fields(queue(redis), "jid") == ["long"]
     assert not in_progress(redis)

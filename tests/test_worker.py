@@ -23,8 +23,10 @@ from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import perform
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import DONE, Outcome
+from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import JobSpec, Registry
 from goworkers_py.settler import Settler
+from goworkers_py.trial import Trial
 from goworkers_py.worker import Worker
 
 OTHERS = "elsewhere:1:abcdef"
@@ -38,7 +40,13 @@ class Working:
         self.lease = fresh_lease()
         self.buffer, self.held, self.busy, self.counters = Buffer(10), Held(), BusyMap(), Counters()
         self.settler = Settler("q", broker, self.held, self.counters, Outage(), lambda at: None)
-        self.worker = Worker("worker:q:1", self.buffer, self.lease, chain, self.busy, self.settler)
+        self.announced: list[tuple[str, str]] = []
+        trial = Trial(PoisonPolicy(limit=3), self.announce)
+        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.busy, self.settler)
+
+    def announce(self, jid: str, owner: str) -> bool:
+        self.announced.append((jid, owner))
+        return True
 
     def fetched(self, *raws: bytes, owner: str = "") -> list[Delivery]:
         owner = owner or self.lease.identity
@@ -146,6 +154,46 @@ def test_a_fault_in_our_own_links_leaves_the_job_in_progress_and_the_worker_goes
     assert not bad.claimed
     (record,) = (record for record in caplog.records if record.levelno == logging.CRITICAL)
     assert record.getMessage() == "thread worker:q:1 failed; it begins anew"
+
+
+def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(
+    work: Callable[[Run], Working], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, seen = threading.Event(), []
+
+    def chain(message: Message) -> Outcome:
+        seen.append(message.jid)
+        assert release.wait(20)
+        raise MemoryError("ours")
+
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
+    at = work(chain)
+    stuck, next_one = at.fetched(job(jid="stuck"), job(jid="next"))
+    with at:
+        at.buffer.put([stuck, next_one])
+        assert eventually(lambda: seen)
+        assert at.worker.retire()
+        assert at.buffer.out == 1  # only what waits: the stuck one's place is another's
+        release.set()
+        assert at.worker.join(Deadline(20))
+    assert seen == ["stuck"]
+    assert at.buffer.out == 1
+
+
+def test_only_a_suspect_is_announced_before_it_runs(work: Callable[[Run], Working]) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def chain(message: Message) -> Outcome:
+        seen.append((message.jid, len(at.announced)))
+        return DONE
+
+    at = work(chain)
+    suspect, other = job(jid="suspect", recovered={"count": 2, "since": 1}), job(jid="other")
+    with at:
+        at.buffer.put(at.fetched(other, suspect))
+        assert eventually(lambda: len(at.held) == 0)
+    assert seen == [("other", 0), ("suspect", 1)]
+    assert at.announced == [("suspect", at.lease.identity)]
 
 
 def test_a_worker_that_ends_closes_its_event_loop(work: Callable[[Run], Working]) -> None:

@@ -8,12 +8,13 @@ and `fetch`. What a fetch took whose reply was lost is found with `held`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.delivery import Delivery
 from goworkers_py.outcome import Outcome
+from goworkers_py.poison import Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +68,41 @@ class Promoted:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """A job that was taken from a dead owner's list and put back into its queue."""
+class Found:
+    """A job in the in-progress list of a dead owner."""
 
     queue: str
     owner: str
     raw: bytes
+    begun: bool  # False when it can only have waited there
+    trial: str  # the jid that the owner had on trial, see `poison`
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job that was taken from a dead owner's list, and what became of it."""
+
+    queue: str
+    owner: str
+    raw: bytes
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What an owner tells of itself with each beat."""
+
+    owner: str
+    queues: Mapping[str, int]  # with how many jobs of each it can have begun
+    process: str = ""  # a fixed name that it claims
+    trial: str = ""  # the jid of the suspect that it runs now
 
 
 class DeclaredDead(Exception):
     """This process was not heard of for so long that others were given its jobs."""
 
+
+Judge = Callable[[Found], Fate]
 
 # Given a due entry and the time, its queue and its payload now; None for an entry that is no job.
 Forward = Callable[[bytes, float], tuple[str, bytes] | None]
@@ -101,15 +126,15 @@ class Broker(Protocol):
     def promote(self, waiting: WaitingSet, forward: Forward, most: int, skip: int = 0) -> Promoted:
         """Moves up to `most` due entries into their queues, by the server's clock, passing over the first `skip`."""
 
-    def beat(self, owner: str, queues: Sequence[str], process: str) -> None:
-        """Registers the owner of in-progress lists, or renews its lease. `process` is a fixed name that it claims.
+    def beat(self, presence: Presence) -> float:
+        """Registers the owner of in-progress lists, or renews its lease; returns the server's time.
 
         Raises DeclaredDead when its jobs were given to others, BrokerRefused when a live process has the name.
         """
 
-    def recover(self, owner: str, by_lease: bool) -> list[Recovered]:
-        """Gives the jobs of dead owners back to their queues: of those that ended on this machine and, with
-        `by_lease`, of those whose lease has run out."""
+    def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
+        """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on
+        this machine and, with `by_lease`, of those whose lease has run out."""
 
     def leave(self, owner: str) -> list[Recovered]:
         """Farewell: what is left in the owner's lists goes back to its queues."""

@@ -1,10 +1,10 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( retry( stats( the user's appended links( perform ))))))
+    guard( the user's prepended links( log( retry( limit( stats( the user's appended links( perform )))))))
 
 Our links take a message and return an Outcome. A user's link has go-workers' shape: `call(queue, message, call_next)`
 returns whether the job is acknowledged, mostly by returning what `call_next()` returned. Exceptions become outcomes
-in `retry`; `guard` is a second `retry`, for an exception of a prepended link or of `log`.
+in `retry`; `guard` is a second `retry` for those of prepended links, where there are any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Wrap = Callable[[Run], Run]
 
 @runtime_checkable
 class Middleware(Protocol):
-    def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool:
+    def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool | None:
         """False leaves the job unacknowledged: in progress until this process stops, then back in its queue."""
 
 
@@ -54,17 +54,20 @@ def adapt(link: Middleware) -> Wrap:
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:
-            outcome: Outcome = DONE
+            outcome: Outcome | None = None
 
             def call_next() -> bool:
                 nonlocal outcome
                 outcome = inner(message)
                 return outcome is not KEEP
 
-            if not link.call(message.queue, message, call_next):
+            acknowledged = link.call(message.queue, message, call_next)
+            if acknowledged is None and outcome is not None:
+                return outcome  # it forgot to return what it was given
+            if not acknowledged:
                 return KEEP
-            # A link may acknowledge what an inner one did not.
-            return DONE if outcome is KEEP else outcome
+            # A link may acknowledge what an inner one did not, and what it did not let through.
+            return DONE if outcome is KEEP or outcome is None else outcome
 
         return run
 

@@ -34,7 +34,7 @@ def perform(registry: Registry) -> Run:
             raise
         result = spec.function(*_arguments(message, spec, registry))
         if inspect.iscoroutine(result):  # the function itself may not tell: a partial, a decorated one
-            _run_in_own_loop(result)
+            _run_in_own_loop(result, message)
         return DONE
 
     return run
@@ -50,13 +50,16 @@ def _arguments(message: Message, spec: JobSpec, registry: Registry) -> list[Any]
     return message.args
 
 
-def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any]) -> None:
+def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> None:
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is None:
         loop = _own.loop = asyncio.new_event_loop()
+    task = loop.create_task(coroutine)
+    message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
     try:
-        loop.run_until_complete(coroutine)
+        loop.run_until_complete(task)
     finally:
+        message.interrupt = None
         _cancel_leftovers(loop)
 
 

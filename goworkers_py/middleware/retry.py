@@ -26,6 +26,12 @@ class Handlers:
     error: list[Handler] = field(default_factory=list)
     death: list[Handler] = field(default_factory=list)
 
+    def tell_of_error(self, message: Message, error: BaseException) -> None:
+        _tell(self.error, message, error)
+
+    def tell_of_death(self, message: Message, error: BaseException) -> None:
+        _tell(self.death, message, error)
+
 
 @dataclass(frozen=True)
 class RetryLink:
@@ -53,9 +59,9 @@ class RetryLink:
             # An unknown class was warned of once, by `perform`.
             level = logging.INFO if isinstance(error, UnknownJob) else logging.WARNING
             log.log(level, "failed: %s: %s; %s", error_class(error), describe(error)[:1000], what_next)
-        _tell(self.handlers.error, message, error)
+        self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
-            _tell(self.handlers.death, message, error)
+            self.handlers.tell_of_death(message, error)
         return outcome
 
 

@@ -1,7 +1,7 @@
 -- Registers an owner of in-progress lists, or renews its lease.
 -- KEYS: its lease, owners, gone, holder of the fixed process name (or a key that never exists)
 -- ARGV: identity, its entry in owners, life of the lease, prefix of leases, fixed process name or ''
--- Answer: 'ok', 'gone' when its jobs were given to others, or 'held' and the live identity that has the name
+-- Answer: 'ok' and the server's time, 'gone' when its jobs were given to others, or 'held' and the live identity that has the name
 local LEASE, OWNERS, GONE, HOLDER = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, entry, life, leases, process = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.call('HEXISTS', GONE, identity) == 1 then return {'gone'} end
@@ -17,4 +17,5 @@ end
 if redis.call('EXPIRE', LEASE, life) == 0 then redis.call('SET', LEASE, '1', 'EX', life) end
 redis.call('HSET', OWNERS, identity, entry)
 if process ~= '' then redis.call('SET', HOLDER, identity) end
-return {'ok'}
+local time = redis.call('TIME')
+return {'ok', time[1] .. '.' .. string.format('%06d', time[2])}

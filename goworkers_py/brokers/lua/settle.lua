@@ -2,12 +2,12 @@
 -- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
---       then five for each item: number of its list, raw payload, what, score, new payload
+--       then for each item: number of its list, raw payload
+--       or, when it is not just removed: what, number of its list, raw payload, score, new payload
 -- Answer: for each item 1 settled, 0 not ours, or the text of the error that left it where it was
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], 9
 local number, name, dead_limit, dead_age, day_life, receipt_life =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local FIRST, WIDTH = 7, 5
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 
@@ -27,7 +27,8 @@ local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
   if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
   redis.pcall('SADD', QUEUES, name)
-  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, raw)
+  if payload == '' then payload = raw end
+  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload)
 end
 
 local function end_one(list, raw, what, score, payload)
@@ -43,9 +44,14 @@ local function end_one(list, raw, what, score, payload)
 end
 
 local answer, processed, failed, buried = {}, 0, 0, false
-for i = FIRST, #ARGV, WIDTH do
-  local what = ARGV[i + 2]
-  local result = end_one(KEYS[LISTS + tonumber(ARGV[i])], ARGV[i + 1], what, ARGV[i + 3], ARGV[i + 4])
+local i = 7
+while i <= #ARGV do
+  local what, result = ARGV[i], nil
+  if tonumber(what) then
+    what, result, i = 'remove', end_one(KEYS[LISTS + tonumber(what)], ARGV[i + 1], 'remove'), i + 2
+  else
+    result, i = end_one(KEYS[LISTS + tonumber(ARGV[i + 1])], ARGV[i + 2], what, ARGV[i + 3], ARGV[i + 4]), i + 5
+  end
   answer[#answer + 1] = result
   if result == 1 and what ~= 'front' and what ~= 'back' then
     processed = processed + 1

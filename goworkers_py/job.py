@@ -1,0 +1,90 @@
+"""A job as the program that pushes it has it: the function that `@job` decorated."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from goworkers_py.client import NO_OPTIONS, Client, Delay, EnqueueOptions, Moment, after
+from goworkers_py.clock import Clock
+from goworkers_py.errors import ArgumentError
+from goworkers_py.registry import JobSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Job(Generic[P, R]):
+    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
+
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        clock: Clock,
+        spec: JobSpec,
+        options: EnqueueOptions = NO_OPTIONS,
+        queue: str = "",
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._spec = spec
+        self._options = options
+        self._queue = queue or spec.queue
+        self._signature = _signature(spec.function)
+        self.__wrapped__ = spec.function
+        self.__doc__ = spec.function.__doc__
+        self.__name__ = getattr(spec.function, "__name__", spec.name)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._spec.function(*args, **kwargs)
+        return result
+
+    def set(self, *, queue: str = "", **options: Any) -> Job[P, R]:
+        """The same job with other options for the pushes made through what is returned."""
+        try:
+            changed = dataclasses.replace(self._options, **options)
+        except TypeError as error:
+            raise ArgumentError(str(error).replace("EnqueueOptions.__init__()", "set()")) from None
+        return Job(self._client, self._clock, self._spec, changed, queue or self._queue)
+
+    def enqueue(self, *args: Any) -> str | None:
+        """Returns the jid; None when a client link stopped the push."""
+        return self._push([args], self._options)[0]
+
+    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
+        return self.enqueue_at(after(delay, self._clock.wall()), *args)
+
+    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
+        return self._push([args], dataclasses.replace(self._options, at=at))[0]
+
+    def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
+        """One job a row of arguments, 1,000 in a round trip."""
+        return self._push(list(rows), self._options)
+
+    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
+        for args in rows:
+            self._check_signature(args)
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options.with_defaults(self._spec))
+
+    def _check_signature(self, args: Sequence[Any]) -> None:
+        if self._signature is not None:
+            try:
+                self._signature.bind(*args)
+            except TypeError as error:
+                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name} on queue {self._queue}>"
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return None  # a builtin that does not tell
