@@ -35,6 +35,21 @@ def test_nothing_said_means_the_defaults() -> None:
     assert load(environment={}) == Config()
 
 
+def test_the_defaults_that_others_know_too_are_theirs() -> None:
+    config = Config()
+    assert (config.max_retries, config.dead_max_jobs, config.dead_timeout) == (25, 10_000, 180 * 86_400)
+    assert (config.timeout, config.poll_interval, QueueConfig("a").concurrency) == (25, 5, 10)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["timeout = 0", "poll_interval = 0.01", "poll_interval = 3600", "max_retries = 0", "dead_max_jobs = 1",
+     "dead_timeout = 1", "[queue:a]\nconcurrency = 1", "[queue:a]\nconcurrency = 10000", "[queue:a]\nprefetch = 10000"],
+)  # fmt: skip
+def test_the_bounds_themselves_are_allowed(write: Any, line: str) -> None:
+    assert load(write(f"[pyworkers]\n{line}"), {}) != Config()
+
+
 def test_a_file_says_everything(write: Any) -> None:
     path = write(
         """

@@ -149,6 +149,14 @@ def test_a_job_is_written_compact_in_utf8_and_in_the_order_given() -> None:
     )
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_json_is_never_written(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        payload.write({"args": [number]})
+    with pytest.raises(ValueError, match="JSON compliant"):
+        payload.splice(b"{}", {"enqueued_at": number})
+
+
 def test_a_spliced_job_keeps_every_other_field_as_it_was_written() -> None:
     raw = b'{"a":1.10,"enqueued_at":1,"b":"\\u00e9\\/","c":[1E3,{"x": -0}],"d":1234567890123456.10}'
     assert payload.splice(raw, {"enqueued_at": 2.0, "jid": "é"}) == (
@@ -173,8 +181,9 @@ def test_of_a_field_that_stands_twice_the_last_one_counts() -> None:
     assert payload.splice(b'{"a":1,"b":2,"a":3}', {"a": 4}) == b'{"a":4,"b":2}'
 
 
-def test_a_pretty_printed_job_becomes_one_line() -> None:
-    raw = json.dumps({"args": [1, {"a": "x\ny"}], "b": {"c": []}}, indent=2).replace("\n", "\r\n").encode()
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_a_pretty_printed_job_becomes_one_line(line_end: str) -> None:
+    raw = json.dumps({"args": [1, {"a": "x\ny"}], "b": {"c": []}}, indent=2).replace("\n", line_end).encode()
     spliced = payload.splice(raw, {})
     assert b"\n" not in spliced
     assert b"\r" not in spliced
