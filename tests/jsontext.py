@@ -56,7 +56,7 @@ NUMBERS = st.one_of(
     st.sampled_from(["0", "-0", "-0.0", "1739522590.1234567", "1739522590123", "9007199254740993", "9" * 400]),
 )
 _SCALARS = st.one_of(st.sampled_from(["null", "true", "false"]), NUMBERS, STRINGS)
-_SPACES = st.sampled_from(["", "", " ", "\n  ", "\t\r\n"])
+_SPACES = st.sampled_from(["", "", " ", "\n  ", "\t\r\n", "\r"])
 
 
 def _spell(parts: list[str], brackets: str, space: str) -> str:

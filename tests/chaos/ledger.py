@@ -7,7 +7,7 @@ A second run of the same attempt is forgiven only where a disturbance that was n
     given back at a stop            its process was told to stop and could not wait for it, or not settle it
     lease lost                      its process was stopped or cut off for so long that others were given its jobs,
                                     and said so when it found out, if it still could
-    begun after a pause             the same, but it fell between the look at the lease and the begin of the job
+    begun after a pause             it was stopped between a last look at its lease and the first line of the job
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ RECONNECT_S = SHORT["connection.SOCKET_TIMEOUT_S"] + SHORT["outage.LONGEST_PAUSE
 MARGIN_S = SHORT["heartbeat.BEAT_EVERY_S"] + RECONNECT_S
 # How long the end of a run can go unsettled on an undisturbed, but busy machine.
 SETTLE_S = 1.5
+# Between a worker's look at its lease and the first line of the job, on a busy machine.
+BEGIN_S = 0.25
 
 DECLARED_DEAD = "was not heard of for so long that its jobs were given to others"
 POISON = "goworkers_py.errors.PoisonPill"
@@ -123,9 +125,22 @@ class Disturbances:
         return quiet + max(0.0, end - at)
 
     def silences(self, node: str) -> list[Span]:
-        """Long enough for the lease to run out."""
-        spans = self._spans(node, only_silent=True)
-        return [span for span in spans if span.ended - span.began - RECONNECT_S >= LEASE_S - MARGIN_S]
+        """Long enough for the lease to run out, and not for all alike: nobody loses it to an outage of the server."""
+        return [
+            span
+            for span in self._spans(node, only_silent=True)
+            if span.ended - span.began - RECONNECT_S >= LEASE_S - MARGIN_S
+            and any(
+                window.node == node and window.began <= span.ended and span.began <= window.ended
+                for window in self._windows
+            )
+        ]
+
+    def just_woken(self, node: str, at: float) -> bool:
+        return any(
+            window.node == node and window.kind == LONG and window.ended <= at <= window.ended + BEGIN_S
+            for window in self._windows
+        )
 
     def _spans(self, node: str, only_silent: bool) -> list[Span]:
         spans: list[Span] = []
@@ -158,7 +173,7 @@ class Judge:
         if not first.began <= life.ended <= second.began:
             return None
         unsettled = first.ended >= life.ended or self._quiet_s(life, first.ended, life.ended) < SETTLE_S
-        if life.how == "killed" and first.ended is math.inf:
+        if life.how == "killed" and first.ended == math.inf:
             return "killed while it ran"
         if life.how == "killed" and unsettled:
             return "killed before it was settled"
@@ -176,8 +191,8 @@ class Judge:
         return None
 
     def _by_a_pause(self, second: Run) -> str | None:
-        spans = self._lost_leases(self._lives[second.life])
-        return "begun after a pause" if any(span.began <= second.began <= span.ended for span in spans) else None
+        woken = self._disturbances.just_woken(self._lives[second.life].node, second.began)
+        return "begun after a pause" if woken else None
 
     def _lost_leases(self, life: Life) -> list[Span]:
         """Silences after which it found itself declared dead, or ended before it could."""
@@ -276,7 +291,7 @@ def account(pushes: Pushes, runs: Sequence[Run], left: Left, judge: Judge) -> Ac
 
 
 def _has_ended(run: Run) -> bool:
-    return run.ended is not math.inf
+    return run.ended < math.inf
 
 
 def _repeated(of_attempt: Mapping[tuple[str, int], Sequence[Run]], judge: Judge) -> tuple[Counter[str], list[str]]:

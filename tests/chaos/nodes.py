@@ -34,6 +34,8 @@ SHORT: dict[str, float] = {
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 20
 
+TESTS = Path(__file__).parents[1]
+
 _numbers = itertools.count(1)
 
 
@@ -73,7 +75,7 @@ class Node:
             **os.environ,
             "CHAOS_RUNS": str(self._directory / f"runs-{life.number}"),
             "CHAOS_SERVER": self._server,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", ""), str(TESTS.parent)]),
         }
         with self.log_of(life).open("wb") as log:
             self._process = subprocess.Popen(

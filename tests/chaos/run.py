@@ -123,8 +123,12 @@ def _left(client: redis_py.Redis) -> Left:
 
 def _faults(directory: Path) -> list[str]:
     """Threads that failed, and other things that no disturbance excuses."""
-    lines = ((path.name, line) for path in sorted(directory.glob("log-*")) for line in path.open(errors="replace"))
-    return [f"{name}: {line.rstrip()}" for name, line in lines if " CRITICAL: " in line or line.startswith("Traceback")]
+    return [
+        f"{path.name}: {line}"
+        for path in sorted(directory.glob("log-*"))
+        for line in path.read_text("utf-8", "replace").splitlines()
+        if " CRITICAL: " in line or line.startswith("Traceback")
+    ]
 
 
 def _keep(directory: Path, plan: Plan, nodes: list[Node], chronicle: Chronicle) -> None:

@@ -137,12 +137,26 @@ FREEZE = Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)
         pytest.param((Window("packets swallowed", "n1", 10.5, 18),), {1: [18.0]}, True, id="cut off"),
         pytest.param((Window("SCRIPT FLUSH", "", 10.5, 18),), {1: [18.0]}, False, id="harmless"),
         pytest.param((Window(LONG, "n1", 30, 38),), {1: [38.5]}, False, id="later"),
+        pytest.param((Window("Redis killed", "", 10.5, 18),), {1: [18.0]}, False, id="all were cut off alike"),
+        pytest.param(
+            (Window("Redis killed", "", 10.5, 18), Window(SHORTLY, "n1", 18, 20)),
+            {1: [20.5]},
+            True,
+            id="longer than all",
+        ),
     ],
 )
 def test_a_lost_lease_explains_a_second_run(
     windows: tuple[Window, ...], deaths: dict[int, list[float]], fine: bool
 ) -> None:
     assert settle(ran(1, 10, 18), ran(2, 17, 20), windows=windows, deaths=deaths).fine is fine
+
+
+@pytest.mark.parametrize(("began", "fine"), [(18.1, True), (19.0, False)])
+def test_a_process_may_be_stopped_just_before_it_begins_a_job(began: float, fine: bool) -> None:
+    """Others have run it by then. But what it begins later, it begins knowingly."""
+    freeze = Window(LONG, "n2", 10.5, 18)
+    assert settle(ran(1, 17, 18), ran(2, began, 20), windows=(freeze,), deaths={2: [18.5]}).fine is fine
 
 
 def test_a_process_that_is_declared_dead_without_a_reason_is_found() -> None:
