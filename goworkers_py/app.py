@@ -90,6 +90,8 @@ class App:
 
     @property
     def config(self) -> Config:
+        if (config := self._config) is not None:
+            return config
         with self._lock:
             if self._config is None:
                 self._config = load()
@@ -104,6 +106,9 @@ class App:
 
     @property
     def broker(self) -> Broker:
+        # First without the lock, which in the child that a job has forked may be held by a thread of its parent.
+        if (broker := self._broker) is not None:
+            return broker
         config = self.config
         with self._lock:
             if self._broker is None:

@@ -16,7 +16,7 @@ import click
 
 import goworkers_py
 from goworkers_py.client import EnqueueOptions
-from goworkers_py.config import Config, load, options_of
+from goworkers_py.config import Config, has_password, load, options_of
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
 from goworkers_py.inspect import Stats
 
@@ -69,6 +69,12 @@ def configured(command: Command) -> Command:
         config = load(
             config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
         )
+        if has_password(flags["redis"] or ""):
+            click.echo(
+                "pyworkers: everybody on this machine can read the password in --redis (ps shows it): "
+                "put it into the configuration file or PYWORKERS_REDIS",
+                err=True,
+            )
         goworkers_py.app.use(config, by_command=True)
         return command(config, **arguments)
 

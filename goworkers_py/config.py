@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from goworkers_py.errors import ConfigError
 
@@ -77,25 +76,41 @@ def auto_or_whole(lowest: int, highest: int) -> Callable[[str], int | None]:
 
 
 def redis_address(value: str) -> str:
+    """What is wrong is said without showing where a password may stand."""
     value = value.strip()
     if value == "embedded" or value.startswith(("unix://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
     schemes = ("redis", "rediss", "unix", "sentinel")
-    if value.startswith("sentinel://"):
-        return value
-    try:
-        parts = urlsplit(value)
-        _ = parts.port  # a bad port shows only when it is asked for
-    except ValueError as error:
-        raise ValueError(f"is no address: {error}") from None
-    if parts.scheme not in schemes:
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme not in schemes:
         raise ValueError(
-            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service or embedded"
-            + _did_you_mean(parts.scheme, schemes)
+            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db or embedded"
+            + _did_you_mean(scheme, schemes)
         )
-    if parts.path.strip("/") and not parts.path.strip("/").isdigit():
-        raise ValueError(f"must end in the number of a database, not {parts.path!r}")
+    place = re.split(r"[/?#]", rest)[0]
+    if "@" in rest.removeprefix(place):
+        raise ValueError(
+            "has an @ behind its host: in a password and a query, / ? # @ and % are written %2F %3F %23 %40 and %25"
+        )
+    hosts, path = place.rpartition("@")[2], re.split(r"[?#]", rest.removeprefix(place))[0]
+    for host in hosts.split(",") if scheme == "sentinel" else [hosts]:
+        _check_host(host, needed=scheme == "sentinel")
+    db = path.strip("/").partition("/")[2] if scheme == "sentinel" else path.strip("/")
+    if db and not db.isdigit():
+        raise ValueError(f"must end in the number of a database, not '/{db}'")
     return value
+
+
+def _check_host(text: str, needed: bool) -> None:
+    fits = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:]*)(:(\d{0,5}))?", text)
+    if fits is None or int(fits[3] or 1) not in range(1, 65_536):
+        raise ValueError("is no address: a host may be followed by a colon and a port number up to 65535")
+    if needed and not fits[1]:
+        raise ValueError("is no address: a sentinel has no host")
+
+
+def has_password(address: str) -> bool:
+    return re.search(r"//[^/@]*:[^/@]+@|[?&]\w*password=", address) is not None
 
 
 def without_password(address: str) -> str:
@@ -111,9 +126,9 @@ def _within(number: float, lowest: float, highest: float) -> float:
     return number
 
 
-def option(default: T, parse: Callable[[str], T], about: str, flag: str = "") -> T:
-    """A row of the table. `flag` is a short flag for the command line."""
-    return field(default=default, metadata={"parse": parse, "help": about, "flag": flag})
+def option(default: T, parse: Callable[[str], T], about: str, flag: str = "", secret: bool = False) -> T:
+    """A row of the table. `flag` is a short flag for the command line; what is secret is not shown."""
+    return field(default=default, metadata={"parse": parse, "help": about, "flag": flag}, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +162,7 @@ class Config:
         redis_address,
         "redis://host:port/db, rediss://... (TLS), unix:///path, sentinel://host:port,host:port/service/db, "
         "or embedded: a server of our own in data_dir",
+        secret=True,
     )
     data_dir: str = option(".pyworkers", text, "where the embedded server keeps its data")
     namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")

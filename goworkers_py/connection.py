@@ -1,9 +1,10 @@
 """Connections to Redis: redis-py's, used one whole exchange at a time.
 
 Redis-py connects, authenticates, speaks TLS and parses. What is left out is what it does behind the caller's back:
-nothing is sent a second time here, so a push or a fetch whose reply got lost is never silently repeated. A connection
-that was interrupted in the middle of an exchange, by whatever exception, is closed: the next command can never be
-given the reply of the last one.
+nothing is sent a second time here, so a push or a fetch whose reply got lost is never silently repeated. And the next
+command is never given the reply of the last one: a connection is used again only when all replies of its last exchange
+were read. That is said by the last line of an exchange, which an exception thrown into the thread at whatever moment
+can only keep from being reached; no clean-up has to run for it.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import ssl
 import threading
+import time
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import hiredis
 import redis
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool, parse_url
+from redis.connection import ConnectionPool
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
 
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.sentinel import close_sentinels, sentinel_pool
 
 Argument = str | bytes | int | float
 Command = Sequence[Any]  # of Arguments; hiredis has its own, longer idea of them
@@ -36,8 +39,6 @@ SOCKET_TIMEOUT_S = 5.0
 # How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
 REPLY_MARGIN_S = 3.0
 HASTE_S = 0.5
-# One that is gone must not keep us from asking the next.
-SENTINEL_TIMEOUT_S = 1.0
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -76,7 +77,8 @@ class Connections:
         self._options = dict(self._pool.connection_kwargs)
         self._lock = threading.Lock()
         self._free: deque[Driver] = deque()
-        self._lent: set[Driver] = set()
+        # Weak: one whose borrower was interrupted is forgotten, and closed with the last reference to it.
+        self._lent: weakref.WeakSet[Driver] = weakref.WeakSet()
         self._pid = os.getpid()
 
     def call(self, *command: Argument) -> Any:
@@ -115,10 +117,9 @@ class Connections:
 
     def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
         connection = self._borrow()
-        try:
-            return _converse(connection, commands)
-        finally:
-            self._give_back(connection)
+        replies = _converse(connection, commands)
+        self._give_back(connection)  # after a whole exchange only
+        return replies
 
     def _borrow(self) -> Driver:
         self._forget_parents()
@@ -143,43 +144,30 @@ class Connections:
             self._lent.clear()
         for connection in connections:
             connection.disconnect()
+        close_sentinels(self._pool)
 
     def _forget_parents(self) -> None:
         """After a fork the sockets belong to the parent: leave them alone and start with none."""
         if self._pid != os.getpid():
             self._lock = threading.Lock()
             self._free = deque()
-            self._lent = set()
+            self._lent = weakref.WeakSet()
             self._pid = os.getpid()
 
 
 def _pool(url: str, **options: Any) -> ConnectionPool:
     """redis-py's pool for an address, from which we take the kind of connection and its options."""
-    if not url.startswith("sentinel://"):
-        return ConnectionPool.from_url(url, **options)
-    # sentinel://user:password@host:port,host:port/service/db?...: the login and what follows the question mark are
-    # the servers'; sentinels that want a login of their own get sentinel_username and sentinel_password from there.
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    service, _, db = parts.path.strip("/").partition("/")
-    server = parse_url(  # type: ignore[no-untyped-call]
-        f"redis://{login}@server/{db or 0}?{parts.query}"
-    )
-    for name in ("host", "port"):
-        server.pop(name, None)
-    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-    asking = {name: value for name, value in own.items() if value}
-    sentinel = Sentinel(  # type: ignore[no-untyped-call]
-        [_host_and_port(host) for host in hosts.split(",")],
-        sentinel_kwargs={"socket_timeout": SENTINEL_TIMEOUT_S, "socket_connect_timeout": SENTINEL_TIMEOUT_S, **asking},
-    )
-    pool: ConnectionPool = SentinelConnectionPool(service or "mymaster", sentinel, **{**options, **server})  # type: ignore[no-untyped-call]
+    try:
+        make = sentinel_pool if url.startswith("sentinel://") else ConnectionPool.from_url
+        pool = make(url, **options)
+        sample = pool.connection_class(**pool.connection_kwargs)  # not connected
+    except (TypeError, ValueError, redis.RedisError) as error:
+        raise ConfigError(f"redis: the address does not fit: {error}") from None
+    for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
+        path = getattr(sample, name, None)
+        if path and not os.access(path, os.R_OK):
+            raise ConfigError(f"redis: ssl_{name} names {path}, which cannot be read")
     return pool
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":") if text.rpartition(":")[2].isdigit() else (text, "", "")
-    return host.strip("[]"), int(port or 26379)
 
 
 class BlockingLine:
@@ -188,11 +176,15 @@ class BlockingLine:
     def __init__(self, connections: Connections, connection: Driver) -> None:
         self._connections = connections
         self._connection = connection
+        self._whole = True  # False from the begin of an exchange to its end
         self._client_id: int | None = None  # set while the command may be blocking
 
     def call(self, *command: Argument) -> Any:
         """The reply, or None when the server's time limit came first or `wake` did."""
-        with _whole_exchange(self._connection):
+        if not self._whole:
+            self._connection.disconnect()
+        self._whole = False
+        with _closed_if_cut_short(self._connection):
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
             self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
@@ -201,6 +193,7 @@ class BlockingLine:
                 reply = _read(self._connection)
             finally:
                 self._client_id = None
+        self._whole = True
         _drop_if_better_elsewhere(self._connection, [reply])
         return _checked([reply])[0]
 
@@ -215,7 +208,7 @@ class BlockingLine:
 
 def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     """Sends all commands and reads as many replies; error replies are returned in their places."""
-    with _whole_exchange(connection):
+    with _closed_if_cut_short(connection):
         _ready(connection)
         connection.send_packed_command(_packed(commands))
         replies = [_read(connection) for _ in commands]
@@ -229,13 +222,16 @@ def _packed(commands: Sequence[Command]) -> list[bytes]:
 
 
 @contextmanager
-def _whole_exchange(connection: Driver) -> Iterator[None]:
-    """An exchange that was cut short leaves replies on their way: close, so that nobody else reads them."""
+def _closed_if_cut_short(connection: Driver) -> Iterator[None]:
+    """An exchange that was cut short leaves replies on their way: close at once. And the error becomes one of ours."""
+    began = time.monotonic()
     try:
         yield
     except BaseException as error:
         connection.disconnect()
         translated = _translated(error)
+        if isinstance(translated, BrokerError):
+            translated.began = began
         if translated is error:
             raise
         raise translated from error
@@ -287,9 +283,19 @@ def _translated(error: BaseException) -> BaseException:
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
         return BrokerRefused(f"the server refused the login: {error}")
+    untrusted = _certificate_error(error)
+    if untrusted:
+        return BrokerRefused(f"the server's certificate is not accepted: {untrusted.verify_message}")
     told = _told(error)
     if isinstance(error, redis.ResponseError) and _FULL.search(told):
         return BrokerFull(str(error))
     if not isinstance(error, redis.ResponseError) or _TEMPORARY.search(told):
         return BrokerUnavailable(str(error) or type(error).__name__)
     return BrokerRefused(str(error))
+
+
+def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """What redis-py met when it says that it cannot connect."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections import Counter
@@ -12,17 +13,19 @@ from typing import Final
 class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
-    __slots__ = ("_unclaimed", "kept", "owner", "queue", "raw")
+    __slots__ = ("_unclaimed", "begun", "ended", "kept", "owner", "queue", "raw")
 
     def __init__(self, raw: bytes, queue: str, owner: str) -> None:
         self.raw = raw
         self.queue = queue
         self.owner = owner
+        self.begun = False  # set by the worker that runs it
+        self.ended = False  # set when what became of it is on its way to the settler
         self.kept = False  # set once it has run and was not acknowledged
         self._unclaimed = [True]
 
     def claim(self) -> bool:
-        """True for the first who asks: a worker that ends a job and a shutdown that gives it back may meet."""
+        """True for the first who asks: the end that a worker and the one that a shutdown has for it may meet."""
         try:
             return self._unclaimed.pop()  # one step, whatever other threads do
         except IndexError:
@@ -40,19 +43,24 @@ class Buffer:
     """The local queue between one fetcher and its workers, bounded by what may be out at once.
 
     Out is what waits here plus what runs. The fetcher sleeps on `room` until a worker has finished something.
+
+    An exception may be thrown into a worker's thread at any moment, also by the code of a job that it ran before.
+    Nothing may get lost by it, and no lock may stay locked, so what workers call here is made of single steps of C
+    code: a plain lock in a `with`, where a Condition's own methods are Python code, and see `take`.
     """
 
     def __init__(self, capacity: int) -> None:
         # SimpleQueue is written in C: a hand-over through queue.Queue costs three times as much.
         self._waiting: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._capacity = capacity
-        self._out = 0
+        self._out: set[Delivery] = set()
         self._closed = False
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
         with self._changed:
-            self._out += len(deliveries)
+            self._out.update(deliveries)
         for delivery in deliveries:
             self._waiting.put(delivery)
 
@@ -60,16 +68,22 @@ class Buffer:
         """The next one to run; STOP when this worker should end."""
         return self._waiting.get()
 
-    def done(self) -> None:
-        with self._changed:
-            self._out -= 1
+    def take(self, hand: list[Delivery]) -> bool:
+        """Puts the next one to run into `hand`, in one step; False when this worker should end."""
+        hand.extend(itertools.islice(iter(self._waiting.get, STOP), 1))
+        return bool(hand)
+
+    def done(self, delivery: Delivery) -> None:
+        """May be said again."""
+        with self._lock:
+            self._out.discard(delivery)
             self._changed.notify()
 
     def room(self, timeout_s: float) -> int:
         """How many more may be fetched, after waiting for at least one; 0 when closed or at the time limit."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._out < self._capacity, timeout_s)
-            return 0 if self._closed else max(0, self._capacity - self._out)
+            self._changed.wait_for(lambda: self._closed or len(self._out) < self._capacity, timeout_s)
+            return 0 if self._closed else max(0, self._capacity - len(self._out))
 
     def resize(self, capacity: int) -> None:
         with self._changed:
@@ -92,7 +106,7 @@ class Buffer:
                 return unstarted
             if delivery is not None:
                 unstarted.append(delivery)
-                self.done()
+                self.done(delivery)
 
     def stop_workers(self, how_many: int) -> None:
         for _ in range(how_many):
@@ -100,7 +114,7 @@ class Buffer:
 
     @property
     def out(self) -> int:
-        return self._out
+        return len(self._out)
 
     def __len__(self) -> int:
         return self._waiting.qsize()

@@ -53,7 +53,7 @@ class TimeLimitExceeded(WorkersError):
 
 
 class BrokerError(WorkersError):
-    pass
+    began = math.inf  # when the exchange that was cut short began, on the monotonic clock
 
 
 class BrokerUnavailable(BrokerError):

@@ -68,7 +68,7 @@ class Fetcher(BrokerService):
         # First the cheap look, then the exact one: what no link acknowledged is held too.
         if len(self._held) - self._buffer.out <= MOST_UNSETTLED:
             return False
-        return sum(delivery.claimed for delivery in self._held.snapshot()) > MOST_UNSETTLED
+        return sum(delivery.ended for delivery in self._held.snapshot()) > MOST_UNSETTLED
 
     def _take(self, owner: str, raws: list[bytes]) -> None:
         if raws:

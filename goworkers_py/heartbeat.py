@@ -54,10 +54,10 @@ class Heartbeat(BrokerService):
             if self._steady_since is None:
                 self._steady_since = time.monotonic()
 
-    def put_on_trial(self, jid: str, owner: str) -> bool:
+    def put_on_trial(self, name: str, owner: str) -> bool:
         """Tells the server which suspect this process is about to run, see `poison`. False when `owner`, in whose
         list the suspect lies, is this process no more."""
-        self._trial = jid
+        self._trial = name
         self.beat()
         return self._lease.identity == owner
 

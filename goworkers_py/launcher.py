@@ -68,8 +68,9 @@ class Launcher:
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
         )
-        self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck)
+        self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck, self._revive)
         self.stop_wanted: Callable[[], None] = lambda: None  # how this process is asked to stop from inside
+        self.gave_up = False  # too many jobs are stuck
         shared = Shared(
             broker=broker,
             lease=self._lease,
@@ -185,13 +186,22 @@ class Launcher:
             self._broker.close()
         return True
 
-    def _stuck(self, watched: Watched) -> None:
-        stuck = self.counters.add("stuck")
+    def _revive(self) -> None:
+        """A role whose thread has died is played on."""
+        for service in (self.scheduler, self._heartbeat, self._recoverer):
+            service.revive()
+        for manager in self.managers:
+            manager.revive()
+
+    def _stuck(self, watched: Watched, stuck: int) -> None:
+        self.counters.add("stuck")
         manager = next(manager for manager in self.managers if manager.queue == watched.message.queue)
         if stuck <= self._config.stuck_spares and manager.replace(watched.thread.name):
             log.warning("a new worker takes the place of %s", watched.thread.name)
         # A stop that already runs must not be asked for again: that would hurry it.
-        if self._config.stuck_exit and stuck >= self._config.stuck_exit and self._deadline is None:
+        asked = self.gave_up or self._deadline is not None
+        if self._config.stuck_exit and stuck >= self._config.stuck_exit and not asked:
+            self.gave_up = True
             log.error("%d jobs are stuck: stopping, to be started again", stuck)
             self.stop_wanted()
 

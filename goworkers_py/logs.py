@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import time
+from typing import Any
 
 from goworkers_py.message import current_message
 
@@ -18,10 +19,28 @@ def setup_logging(level: str, style: str) -> None:
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Handler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter())
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+class Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic from Python 3.11 on
+    """A job may be hit by an exception while it logs. `logging` takes this lock in Python code, between two steps of
+    which the exception can leave it locked: then every thread stops at its next line, for ever."""
+
+    def handle(self, record: logging.LogRecord) -> Any:
+        kept: Any = self.filter(record)  # from Python 3.12 on it may be another record
+        if kept:
+            assert self.lock is not None
+            with self.lock:
+                self.emit(kept if isinstance(kept, logging.LogRecord) else record)
+        return kept
+
+    def flush(self) -> None:
+        assert self.lock is not None
+        with self.lock:
+            self.stream.flush()
 
 
 def _context(record: logging.LogRecord) -> dict[str, str]:

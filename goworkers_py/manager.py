@@ -89,6 +89,8 @@ class Manager:
 
     def replace(self, name: str) -> bool:
         """Puts a new worker into the place of one whose job is stuck."""
+        if self._fetcher.stopping.is_set():
+            return False
         stuck = next((worker for worker in self._workers if worker.name == name), None)
         if stuck is None or not stuck.retire():
             return False
@@ -96,6 +98,10 @@ class Manager:
         self._workers.append(spare)
         spare.start()
         return True
+
+    def revive(self) -> None:
+        for service in (self._settler, *self._workers, self._fetcher):
+            service.revive()
 
     def stop_fetching(self) -> None:
         self._fetcher.stop()
@@ -115,8 +121,8 @@ class Manager:
             worker.join(deadline)
 
     def give_back_running(self) -> list[Delivery]:
-        """What is still not at its end goes back too; a worker that ends it after all finds it claimed."""
-        unfinished = [delivery for delivery in self._held.snapshot() if not delivery.claimed]
+        """What is still not at its end goes back too; when a worker ends it after all, that does not count."""
+        unfinished = [delivery for delivery in self._held.snapshot() if not delivery.ended]
         for delivery in reversed(unfinished):
             self._settler.put(delivery, REQUEUE)
         return unfinished

@@ -26,16 +26,20 @@ class Outage:
         # Who fails, how often in a row. A thread is in one of them at the most.
         self._cut_off: dict[str, int] = {}
         self._refused: dict[str, int] = {}
+        self._told = False  # of the outage that lasts
         self._began = 0.0
+        self._ended = 0.0  # the last one that was told
 
     def failed(self, who: str, error: BrokerError) -> float:
         """Counts a failure of `who`; returns the seconds to wait before the next try."""
         outage = isinstance(error, BrokerUnavailable)
         with self._lock:
             book, other = (self._cut_off, self._refused) if outage else (self._refused, self._cut_off)
-            begins = not book if outage else who not in book
+            # An exchange that began before the last outage ended, and times out now, is a part of that one.
+            begins = not self._told and error.began >= self._ended if outage else who not in book
             book[who] = failures = book.get(who, 0) + other.pop(who, 0) + 1
             if begins and outage:
+                self._told = True
                 self._began = time.monotonic()
         if begins:
             line = "Redis cannot serve: %s; trying again until it does" if outage else f"{who}: Redis refuses: %s"
@@ -53,10 +57,13 @@ class Outage:
 
     def _end(self, who: str, tell: bool) -> None:
         with self._lock:
-            ends = self._cut_off.pop(who, None) is not None and not self._cut_off
+            ends = self._cut_off.pop(who, None) is not None and not self._cut_off and self._told
+            if ends:
+                self._told = False
+                self._ended = time.monotonic()
             granted = self._refused.pop(who, None) is not None
         if ends and tell:
-            log.warning("Redis serves again after %.1f s", time.monotonic() - self._began)
+            log.warning("Redis serves again after %.1f s", self._ended - self._began)
         if granted and tell:
             log.warning("%s: Redis refuses no more", who)
 

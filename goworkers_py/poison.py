@@ -8,6 +8,7 @@ tells the server which. The job on trial when its process dies is the poison, an
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,8 +50,8 @@ class PoisonPolicy:
         count, since = self._strikes(message, now)
         if count < self.limit:
             return Fate(payload.splice(raw, {FIELD: {"count": count, "since": since}}))
-        if message.jid and message.jid != trial:
-            return Fate(raw)  # another was on trial, so this one stays at the brink
+        if name_on_trial(message) != trial:  # another was, if any: this one stays at the brink
+            return Fate(payload.splice(raw, {FIELD: {"count": self.limit - 1, "since": since}}))
         return self._bury(message, dead_owner, count, now)
 
     def _strikes(self, message: Message, now: float) -> tuple[int, float]:
@@ -75,6 +76,11 @@ class PoisonPolicy:
         return Fate(
             payload.splice(message.raw, changes, drop=(FIELD, "at")), buried=buried, discarded=not buried, error=error
         )
+
+
+def name_on_trial(message: Message) -> str:
+    """By which the server is told of it: a job from elsewhere may have no jid."""
+    return message.jid or hashlib.sha1(message.raw, usedforsecurity=False).hexdigest()
 
 
 def _count(told: Any) -> int:

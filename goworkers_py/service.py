@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from goworkers_py.clock import Deadline
 from goworkers_py.errors import BrokerError
@@ -24,6 +25,7 @@ class Service:
         self.name = name
         self.stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._ended = False  # `run` came to its end
 
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
@@ -48,6 +50,14 @@ class Service:
             self._thread.join(min(0.05, deadline.left()))
         return not self._thread.is_alive()
 
+    def revive(self) -> bool:
+        """A new thread in the place of one that died; True when that was needed."""
+        if self._thread is None or self._thread.is_alive() or self._ended or self.stopping.is_set():
+            return False
+        log.critical("thread %s died; another takes its place", self.name)
+        self.start()
+        return True
+
     @property
     def alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -57,14 +67,16 @@ class Service:
 
     def _main(self) -> None:
         # What ends `run` by an exception is a fault of ours, or something thrown into this thread from outside. The
-        # role goes on: a pool that has lost a thread unnoticed is worse than either.
-        while True:
+        # role goes on: a pool that has lost a thread unnoticed is worse than either. What strikes just here ends the
+        # thread, see `revive`.
+        while not self._ended:
             try:
                 self.run()
-                return
+                self._ended = True
             except BaseException:
                 log.critical("thread %s failed; it begins anew", self.name, exc_info=True)
-                if self.stopping.wait(PAUSE_AFTER_FAULT_S):
+                time.sleep(PAUSE_AFTER_FAULT_S)  # not on an Event, whose lock another such exception could leave locked
+                if self.stopping.is_set():
                     return
 
 

@@ -56,18 +56,19 @@ class Settler(Service):
         self._parked_until = 0.0
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
-        """From any thread. Of two that want to end the same delivery the first one does."""
+        """From any thread. Of two ends for the same delivery the first one counts."""
         if outcome is KEEP:
             delivery.kept = True
             log.warning(
                 "not acknowledged, stays in progress until this process stops: %s", describe(delivery.raw, self._queue)
             )
-        elif delivery.claim():
+        else:
+            delivery.ended = True
             self._inbox.put(Finished(delivery, outcome))
 
     def forget(self, delivery: Delivery) -> None:
         """The delivery is somebody else's now."""
-        if delivery.claim():
+        if not delivery.ended and delivery.claim():
             self._held.remove([delivery])
             self._counters.add("lost_leases")
 
@@ -89,7 +90,7 @@ class Settler(Service):
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
             while True:
-                if item is not None:
+                if item is not None and item.delivery.claim():
                     self._batch.append(item)
                 if len(self._batch) >= LARGEST_BATCH:
                     break

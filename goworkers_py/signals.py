@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 # A terminal, `timeout` and shell wrappers send a signal to the process and to its group: twice, but meant once.
 SAME_REQUEST_S = 0.5
 
+Handler = Callable[[int, FrameType | None], object] | int | None
+
 _ENDED = 0  # in the queue of signals: the daemon's life is over
 
 # A signal that comes just as the main thread falls asleep on the queue's lock does not wake it: Python runs the handler
@@ -44,7 +46,7 @@ def run_until_stopped(launcher: Launcher) -> int:
     happened: queue.SimpleQueue[int] = queue.SimpleQueue()
     before = _install(happened)
     life = _Life(launcher, ended=lambda: happened.put(_ENDED))
-    launcher.stop_wanted = lambda: happened.put(signal.SIGTERM)
+    launcher.stop_wanted = life.ask_to_stop
     table: dict[int, Callable[[], None]] = {
         signal.SIGTERM: life.ask_to_stop,
         signal.SIGINT: life.ask_to_stop,
@@ -63,9 +65,23 @@ def run_until_stopped(launcher: Launcher) -> int:
             signal.signal(number, handler)
 
 
-def _install(happened: queue.SimpleQueue[int]) -> dict[int, Callable[[int, FrameType | None], object] | int | None]:
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN)
-    return {number: signal.signal(number, lambda got, frame: happened.put(got)) for number in numbers}
+def _install(happened: queue.SimpleQueue[int]) -> dict[int, Handler]:
+    process = os.getpid()
+    before: dict[int, Handler] = {}
+
+    def handle(got: int, frame: FrameType | None) -> None:
+        if os.getpid() == process:
+            happened.put(got)
+        else:
+            # In a child that a job has forked: there it does what it does in any Python program. Who asks the child to
+            # end, as multiprocessing does, waits for its end.
+            signal.signal(got, before[got])
+            signal.raise_signal(got)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN):
+        before[number] = signal.getsignal(number)
+        signal.signal(number, handle)
+    return before
 
 
 def _until_ended(happened: queue.SimpleQueue[int]) -> Iterator[int]:
@@ -115,7 +131,7 @@ class _Life:
             raise self._error
         if self._error is not None:
             log.critical("the daemon failed", exc_info=self._error)
-        code = 0 if self._clean and self._error is None else 1
+        code = 0 if self._clean and self._error is None and not self._launcher.gave_up else 1
         log.info("stopped")
         if self._launcher.workers_alive:
             # Jobs that cannot be interrupted run on in their threads; the interpreter's own way out would wait for

@@ -10,7 +10,7 @@ from goworkers_py.errors import BrokerError
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import REQUEUE_LAST, Outcome
-from goworkers_py.poison import PoisonPolicy
+from goworkers_py.poison import PoisonPolicy, name_on_trial
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Trial:
         if not self._turn.acquire(timeout=TURN_WAIT_S):
             return REQUEUE_LAST
         try:
-            if not self._announce(message.jid, owner):
+            if not self._announce(name_on_trial(message), owner):
                 return REQUEUE_LAST  # given to others by now, and if not yet, then soon
             log.warning("this job was running when other processes died: it is run on trial")
             return chain(message)

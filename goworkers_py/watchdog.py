@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import heapq
-import itertools
 import logging
+import math
+import queue
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goworkers_py.clock import Clock
 from goworkers_py.errors import KillJob, TimeLimitExceeded
-from goworkers_py.message import Message
+from goworkers_py.message import Message, epoch
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import Outcome
 from goworkers_py.registry import Registry
 from goworkers_py.service import Service
 
 log = logging.getLogger("goworkers_py.job")
+
+LOOK_EVERY_S = 5.0
 
 
 @dataclass(eq=False)
@@ -37,46 +40,58 @@ class Watched:
     message: Message
     why: str
     interruptible: bool
+    due: float  # monotonic: when something is to be done about it
     thread: threading.Thread = field(default_factory=threading.current_thread)
     fired: bool = False
+    stuck: bool = False
+    over: bool = False
     # Whoever holds it decides: the run is over, or the exception goes into its thread.
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _over: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fire(self) -> None:
-        with self._lock:
-            if self._over:
+    def fire(self, grace_s: float) -> None:
+        with self.lock:
+            if self.over:
                 return
             self.fired = True
+            self.due += grace_s
             self.message.expired = True
+            interrupt = self.message.interrupt
             if not self.interruptible:
                 return
-            if self.message.interrupt is not None:
-                self.message.interrupt()
+            if interrupt is not None:
+                interrupt()
             else:
                 _throw(self.thread, TimeLimitExceeded)
 
     def end(self) -> None:
-        with self._lock:
-            self._over = True
+        with self.lock:
+            self.over = True
             if self.fired:
                 _throw(self.thread, None)  # what was thrown and has not arrived must not hit the next job
 
-    @property
-    def over(self) -> bool:
-        return self._over
-
 
 class Watchdog(Service):
-    def __init__(self, registry: Registry, clock: Clock, grace_s: float, on_stuck: Callable[[Watched], None]) -> None:
+    """Its thread also calls `look_after` now and then."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        clock: Clock,
+        grace_s: float,
+        on_stuck: Callable[[Watched, int], None],
+        look_after: Callable[[], None],
+    ) -> None:
         super().__init__("watchdog")
         self._registry = registry
         self._clock = clock
         self._grace_s = grace_s
         self._on_stuck = on_stuck
-        self._changed = threading.Condition()
-        self._due: list[tuple[float, int, Watched]] = []  # a heap: when (monotonic), a number that breaks ties
-        self._numbers = itertools.count()
+        self._look_after = look_after
+        # Both under the lock. Workers use nothing but it and the queue, whose steps no exception can split.
+        self._lock = threading.Lock()
+        self._running: set[Watched] = set()
+        self._next_look = -math.inf  # monotonic
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def link(self, inner: Run) -> Run:
         def run(message: Message) -> Outcome:
@@ -89,7 +104,7 @@ class Watchdog(Service):
         """Seconds that this run may take, and the words for it."""
         if not self._registry.any_timeouts and "timeout" not in message and "deadline" not in message:
             return None  # nearly every job
-        timeout, deadline = _seconds(message.get("timeout")), _seconds(message.get("deadline"))
+        timeout, deadline = _seconds(message.get("timeout")), epoch(message.get("deadline"))
         if timeout is None:
             timeout = self._registry.timeout_for(message)
         if deadline is not None:
@@ -101,52 +116,69 @@ class Watchdog(Service):
         return None if timeout is None else (timeout, f"ran longer than its {timeout:g} s")
 
     def _watch(self, message: Message, seconds: float, why: str, inner: Run) -> Outcome:
-        watched = Watched(message, why, self._registry.may_be_interrupted(message))
-        self._add(time.monotonic() + seconds, watched)
+        interruptible = self._registry.may_be_interrupted(message)
+        watched = Watched(message, why, interruptible, due=time.monotonic() + seconds)
         try:
             try:
+                self._begin(watched)
                 return inner(message)
             finally:
-                watched.end()
-        except (TimeLimitExceeded, asyncio.CancelledError) as error:
-            if not watched.fired:
-                raise
-            raise TimeLimitExceeded(why).with_traceback(error.__traceback__) from None
+                self._end(watched)
+        except BaseException as error:
+            self._end(watched)  # again, as the exception may have struck in the midst of it
+            if watched.fired and isinstance(error, TimeLimitExceeded | asyncio.CancelledError):
+                raise TimeLimitExceeded(why).with_traceback(error.__traceback__) from None
+            raise
 
-    def _add(self, due: float, watched: Watched) -> None:
-        with self._changed:
-            heapq.heappush(self._due, (due, next(self._numbers), watched))
-            self._changed.notify()
+    def _begin(self, watched: Watched) -> None:
+        with self._lock:
+            self._running.add(watched)
+            too_late = watched.due < self._next_look
+        if too_late:
+            self._woken.put(None)
+
+    def _end(self, watched: Watched) -> None:
+        watched.end()
+        with self._lock:
+            self._running.discard(watched)
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            watched = self._next()
-            if watched is None or watched.over:
-                continue
-            if watched.fired:
-                self._report(watched)
-            else:
-                watched.fire()
-                self._add(time.monotonic() + self._grace_s, watched)
+            self._look_after()
+            for watched in self._now_due():
+                if watched.fired:
+                    self._report(watched)
+                else:
+                    watched.fire(self._grace_s)
+            with suppress(queue.Empty):
+                self._woken.get(timeout=self._until_next_look())
 
-    def _next(self) -> Watched | None:
-        """The next one whose time has come; None when something changed before."""
-        with self._changed:
-            if self._due and self._due[0][0] <= time.monotonic():
-                return heapq.heappop(self._due)[2]
-            self._changed.wait(self._due[0][0] - time.monotonic() if self._due else None)
-            return None
+    def _now_due(self) -> list[Watched]:
+        now = time.monotonic()
+        with self._lock:
+            return [watched for watched in self._running if watched.due <= now]
+
+    def _until_next_look(self) -> float:
+        now = time.monotonic()
+        with self._lock:
+            self._next_look = min([now + LOOK_EVERY_S, *(watched.due for watched in self._running)])
+            return max(0.0, self._next_look - now)
 
     def _report(self, watched: Watched) -> None:
-        frame = sys._current_frames().get(watched.thread.ident or 0)
-        stack = "".join(traceback.format_stack(frame)).rstrip() if frame else "(no stack)"
-        log.error("stuck: %r %s and does not end; its thread %s is at\n%s",
-                  watched.message, watched.why, watched.thread.name, stack)  # fmt: skip
-        self._on_stuck(watched)
+        with watched.lock:  # while it is held, the thread cannot go on to its next job
+            if watched.over:
+                return
+            watched.stuck, watched.due = True, math.inf
+            frame = sys._current_frames().get(watched.thread.ident or 0)
+            stack = "".join(traceback.format_stack(frame)).rstrip() if frame else "(no stack)"
+            log.error("stuck: %r %s and does not end; its thread %s is at\n%s",
+                      watched.message, watched.why, watched.thread.name, stack)  # fmt: skip
+            with self._lock:
+                stuck = sum(other.stuck for other in self._running)
+            self._on_stuck(watched, stuck)
 
     def wake(self) -> None:
-        with self._changed:
-            self._changed.notify()
+        self._woken.put(None)
 
 
 def _throw(thread: threading.Thread, kind: type[BaseException] | None) -> None:
@@ -155,4 +187,9 @@ def _throw(thread: threading.Thread, kind: type[BaseException] | None) -> None:
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _NO_LIMIT_S:
+        return None
+    return float(value)
+
+
+_NO_LIMIT_S = 1e9

@@ -7,13 +7,13 @@ import os
 import threading
 
 from goworkers_py.counters import BusyMap
-from goworkers_py.delivery import STOP, Buffer, Delivery
+from goworkers_py.delivery import Buffer, Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.identity import Lease
-from goworkers_py.message import Message, reset_current, set_current
+from goworkers_py.message import Message, describe, reset_current, set_current
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import close_own_loop
-from goworkers_py.outcome import Dead, Outcome
+from goworkers_py.outcome import REQUEUE_LAST, Dead, Outcome
 from goworkers_py.service import Service
 from goworkers_py.settler import Settler
 from goworkers_py.trial import Trial
@@ -33,58 +33,66 @@ class Worker(Service):
         self._trial = trial
         self._chain = chain
         self._pid = os.getpid()
+        self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
         self._lock = threading.Lock()
-        self._current: Delivery | None = None  # under the lock
         self._retired = False  # under the lock
         self._busy = busy
         self._settler = settler
 
     def run(self) -> None:
         try:
-            # Asked before each job, not after: this may begin anew after a fault in the stuck one.
-            while not self._retired and (delivery := self._buffer.get()) is not STOP:
-                self._current = delivery
-                try:
-                    self.run_once(delivery)
-                finally:
-                    with self._lock:
-                        self._current = None
-                        if not self._retired:
-                            self._buffer.done()
+            while self._hand or (not self._retired and self._buffer.take(self._hand)):
+                self._run_or_give_back(self._hand[0])
+                self._let_go(self._hand[0])
         finally:
             try:
                 close_own_loop()
             except Exception:
                 log.exception("the event loop of %s could not be closed", self.name)
 
+    def _run_or_give_back(self, delivery: Delivery) -> None:
+        """Only a fault in our own outermost link, or an exception thrown into this thread from outside, can raise
+        here. Then `run` begins anew with the same delivery in hand, of which nobody else knows what became."""
+        if not delivery.begun:
+            self.run_once(delivery)
+        elif not delivery.kept:
+            if not delivery.ended:
+                log.error("a run was broken off, back to its queue: %s", describe(delivery.raw, delivery.queue))
+            self._settler.put(delivery, REQUEUE_LAST)  # counts only where no other end has got there
+
+    def _let_go(self, delivery: Delivery) -> None:
+        self._busy.end(self.name)
+        with self._lock:
+            self._buffer.done(delivery)
+            self._hand.clear()
+
     def retire(self) -> bool:
         """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever."""
         with self._lock:
-            if self._current is None or self._retired:
+            if not self._hand or self._retired:
                 return False
             self._retired = True
-            self._buffer.done()
+            self._buffer.done(self._hand[0])
             return True
 
     def run_once(self, delivery: Delivery) -> None:
         if not self._still_ours(delivery):
             self._settler.forget(delivery)
             return
-        # Only a fault in our own outermost link can raise here. It ends this round, not the thread's service: the
-        # delivery stays in progress and goes back to its queue when this process stops.
+        delivery.begun = True
         self._busy.begin(self.name, delivery)
         try:
             outcome = self._outcome(delivery)
         finally:
             self._busy.end(self.name)
         if os.getpid() != self._pid:
-            os._exit(0)  # the job forked and its child came back here: the job is the parent's to end
+            os._exit(0)  # a link forked and its child came back here: the job is the parent's to end
         self._settler.put(delivery, outcome)
 
     def _still_ours(self, delivery: Delivery) -> bool:
         """False when the job was given to others, or back, while it waited here: this process may have been frozen."""
         while not self._lease.await_word(delivery.owner, timeout_s=1.0):
-            if delivery.owner != self._lease.identity or delivery.claimed:
+            if delivery.owner != self._lease.identity or delivery.ended:
                 return False
         return True
 

@@ -190,10 +190,17 @@ def test_a_server_that_refuses_the_login_is_not_asked_again(
     command: list[str], password: str, own_redis: RedisServer
 ) -> None:
     own_redis.client().config_set("requirepass", "right")
-    done = pyworkers(*command, "--redis", own_redis.url.replace("//", f"//{password}"))
+    done = pyworkers(*command, PYWORKERS_REDIS=own_redis.url.replace("//", f"//{password}"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "the server refused the login: " in last_line(done.stderr, starts=command[0] == "run")
     assert "wrong" not in done.stderr.replace("wrong number", "")
+
+
+def test_a_password_on_the_command_line_is_warned_of() -> None:
+    done = pyworkers("stats", "--redis", NOWHERE.replace("//", "//:secret@"))
+    first, _ = done.stderr.splitlines()
+    assert first.startswith("pyworkers: everybody on this machine can read the password in --redis")
+    assert "secret" not in done.stderr
 
 
 def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:

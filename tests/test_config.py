@@ -133,6 +133,9 @@ def test_every_option_can_be_said_in_the_environment_and_by_a_flag() -> None:
     assert not [name for name in said if getattr(of_environment, name) == getattr(Config(), name)]
 
 
+BAD_PORT = "--redis is no address: a host may be followed by a colon and a port number up to 65535"
+
+
 @pytest.mark.parametrize("name", ["PYWORKERS_TEST_REDIS", "PYWORKERS_CONFIG", "PYWORKER", "OTHER"])
 def test_variables_that_are_no_options_are_left_alone(name: str) -> None:
     assert load(environment={name: "x"}) == Config()
@@ -219,9 +222,9 @@ def test_addresses_of_every_kind_are_taken(address: str, meant: str | None) -> N
         ("reddis://localhost", "; did you mean 'redis'?"),
         ("sentinal://localhost", "; did you mean 'sentinel'?"),
         ("http://localhost", "must be redis://host:port/db"),
-        ("redis://localhost:70000", "--redis is no address: Port out of range"),
-        ("redis://localhost:abc", "--redis is no address: Port could not be cast"),
-        ("redis://[::1", "--redis is no address: Invalid IPv6 URL"),
+        ("redis://localhost:70000", BAD_PORT),
+        ("redis://localhost:abc", BAD_PORT),
+        ("redis://[::1", BAD_PORT),
         ("redis://localhost/shop", "--redis must end in the number of a database, not '/shop'"),
         ("redis://localhost/0/1", "not '/0/1'"),
         ("redis://localhost/-1", "not '/-1'"),

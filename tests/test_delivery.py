@@ -65,9 +65,11 @@ def test_what_waits_and_what_runs_takes_up_room() -> None:
     buffer = Buffer(3)
     buffer.put(deliveries("a", "b"))
     assert (buffer.room(0), buffer.out, len(buffer)) == (1, 2, 2)
-    buffer.get()
+    taken = buffer.get()
+    assert taken is not None
     assert (buffer.room(0), buffer.out, len(buffer)) == (1, 2, 1)
-    buffer.done()
+    buffer.done(taken)
+    buffer.done(taken)  # may be said again
     assert (buffer.room(0), buffer.out, len(buffer)) == (2, 1, 1)
 
 
@@ -86,7 +88,12 @@ def test_a_buffer_that_shrank_below_what_is_out_has_no_room() -> None:
 
 @pytest.mark.parametrize(
     ("event", "room"),
-    [(Buffer.done, 1), (lambda buffer: buffer.resize(3), 2), (Buffer.close, 0), (Buffer.drain, 1)],
+    [
+        (lambda buffer: buffer.done(buffer.get()), 1),
+        (lambda buffer: buffer.resize(3), 2),
+        (Buffer.close, 0),
+        (Buffer.drain, 1),
+    ],
     ids=["done", "resize", "close", "drain"],
 )
 def test_a_fetcher_that_waits_for_room_is_woken(event: object, room: int) -> None:
@@ -133,7 +140,7 @@ def test_workers_stop_after_what_waits_before_the_word() -> None:
     def work() -> None:
         for delivery in iter(buffer.get, STOP):
             seen.append(delivery.raw)
-            buffer.done()
+            buffer.done(delivery)
 
     with running(*(threading.Thread(target=work) for _ in range(2))):
         pass

@@ -100,8 +100,8 @@ def test_it_takes_nothing_while_too_many_that_ran_are_unsettled(
     fetching = Fetching(broker, concurrency=2, prefetch=0)
     fetching.fetcher.run_once()
     for delivery in fetching.held.snapshot():
-        fetching.buffer.done()
-        assert delivery.claim()
+        fetching.buffer.done(delivery)
+        delivery.ended = True
     assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
     assert redis.llen("queue:q") == 2
     fetching.held.remove(fetching.held.snapshot())
@@ -116,8 +116,8 @@ def test_what_no_link_acknowledged_is_no_reason_to_take_nothing(
     push(redis, 1, 2, 3, 4)
     fetching = Fetching(broker, concurrency=2, prefetch=0)
     fetching.fetcher.run_once()
-    fetching.buffer.done()
-    fetching.buffer.done()
+    for delivery in fetching.held.snapshot():
+        fetching.buffer.done(delivery)
     fetching.fetcher.run_once()
     assert redis.llen("queue:q") == 0
     assert len(fetching.held) == 4

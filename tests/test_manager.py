@@ -40,7 +40,7 @@ class Managing:
             lease=self.lease,
             trial=Trial(PoisonPolicy(), lambda jid, owner: True),
             registry=registry,
-            watchdog=Watchdog(registry, Clock(), 60, lambda watched: None),
+            watchdog=Watchdog(registry, Clock(), 60, lambda watched, stuck: None, lambda: None),
             retry=RetryLink(RetryPolicy(), registry, Handlers()),
             prepended=(),
             appended=(),

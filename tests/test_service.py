@@ -150,11 +150,11 @@ def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle, mo
     assert idle.alive
 
 
-def test_a_stop_ends_the_pause_after_a_fault(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_during_the_pause_after_a_fault_ends_the_thread(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 60)
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.5)
     idle.work = fail
     idle.start()
     assert eventually(lambda: idle.runs == 1)

@@ -75,7 +75,7 @@ class Found:
     owner: str
     raw: bytes
     begun: bool  # False when it can only have waited there
-    trial: str  # the jid that the owner had on trial, see `poison`
+    trial: str  # what the owner had on trial, see `poison`
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Presence:
     owner: str
     queues: Mapping[str, int]  # with how many jobs of each it can have begun
     process: str = ""  # a fixed name that it claims
-    trial: str = ""  # the jid of the suspect that it runs now
+    trial: str = ""  # the suspect that it runs now
 
 
 class DeclaredDead(Exception):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
+import sys
 import threading
+import traceback
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from goworkers_py.errors import ArgumentError, UnknownJob
@@ -32,12 +36,30 @@ def perform(registry: Registry) -> Run:
                 warned_of.add(message.job_class)
                 log.warning("%s", error)
             raise
-        result = spec.function(*_arguments(message, spec, registry))
-        if inspect.iscoroutine(result):  # the function itself may not tell: a partial, a decorated one
-            _run_in_own_loop(result, message)
+        process = os.getpid()
+        try:
+            result = spec.function(*_arguments(message, spec, registry))
+            if inspect.iscoroutine(result):  # the function itself may not tell: a partial, a decorated one
+                _run_in_own_loop(result, message)
+        finally:
+            if os.getpid() != process:
+                _end_of_child()
         return DONE
 
     return run
+
+
+def _end_of_child() -> None:
+    """The job has forked, and this is the child, which came out of the job's code too. It ends here: it must not run
+    the rest of the chain a second time, and of its parent's locks any may be held, by threads that it does not have."""
+    error = sys.exc_info()[1]
+    code = error.code if isinstance(error, SystemExit) else error
+    if error is not None and not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 def _arguments(message: Message, spec: JobSpec, registry: Registry) -> list[Any]:
@@ -59,8 +81,8 @@ def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> N
     try:
         loop.run_until_complete(task)
     finally:
-        message.interrupt = None
         _cancel_leftovers(loop)
+        message.interrupt = None  # from here on an interruption may strike this thread itself
 
 
 def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,0 +1,81 @@
+"""Servers that Sentinel watches: each new connection asks where the primary is now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool, parse_url, to_bool
+from redis.retry import Retry
+from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
+
+# One that is gone must not keep us from asking the next.
+SENTINEL_TIMEOUT_S = 1.0
+SENTINEL_PORT = 26379
+
+
+def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
+    """Of an address sentinel://user:password@host:port,host:port/service/db?...
+
+    The login and what follows the question mark are the servers'. Sentinels that want a login of their own get
+    sentinel_username and sentinel_password from there; TLS (`ssl=true`, ssl_...) is for both.
+    """
+    address, _, query = url.removeprefix("sentinel://").partition("?")
+    login_and_hosts, _, path = address.partition("/")
+    login, _, hosts = login_and_hosts.rpartition("@")
+    service, _, db = path.strip("/").partition("/")
+    server = parse_url(f"redis://{login}@server/{db or 0}?{query}")  # type: ignore[no-untyped-call]
+    for name in ("host", "port"):
+        server.pop(name, None)
+    server["ssl"] = to_bool(server.get("ssl"))  # type: ignore[no-untyped-call]
+    own = {name: server.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    asking = {name: value for name, value in own.items() if value}
+    if server["ssl"]:
+        asking |= {name: value for name, value in server.items() if name.startswith("ssl")}
+    sentinels = _Sentinels(  # type: ignore[no-untyped-call]
+        [_host_and_port(host) for host in hosts.split(",")],
+        sentinel_kwargs={
+            "socket_timeout": SENTINEL_TIMEOUT_S,
+            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+            "retry": Retry(NoBackoff(), 0),
+            **asking,
+        },
+    )
+    pool: ConnectionPool = SentinelConnectionPool(service or "mymaster", sentinels, **{**options, **server})  # type: ignore[no-untyped-call]
+    return pool
+
+
+class _Sentinels(Sentinel):
+    """Asked by many threads at once, which garble the list that redis-py sorts in place; and what redis-py says of a
+    primary that it cannot find shows all options of every sentinel, in its older versions the passwords too."""
+
+    def discover_master(self, service_name: str) -> tuple[str, int]:
+        failures = []
+        for sentinel in (asked := self.sentinels):
+            try:
+                masters: Any = sentinel.sentinel_masters()
+            except (redis.AuthenticationError, redis.ResponseError):
+                raise
+            except (redis.ConnectionError, redis.TimeoutError) as error:
+                failures.append(str(error))
+                continue
+            state = masters.get(service_name)
+            if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]
+                if sentinel is not asked[0]:
+                    self.sentinels = [sentinel, *(other for other in asked if other is not sentinel)]
+                return state["ip"], state["port"]
+        known = f"{len(asked) - len(failures)} of {len(asked)} sentinels answer, none knows a primary {service_name!r}"
+        raise MasterNotFoundError("; ".join([known, *failures]))
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":") if text.rpartition(":")[2].isdigit() else (text, "", "")
+    return host.strip("[]"), int(port or SENTINEL_PORT)
+
+
+def close_sentinels(pool: ConnectionPool) -> None:
+    """What this pool keeps open to its sentinels, if it has any."""
+    if isinstance(pool, SentinelConnectionPool):
+        for sentinel in pool.sentinel_manager.sentinels:
+            sentinel.close()

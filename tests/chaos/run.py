@@ -1,0 +1,137 @@
+"""One run of chaos, from the first process to the account."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis as redis_py
+from proxy import Proxy
+from servers import RedisServer
+from waiting import eventually
+
+from chaos import EFFECTS
+from chaos.ledger import Account, Judge, Left, account, read_deaths, read_pushes, read_runs
+from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
+from chaos.nodes import QUEUES, Node
+from chaos.producer import Producer
+
+# Two share a machine, and so see each other's end at once; of the others the lease must tell.
+MACHINES = ("a", "a", "b", "c")
+DRAIN_S = 180.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    seconds: float
+    seed: int
+    jobs_per_s: float = 70.0
+    pause_s: tuple[float, float] = (2.0, 15.0)  # of each monkey, between two tricks
+
+
+def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: None) -> Account:
+    """Everything that it wrote stays in `directory`."""
+    wall_minus_monotonic = time.time() - time.monotonic()
+    chronicle = Chronicle()
+    with ExitStack() as stack:
+        # Without fsync every write is in the kernel's hands before it is acknowledged, and outlives a kill.
+        server = RedisServer(appendfsync="no", auto_aof_rewrite_percentage="0")
+        stack.callback(server.close)
+        nodes = [Node(f"node{number}", machine, server.port, directory) for number, machine in enumerate(MACHINES)]
+        for node in nodes:
+            stack.callback(node.close)
+            node.start()
+        way = stack.enter_context(Proxy(server.port))
+        producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory)
+        monkeys: list[Monkey] = [
+            *(ProcessMonkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes),
+            *(NetworkMonkey(node.name, node.proxy, plan.seed, chronicle, plan.pause_s) for node in nodes),
+            NetworkMonkey("producer", way, plan.seed, chronicle, plan.pause_s),
+            ServerMonkey(server, plan.seed, chronicle, plan.pause_s),
+        ]
+        with _at_work(producer, monkeys):
+            _wait(plan.seconds, say)
+        client = server.client()
+        complaints = _drain(nodes, client, say)
+        left = _left(client)
+    lives = [life for node in nodes for life in node.lives]
+    judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
+    result = account(read_pushes(directory), read_runs(directory), left, judge)
+    result.complaints += complaints
+    result.complaints += [f"{life} ended by itself, see its log" for life in lives if life.how == "died"]
+    result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
+    result.complaints += [f"{party.name}: {party.error!r}" for party in (producer, *monkeys) if party.error]
+    result.complaints += _faults(directory)
+    _keep(directory, plan, nodes, chronicle)
+    say("\n".join(f"{kind:<42} {count:>10,}" for kind, count in chronicle.count().most_common()) + "\n")
+    return result
+
+
+@contextmanager
+def _at_work(producer: Producer, monkeys: list[Monkey]) -> Iterator[None]:
+    """Monkeys mend what they broke before they end, and the producer ends last."""
+    for party in (producer, *monkeys):
+        party.start()
+    try:
+        yield
+    finally:
+        for monkey in monkeys:
+            monkey.stopping.set()
+        for monkey in monkeys:
+            monkey.join()
+        producer.stopping.set()
+        producer.join()
+
+
+def _wait(seconds: float, say: Callable[[str], None]) -> None:
+    began = time.monotonic()
+    while (left := began + seconds - time.monotonic()) > 0:
+        time.sleep(min(left, 60))
+        say(f"{time.monotonic() - began:.0f} s")
+
+
+def _drain(nodes: list[Node], client: redis_py.Redis, say: Callable[[str], None]) -> list[str]:
+    """Undisturbed, until nothing waits and nothing runs."""
+    say("draining")
+    for node in nodes:
+        if not node.lives_now:
+            node.start()
+    if not eventually(lambda: not _left(client).lists, DRAIN_S):
+        return [f"not drained after {DRAIN_S:.0f} s"]
+    for node in nodes:
+        node.stop()
+    return [f"{node.lives[-1]}: its last end is not clean" for node in nodes if node.exit_code != 0]
+
+
+def _left(client: redis_py.Redis) -> Left:
+    lists: dict[str, list[bytes]] = {}
+    for key in client.scan_iter("queue:*", 1_000):
+        lists[key.decode()] = client.lrange(key, 0, -1)
+    for key in ("schedule", "retry"):
+        lists[key] = client.zrange(key, 0, -1)
+    dead = [json.loads(raw) for raw in client.zrange("dead", 0, -1)]
+    return Left(
+        {key: [json.loads(raw)["jid"] for raw in raws] for key, raws in lists.items() if raws},
+        {job["jid"]: job.get("error_class", "") for job in dead},
+        {name.decode(): int(count) for name, count in client.hgetall(EFFECTS).items()},
+    )
+
+
+def _faults(directory: Path) -> list[str]:
+    """Threads that failed, and other things that no disturbance excuses."""
+    return [
+        f"{path.name}: {line}"
+        for path in sorted(directory.glob("log-*"))
+        for line in path.read_text("utf-8", "replace").splitlines()
+        if " CRITICAL: " in line or line.startswith("Traceback")
+    ]
+
+
+def _keep(directory: Path, plan: Plan, nodes: list[Node], chronicle: Chronicle) -> None:
+    lives = [life for node in nodes for life in node.lives]
+    items = sorted([*chronicle.windows, *lives], key=lambda item: item.began)
+    (directory / "chronicle").write_text("\n".join(map(str, [plan, QUEUES, *items])))

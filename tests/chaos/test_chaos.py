@@ -1,0 +1,185 @@
+"""The short form of chaos, and the proof that its ledger would find what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from chaos.ledger import (
+    LEASE_S,
+    POISON,
+    SETTLE_S,
+    Account,
+    Judge,
+    Left,
+    Pushes,
+    Run,
+    account,
+    read_deaths,
+    read_pushes,
+    read_runs,
+)
+from chaos.monkeys import LONG, SHORTLY, Window
+from chaos.nodes import Life
+from chaos.run import Plan, run
+
+SEED_VARIABLE = "PYWORKERS_TEST_CHAOS_SEED"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE) or random.randrange(10**6))
+    print(f"{SEED_VARIABLE}={seed}")
+    result = run(Plan(seconds=30, seed=seed, pause_s=(0.3, 3.0)), tmp_path, print)
+    print(result)
+    assert result.fine
+    assert result.pushed > 500
+    assert result.repeated
+
+
+# --- what the ledger finds
+
+A_LIFE = Life(1, "n1", began=0.0)
+B_LIFE = Life(2, "n2", began=0.0)
+PUSHED = Pushes({"j1": 0})
+
+
+def ran(life: int, began: float, ended: float, jid: str = "j1", attempt: int = 0) -> Run:
+    return Run(jid, attempt, life, began, ended)
+
+
+def settle(*runs: Run, windows: tuple[Window, ...] = (), left: Left | None = None, **of: object) -> Account:
+    lives, deaths = of.get("lives", (A_LIFE, B_LIFE)), of.get("deaths", {})
+    pushes = of.get("pushes", PUSHED)
+    return account(pushes, list(runs), left or Left(), Judge(lives, windows, deaths))  # type: ignore[arg-type]
+
+
+def test_a_job_that_ran_once_is_in_order() -> None:
+    result = settle(ran(1, 10, 11))
+    assert result.fine
+    assert (result.pushed, result.runs, result.finished, result.repeated) == (1, 1, 1, {})
+
+
+@pytest.mark.parametrize("runs", [(), (ran(1, 10, float("inf")),)], ids=["never begun", "never ended"])
+def test_a_job_that_never_ran_to_its_end_is_lost(runs: tuple[Run, ...]) -> None:
+    assert settle(*runs).lost == ["j1"]
+    assert "LOST: j1" in str(settle(*runs))
+
+
+def test_a_job_that_failed_as_it_should_and_was_not_run_again_is_lost() -> None:
+    assert settle(ran(1, 10, 11), pushes=Pushes({"j1": 1})).lost == ["j1"]
+    assert settle(ran(1, 10, 11), ran(1, 12, 13, attempt=1), pushes=Pushes({"j1": 1})).fine
+
+
+def test_a_job_whose_push_was_unsure_is_lost_only_if_it_had_begun() -> None:
+    pushes = Pushes({}, {"j1": 0})
+    assert settle(pushes=pushes).fine
+    assert settle(ran(1, 10, float("inf")), pushes=pushes).lost == ["j1"]
+
+
+def test_a_job_that_is_still_in_a_list_is_not_lost() -> None:
+    assert settle(left=Left({"queue:q": ["j1"]})).lost == []
+    assert settle(left=Left(buried={"j1": POISON})).fine
+    assert not settle(left=Left(buried={"j1": "ValueError"})).fine
+
+
+def test_a_second_run_without_a_reason_is_found() -> None:
+    result = settle(ran(1, 10, 11), ran(2, 12, 13))
+    assert result.repeated == {"UNEXPLAINED": 1}
+    assert not result.fine
+
+
+@pytest.mark.parametrize(
+    ("first", "life", "why"),
+    [
+        pytest.param(
+            ran(1, 10, float("inf")), Life(1, "n1", 0, ended=11, how="killed"), "killed while it ran", id="killed"
+        ),
+        pytest.param(
+            ran(1, 10, 10.9), Life(1, "n1", 0, ended=11, how="killed"), "killed before it was settled", id="late"
+        ),
+        pytest.param(ran(1, 10, 11), Life(1, "n1", 0, ended=11.1 + SETTLE_S, how="killed"), None, id="long settled"),
+        pytest.param(ran(1, 10, float("inf")), Life(1, "n1", 0, ended=40, how="killed"), None, id="killed too late"),
+        pytest.param(ran(1, 10, float("inf")), Life(1, "n1", 0, ended=11, how="died"), None, id="died by itself"),
+        pytest.param(
+            ran(1, 10, float("inf")), Life(1, "n1", 0, 9, ended=11, how="stopped"), "given back at a stop", id="stopped"
+        ),
+        pytest.param(ran(1, 5, 6), Life(1, "n1", 0, 9, ended=11, how="stopped"), None, id="stopped, long settled"),
+    ],
+)
+def test_the_end_of_a_process_explains_a_second_run(first: Run, life: Life, why: str | None) -> None:
+    assert settle(first, ran(2, 30, 31), lives=(life, B_LIFE)).repeated == {why or "UNEXPLAINED": 1}
+
+
+def test_a_job_that_could_not_be_settled_during_an_outage_may_run_again() -> None:
+    life = Life(1, "n1", 0, ended=20, how="killed")
+    assert not settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE)).fine
+    outage = Window("Redis killed", "", 11.5, 19)
+    assert settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE), windows=(outage,)).fine
+    elsewhere = Window("connections refused", "n2", 11.5, 19)
+    assert not settle(ran(1, 10, 11), ran(2, 30, 31), lives=(life, B_LIFE), windows=(elsewhere,)).fine
+
+
+FREEZE = Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)
+
+
+@pytest.mark.parametrize(
+    ("windows", "deaths", "fine"),
+    [
+        pytest.param((FREEZE,), {1: [18.0]}, True, id="long enough"),
+        pytest.param((FREEZE,), {}, False, id="but it kept its lease"),
+        pytest.param((Window(SHORTLY, "n1", 10.5, 12.5),), {1: [13.0]}, False, id="too short"),
+        pytest.param((Window(LONG, "n2", 10.5, 18),), {1: [18.0]}, False, id="another process"),
+        pytest.param((Window("packets swallowed", "n1", 10.5, 18),), {1: [18.0]}, True, id="cut off"),
+        pytest.param((Window("SCRIPT FLUSH", "", 10.5, 18),), {1: [18.0]}, False, id="harmless"),
+        pytest.param((Window(LONG, "n1", 30, 38),), {1: [38.5]}, False, id="later"),
+        pytest.param((Window("Redis killed", "", 10.5, 18),), {1: [18.0]}, False, id="all were cut off alike"),
+        pytest.param(
+            (Window("Redis killed", "", 10.5, 18), Window(SHORTLY, "n1", 18, 20)),
+            {1: [20.5]},
+            True,
+            id="longer than all",
+        ),
+    ],
+)
+def test_a_lost_lease_explains_a_second_run(
+    windows: tuple[Window, ...], deaths: dict[int, list[float]], fine: bool
+) -> None:
+    assert settle(ran(1, 10, 18), ran(2, 17, 20), windows=windows, deaths=deaths).fine is fine
+
+
+@pytest.mark.parametrize(("began", "fine"), [(18.1, True), (19.0, False)])
+def test_a_process_may_be_stopped_just_before_it_begins_a_job(began: float, fine: bool) -> None:
+    """Others have run it by then. But what it begins later, it begins knowingly."""
+    freeze = Window(LONG, "n2", 10.5, 18)
+    assert settle(ran(1, 17, 18), ran(2, began, 20), windows=(freeze,), deaths={2: [18.5]}).fine is fine
+
+
+def test_a_process_that_is_declared_dead_without_a_reason_is_found() -> None:
+    result = settle(ran(1, 10, 11), deaths={1: [18.0]})
+    assert "declared dead at 18.0 though nothing had kept it silent" in str(result)
+    assert not result.fine
+
+
+def test_the_ledger_in_redis_must_agree_with_the_files() -> None:
+    one = Run("j1", 0, 1, 10, 11, effected=True)
+    assert settle(one, left=Left(effects={"j1:0": 1})).fine
+    assert not settle(one, left=Left(effects={})).fine, "the server has lost what it had acknowledged"
+    assert not settle(one, left=Left(effects={"j1:0": 2})).fine
+    assert not settle(one, left=Left(effects={"j1:0": 1, "j2:0": 1})).fine
+
+
+def test_what_a_process_wrote_when_it_was_killed_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
+    (tmp_path / "pushes").write_text("pushes 1.0 j1 2\npushed 1.1 j1 2\npushes 1.2 j2 0\npushed 1.")
+    (tmp_path / "runs-7").write_text("began 2.0 j1 0 1\nended 2.5 j1 0 1\neffected 2.6 j1 0 1\nbegan 3.0 j1 1 2\nend")
+    (tmp_path / "log-7-n1").write_text(
+        "1970-01-01T00:01:40.500Z pid=1 heartbeat ERROR: x was not heard of for so long that its jobs were given to "
+        "others; going on as y\n"
+    )
+    assert read_pushes(tmp_path) == Pushes({"j1": 2}, {"j2": 0})
+    assert read_runs(tmp_path) == [Run("j1", 0, 7, 2.0, 2.5, effected=True), Run("j1", 1, 7, 3.0)]
+    assert read_deaths(tmp_path, 90.0) == {7: [10.5]}

@@ -1,0 +1,47 @@
+"""The jobs, in the processes under chaos. What happens is noted in a file before anything comes of it.
+
+A line is one write() to a file that is opened for appending: the kernel has it then, however the process ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+import goworkers_py as workers
+from chaos import EFFECTS
+
+RETRY_AFTER_S = 1.0
+
+_notes = os.open(Path(os.environ["CHAOS_RUNS"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_numbers = itertools.count(1)
+_server = redis.Redis.from_url(os.environ["CHAOS_SERVER"], socket_timeout=1, retry=Retry(NoBackoff(), 0))
+
+
+@workers.job("Task", queue="short")
+def task(seconds: float, failures: int) -> None:
+    """Takes so long, and fails so often before it succeeds."""
+    message = workers.current_message()
+    assert message is not None
+    attempt = 0 if message.retry_count is None else message.retry_count + 1
+    run = f"{message.jid} {attempt} {next(_numbers)}"
+    _note("began", run)
+    time.sleep(seconds)
+    _note("ended", run)
+    try:
+        _server.hincrby(EFFECTS, f"{message.jid}:{attempt}", 1)
+        _note("effected", run)
+    except redis.RedisError:
+        pass  # there is no server just now, but the job has run
+    if attempt < failures:
+        raise workers.RetryJob(delay=RETRY_AFTER_S)
+
+
+def _note(word: str, run: str) -> None:
+    os.write(_notes, f"{word} {time.monotonic():.6f} {run}\n".encode())

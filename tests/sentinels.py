@@ -1,0 +1,171 @@
+"""A primary with two replicas, and three sentinels that watch it, on loopback."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from servers import RedisServer, _free_port
+from waiting import eventually
+
+from goworkers_py.embedded import find_server
+
+DOWN_AFTER_MS = 1_000
+QUORUM = 2
+SERVICE = "jobs"
+
+
+class Sentinel:
+    """One `redis-server --sentinel`. It keeps its port and its configuration, which it rewrites itself, for life."""
+
+    def __init__(self, primary_port: int, password: str, own_password: str) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-sentinel-"))
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self._directory}",
+            f"sentinel monitor {SERVICE} 127.0.0.1 {primary_port} {QUORUM}",
+            f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
+            f"sentinel failover-timeout {SERVICE} 5000",
+        ]
+        if password:
+            lines.append(f"sentinel auth-pass {SERVICE} {password}")
+        if own_password:
+            lines += [f"requirepass {own_password}", f"sentinel sentinel-pass {own_password}"]
+        self._configuration.write_text("\n".join(lines))
+        self.start()
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
+
+    @property
+    def _configuration(self) -> Path:
+        return self._directory / "sentinel.conf"
+
+    @property
+    def log(self) -> str:
+        return (self._directory / "log").read_text("utf-8", "replace")
+
+    def start(self) -> None:
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [find_server(), str(self._configuration), "--sentinel"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class Sentinels(AbstractContextManager["Sentinels"]):
+    """`options` are the servers'. With passwords, servers and sentinels want them from everybody."""
+
+    def __init__(self, password: str = "", sentinel_password: str = "", **options: str) -> None:
+        self._stack = ExitStack()
+        self._password = password
+        self._sentinel_password = sentinel_password
+        try:
+            self.servers = [self._server(repl_diskless_sync_delay="0", **options) for _ in range(3)]
+            self.primary = self.servers[0]
+            for replica in self.replicas:
+                replica.client().replicaof("127.0.0.1", self.primary.port)
+            if password:
+                for server in self.servers:
+                    client = server.client()
+                    client.config_set("masterauth", password)
+                    client.config_set("requirepass", password)
+            self.await_replication()
+            self.sentinels = [self._sentinel() for _ in range(3)]
+            self.await_all_known()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def replicas(self) -> list[RedisServer]:
+        return [server for server in self.servers if server is not self.primary]
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+
+    @property
+    def url(self) -> str:
+        login = f":{self._password}@" if self._password else ""
+        query = f"?sentinel_password={self._sentinel_password}" if self._sentinel_password else ""
+        return f"sentinel://{login}{self.hosts}/{SERVICE}/0{query}"
+
+    def client(self, server: RedisServer | Sentinel) -> redis.Redis:
+        """An outage is an error at once."""
+        password = self._sentinel_password if isinstance(server, Sentinel) else self._password
+        client = redis.Redis(port=server.port, password=password or None, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+        self._stack.callback(client.close)
+        return client
+
+    def await_replication(self) -> None:
+        def up(replica: RedisServer) -> bool:
+            return self.client(replica).info("replication").get("master_link_status") == "up"
+
+        assert eventually(lambda: all(map(up, self.replicas)), 30)
+
+    def await_all_known(self) -> None:
+        """Every sentinel knows the replicas and the other sentinels: without that it cannot fail over."""
+
+        def known(sentinel: Sentinel) -> bool:
+            try:
+                state = self.client(sentinel).sentinel_masters()[SERVICE]
+            except (redis.RedisError, KeyError):
+                return False
+            return bool(state["num-slaves"] == 2 and state["num-other-sentinels"] == 2)
+
+        for sentinel in self.sentinels:
+            assert eventually(lambda sentinel=sentinel: known(sentinel), 30), sentinel.log
+
+    def fail_over(self, end: Callable[[RedisServer], None] = RedisServer.kill) -> RedisServer:
+        """Ends the primary and returns the server that has taken its place."""
+        old, asked = self.primary, self.client(next(sentinel for sentinel in self.sentinels if sentinel.runs))
+        end(old)
+
+        def successor() -> RedisServer | None:
+            port = asked.sentinel_masters()[SERVICE]["port"]
+            return next((server for server in self.servers if server.port == port and server is not old), None)
+
+        new = eventually(successor, 40)
+        assert new is not None, self.sentinels[0].log
+        self.primary = new
+        return new
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _server(self, **options: str) -> RedisServer:
+        server = RedisServer(**options)
+        self._stack.callback(server.close)
+        return server
+
+    def _sentinel(self) -> Sentinel:
+        sentinel = Sentinel(self.primary.port, self._password, self._sentinel_password)
+        self._stack.callback(sentinel.close)
+        return sentinel

@@ -1,0 +1,461 @@
+"""Exceptions thrown into threads at any moment, signals at any rate, and jobs that make processes of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import fields, in_progress, own_app, queue
+from daemon import Daemon
+from waiting import eventually
+
+from goworkers_py import heartbeat, logs, recoverer, service, watchdog
+from goworkers_py.app import App
+from goworkers_py.config import QueueConfig
+from goworkers_py.connection import Connections
+from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.launcher import Launcher
+
+STRIKES = 10_000
+
+# A thread that is struck in the middle of connecting leaves a socket to the garbage collector, and what strikes inside
+# of a finalizer is told by Python and goes no further.
+untidy = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+
+pytestmark = pytest.mark.slow
+
+
+class Struck(BaseException):
+    """Thrown into a thread by another."""
+
+
+def throw(thread: threading.Thread) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Struck))
+
+
+class Victim(threading.Thread):
+    """Does one step again and again, in the midst of which it may be struck."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        super().__init__(name="victim")
+        self._step = step
+        self._lock = threading.Lock()
+        self._open = False  # to a strike
+        self.enough = threading.Event()
+        self.struck = self.outages = 0
+
+    def strike(self) -> bool:
+        with self._lock:
+            strikes, self._open = self._open, False
+            if strikes:
+                throw(self)
+            return strikes
+
+    def run(self) -> None:
+        while not self.enough.is_set():
+            try:
+                try:
+                    self._open = True
+                    self._step()
+                finally:
+                    with self._lock:
+                        self._open = False
+            except Struck:
+                self.struck += 1
+            except BrokerUnavailable:
+                self.outages += 1
+
+
+@contextmanager
+def struck_at_random(victims: list[Victim]) -> Iterator[None]:
+    """Until the end of the block, about half of their steps. Then they have ended."""
+
+    def strike() -> None:
+        chance = random.Random(1)
+        while not victims[0].enough.wait(chance.random() * 0.0005):
+            chance.choice(victims).strike()
+
+    thrower = threading.Thread(target=strike)
+    for thread in (*victims, thrower):
+        thread.start()
+    try:
+        yield
+    finally:
+        for victim in victims:
+            victim.enough.set()
+        for thread in (*victims, thrower):
+            thread.join()
+
+
+# --- connections
+
+
+@untidy
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_no_command_is_given_the_reply_of_another_whatever_strikes_its_thread(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    """Read timeouts and exceptions from outside: those who share connections get their own answers or none."""
+    redis.mset({f"key:{number}": f"value:{number}" * 20 for number in range(1_000)})
+    wrong: list[object] = []
+
+    def step(chance: random.Random) -> None:
+        number = chance.randrange(1_000)
+        if chance.random() < 0.6:
+            # The server answers at about the moment at which the client gives up.
+            commands = [("BLPOP", "nothing", chance.choice((0.001, 0.003))), ("GET", f"key:{number}")]
+        else:
+            commands = [("GET", f"key:{number}")]
+        answer = connections.exchange(commands)[-1]
+        if answer != f"value:{number}".encode() * 20:
+            wrong.append((number, answer))
+
+    with closing(Connections(f"{redis_url}?socket_timeout=0.002")) as connections:
+        victims = [Victim(lambda seed=seed: step(random.Random(time.monotonic() + seed))) for seed in range(12)]
+        with struck_at_random(victims):
+            assert eventually(lambda: sum(victim.struck + victim.outages for victim in victims) >= STRIKES, 150)
+        gc.collect()
+        # None is left behind: each thread has given back what it borrowed, or it was closed.
+        assert eventually(lambda: ours(redis) <= len(victims))
+        assert len(connections._free) <= len(victims)
+        assert connections.call("ECHO", "mine") == b"mine"
+    assert not wrong
+    assert sum(victim.struck for victim in victims) > STRIKES / 10
+    assert sum(victim.outages for victim in victims) > STRIKES / 10
+
+
+def ours(redis: redis_py.Redis) -> int:
+    return [client["name"] for client in redis.client_list()].count("pyworkers")
+
+
+@untidy
+def test_a_blocking_line_is_whole_again_after_its_thread_was_struck(redis_url: str, redis: redis_py.Redis) -> None:
+    counted = iter(range(10**9))
+    wrong: list[object] = []
+
+    def step() -> None:
+        word = f"word {next(counted)}".encode()
+        if line.call("ECHO", word) != word:
+            wrong.append(word)
+
+    with closing(Connections(redis_url)) as connections, closing(connections.blocking_line(5)) as line:
+        victim = Victim(step)
+        with struck_at_random([victim]):
+            assert eventually(lambda: victim.struck >= 1_000, 50)
+        assert line.call("ECHO", "mine") == b"mine"
+    assert not wrong
+
+
+# --- logging
+
+
+def test_a_thread_that_is_struck_while_it_logs_does_not_silence_the_others(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as stream:
+        handler, logger = logs.Handler(stream), logging.getLogger("struck")
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        victim = Victim(lambda: logger.info("a line"))
+        with struck_at_random([victim]):
+            assert eventually(lambda: victim.struck >= 5_000, 50)
+            free = handler.lock.acquire(timeout=20)
+            if free:
+                handler.lock.release()
+        assert free
+
+
+# --- workers
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.001)
+    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
+    monkeypatch.setattr(recoverer, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(threading, "excepthook", lambda args: None)
+
+
+@pytest.fixture
+def own_log(tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """What is logged, through the handler of the daemon alone: pytest's are of the kind that a strike leaves locked."""
+    logger = logging.getLogger("goworkers_py")
+    with (tmp_path / "log").open("w") as stream:
+        handler = logs.Handler(stream)
+        logger.addHandler(handler)
+        logger.propagate = False
+        try:
+            yield (tmp_path / "log").read_text
+        finally:
+            logger.propagate = True
+            logger.removeHandler(handler)
+
+
+@contextmanager
+def daemon_of(app: App) -> Iterator[Launcher]:
+    app.start()
+    assert app._launcher is not None
+    try:
+        yield app._launcher
+    finally:
+        app.quit()
+
+
+def workers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("worker:")]
+
+
+@untidy
+@pytest.mark.usefixtures("hasty")
+def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many_as_before(
+    redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str]
+) -> None:
+    size, jobs = 4, 3_000
+    ran: list[int] = []
+    meeting = threading.Barrier(size)
+
+    def run(message) -> None:
+        if message.job_class == "Meeting":
+            meeting.wait(30)
+        else:
+            ran.append(message.args[0])
+
+    with own_app(redis_url, QueueConfig("q", concurrency=size, prefetch=20), log_level="error") as app:
+        app.registry.handle("q", run)
+        with daemon_of(app) as launcher:
+            manager = launcher.managers[0]
+            chance, struck = random.Random(1), 0
+            for number in range(jobs):
+                app.enqueue("q", "J", [number])
+                if number % 2 and (alive := workers()):
+                    throw(chance.choice(alive))
+                    struck += 1
+                time.sleep(chance.random() * 0.002)
+
+            def told() -> set[int]:
+                """Who has run, or failed because he was struck: then he waits to be tried again."""
+                return {*ran, *(args[0] for args in fields(redis.zrange("retry", 0, -1), "args"))}
+
+            assert eventually(lambda: len(told()) == jobs and not manager._held.snapshot(), 30)
+            assert manager._buffer.out == 0
+            assert not queue(redis)
+            assert not in_progress(redis)
+            assert eventually(lambda: len(workers()) == size)
+            for _ in range(size):
+                app.enqueue("q", "Meeting", [])
+            assert eventually(lambda: not manager._held.snapshot() and not redis.llen("queue:q"), 30)
+            assert not meeting.broken
+    assert struck > jobs / 3
+    assert len(ran) > jobs / 2
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("role", ["worker:q:1", "settler:q", "fetcher:q", "scheduler", "heartbeat", "recoverer"])
+def test_the_role_of_a_thread_that_dies_is_played_on(
+    redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], role: str
+) -> None:
+    """It dies when it is struck once more while it tells of the first time."""
+
+    class Second(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            if record.getMessage() == f"thread {role} failed; it begins anew":
+                raise Struck
+            return True
+
+    def of_role() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == role]
+
+    again, seen = Second(), []
+    with own_app(redis_url, QueueConfig("q", concurrency=1), poll_interval=0.05) as app:
+        app.registry.handle("q", lambda message: seen.append(message.args[0]))
+        service.log.addFilter(again)
+        try:
+            with daemon_of(app):
+                [first] = of_role()
+                throw(first)
+                for number in range(5):  # a thread that waits is struck when it goes on
+                    app.enqueue("q", "J", [number])
+                assert eventually(lambda: f"thread {role} died; another takes its place" in own_log())
+                assert eventually(lambda: set(seen) == set(range(5)))
+                [second] = of_role()
+                assert second is not first
+        finally:
+            service.log.removeFilter(again)
+    assert not in_progress(redis)
+
+
+# --- signals
+
+
+CHATTY = """
+import logging, threading, time
+import goworkers_py as workers
+
+log = logging.getLogger("chatty")
+
+@workers.job(queue="q")
+def chat(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        log.info("a line of some length, of which there are very many")
+"""
+
+
+@pytest.mark.slow
+def test_500_signals_under_heavy_logging_do_not_stop_the_process(redis_url: str, tmp_path: Path) -> None:
+    with own_app(redis_url) as app, Daemon(tmp_path, redis_url, CHATTY, "-q", "q=8").ready() as daemon:
+        for _ in range(40):
+            app.enqueue("q", "chat", [0.5])
+        for number in range(250):
+            daemon.signal(signal.SIGTTIN)
+            daemon.signal(signal.SIGTSTP if number > 200 else signal.SIGTTIN)
+            time.sleep(0.005)
+        daemon.says("quiet: no new jobs are fetched")
+        before = daemon.output.count(" INFO: done")
+        daemon.signal(signal.SIGTTIN)
+        assert eventually(lambda: daemon.output.count("thread MainThread") > 1)
+        assert daemon.stop() == 0
+        assert daemon.output.count(" INFO: done") >= before
+        assert "INFO: stopped" in daemon.output
+
+
+# --- processes of the jobs' own
+
+
+MAKERS = """
+import logging, multiprocessing, os, signal, subprocess, sys, threading, time
+from pathlib import Path
+import goworkers_py as workers
+
+log = logging.getLogger("makers")
+OUT = Path("out")
+
+def note(word):
+    file = os.open("out", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, f"{word}\\n".encode())
+    os.close(file)
+
+def child_of_multiprocessing(word):
+    log.warning("in a child")
+    note(word)
+
+def sleeper(_):
+    time.sleep(600)
+
+def wait_for(pid):
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+@workers.job(queue="q")
+def fork_and_return():
+    pid = os.fork()
+    if pid == 0:
+        log.warning("in a child")
+        workers.enqueue("q2", "FromChild", [])
+        return
+    assert wait_for(pid) == 0
+
+@workers.job(queue="q")
+def fork_and_raise():
+    pid = os.fork()
+    if pid == 0:
+        raise RuntimeError("of the child")
+    assert wait_for(pid) == 1
+
+@workers.job(queue="q")
+def fork_and_sys_exit():
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(7)
+    assert wait_for(pid) == 7
+
+@workers.job(queue="q")
+def fork_and_exit():
+    pid = os.fork()
+    if pid == 0:
+        os._exit(3)
+    assert wait_for(pid) == 3
+
+@workers.job(queue="q")
+async def fork_in_async_code():
+    pid = os.fork()
+    if pid == 0:
+        return
+    assert wait_for(pid) == 0
+
+@workers.job(queue="q")
+def processes(method):
+    context = multiprocessing.get_context(method)
+    process = context.Process(target=child_of_multiprocessing, args=(method,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+@workers.job(queue="q")
+def terminated_pool(method):
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        pool.map_async(sleeper, range(2))
+        time.sleep(0.1)
+
+@workers.job(queue="q")
+def program():
+    assert subprocess.run(["echo", "hello"], capture_output=True, check=True).stdout == b"hello\\n"
+
+@workers.job(queue="q")
+def terminated_program():
+    process = subprocess.Popen(["sleep", "600"])
+    process.terminate()
+    assert process.wait() == -signal.SIGTERM
+
+@workers.job(queue="noise")
+def noise(seconds):
+    '''Holds the locks of logging, of the counters and of the connections as often as it can.'''
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        log.info("noise")
+        workers.enqueue("q2", "Noise", [])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_job_may_make_processes(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
+    """By whatever means, beside others that do the same, and none hangs."""
+    kinds = [
+        ("fork_and_return", [], 20),
+        ("fork_and_raise", [], 20),
+        ("fork_and_sys_exit", [], 20),
+        ("fork_and_exit", [], 20),
+        ("fork_in_async_code", [], 20),
+        ("processes", ["fork"], 5),
+        ("processes", ["spawn"], 3),
+        ("processes", ["forkserver"], 3),
+        ("terminated_pool", ["fork"], 10),
+        ("program", [], 20),
+        ("terminated_program", [], 20),
+    ]
+    jobs = [(job_class, args) for job_class, args, times in kinds for _ in range(times)]
+    with own_app(redis_url) as app, Daemon(tmp_path, redis_url, MAKERS, "-q", "q=4", "-q", "noise=2").ready() as daemon:
+        for job_class, args in jobs:
+            app.enqueue("q", job_class, args)
+        for _ in range(8):
+            app.enqueue("noise", "noise", [1])
+        done = str(len(jobs) + 8).encode()
+        assert eventually(lambda: redis.get("stat:processed") == done, 60), daemon.output[-5_000:]
+        assert redis.get("stat:failed") is None, daemon.output[-5_000:]
+        assert daemon.stop() == 0
+    from_children = fields(queue(redis, "q2"), "class").count("FromChild")
+    assert from_children == 20
+    assert sorted((tmp_path / "out").read_text().split()) == sorted(["fork"] * 5 + ["spawn"] * 3 + ["forkserver"] * 3)
+    assert not in_progress(redis)
