@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+MINUTES ?= 30
+SEED ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +12,7 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test lint format types coverage ci clean
+.PHONY: help setup run test chaos lint format types coverage ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +27,9 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 
 test: setup ## run the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+chaos: setup ## kill, stop, cut off and starve everything for MINUTES, at random, and account for every job
+	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: setup ## check style (ruff)
 	$(BIN)/ruff check .

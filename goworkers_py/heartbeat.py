@@ -77,6 +77,8 @@ class Heartbeat(BrokerService):
 
     def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
         """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""
+        if round_trip_s > MOST_SKEW_S:
+            return  # it tells nothing: this process may have been stopped in the middle
         skew_s = server_time - time.time() + round_trip_s / 2
         if abs(skew_s) <= MOST_SKEW_S:
             self._clock.offset_s = 0.0

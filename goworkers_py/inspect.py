@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerRefused, UnreadablePayload
+from goworkers_py.errors import BrokerError, UnreadablePayload
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 
@@ -58,7 +58,7 @@ class Inspector:
         """What the server does when its memory is full; empty where it does not tell us."""
         try:
             info = self._connections.call("INFO", "memory")
-        except BrokerRefused:
+        except BrokerError:
             return ""
         found = re.search(rb"^maxmemory_policy:(\S+)", info, re.MULTILINE)
         return found[1].decode() if found else ""

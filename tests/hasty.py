@@ -12,7 +12,6 @@ import importlib
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 # A tenth of the real values, or less; each must still be longer than what it waits for.
@@ -45,7 +44,7 @@ def _apply(told: dict[str, Any]) -> None:
 if __name__ == "__main__":
     _apply(json.loads(sys.argv[1]))
     sys.argv[:] = sys.argv[4:]  # without: this file, the constants, python, -m
-    sys.path.remove(str(Path(__file__).parent))
+    del sys.path[0]  # this file's folder: the command is no script of it
 
     from goworkers_py.cli import main
 

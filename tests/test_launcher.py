@@ -282,6 +282,7 @@ def test_who_is_in_a_hurry_waits_for_no_drain_hook(app: App) -> None:
         release.set()
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize("stops", [False, True])
 def test_enough_stuck_jobs_ask_for_a_stop_but_hurry_none(
     stops: bool, redis_url: str, redis: redis_py.Redis, gate: Gate

@@ -27,6 +27,7 @@ from daemon import environment
 from fleet import Fleet
 from hasty import SHORT, hasty
 from proxy import Direction, Proxy
+from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers import redis as redis_broker
@@ -221,6 +222,32 @@ def test_a_process_that_was_stopped_for_longer_leaves_its_jobs_to_the_others(fle
     fleet.open("later")
     assert eventually(lambda: not fleet.lists()), fleet.told()
     assert sleeper.stop() == 0
+
+
+def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: Path, own_redis: RedisServer) -> None:
+    """All leases have run out in it, and one process is back later than the other."""
+    constants = {**SHORT, "recoverer.STEADY_FOR_S": 5.0, "outage.LONGEST_PAUSE_S": 0.3}
+    with Proxy(own_redis.port) as late, Fleet(tmp_path, own_redis.url, own_redis.client()) as fleet:
+        daemons = [
+            fleet.start("-q", "q=1", prefix=hasty(constants, machine="a")).ready(),
+            fleet.start("-q", "q=1", prefix=hasty(constants, machine="b"), url=late.url).ready(),
+        ]
+        for jid in ("j1", "j2"):
+            fleet.push(jid, "Gated", "gate")
+            fleet.await_run("began", jid)
+        late.refuse()
+        own_redis.kill()
+        time.sleep(LEASE_S + 1)
+        own_redis.start()
+        daemons[0].says("Redis serves again")
+        time.sleep(2)
+        late.pass_through()
+        daemons[1].says("Redis serves again")
+        time.sleep(constants["recoverer.STEADY_FOR_S"])  # from here on leases count
+        fleet.open("gate")
+        assert eventually(lambda: not fleet.lists()), fleet.told()
+        assert fleet.count("began") == {"j1": 1, "j2": 1}
+        assert not any(text in daemon.output for daemon in daemons for text in (RECOVERED, DECLARED_DEAD))
 
 
 # --- replies that get lost

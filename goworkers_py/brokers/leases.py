@@ -12,7 +12,6 @@ import itertools
 import json
 import logging
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,9 @@ class Leases:
         return float(answer[1])
 
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
-        owners, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone)])
+        owners, gone, (now, _) = self._connections.exchange(
+            [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
+        )
         forget_at = _pairs(gone)
         dead = {}
         for other, told in _pairs(owners).items():
@@ -73,7 +74,7 @@ class Leases:
             if other != owner and (other in forget_at or self._bury(other, entry["origin"], by_lease)):
                 dead[other] = entry
         recovered = self._move_all(dead, judge)
-        past = {other: entry for other, entry in dead.items() if float(forget_at.get(other, "inf")) < time.time()}
+        past = {other: entry for other, entry in dead.items() if float(forget_at.get(other, "inf")) < float(now)}
         self._forget(past)
         return recovered
 

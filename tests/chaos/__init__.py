@@ -4,7 +4,7 @@
 
 `work` is what the processes run, `nodes` are the processes, `monkeys` break things, the `producer` pushes jobs, the
 `ledger` accounts for every one of them and `run` puts all of it together. Each job notes its runs in files, each
-disturbance is noted with its begin and end; a second run of a job is only forgiven where a disturbance explains it.
+disturbance is noted with its begin and end, and the `judge` forgives a second run only where one of them explains it.
 
 Everything that lasts a minute in earnest lasts a tenth of that here, see `nodes.SHORT`.
 """

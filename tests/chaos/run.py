@@ -15,9 +15,11 @@ from servers import RedisServer
 from waiting import eventually
 
 from chaos import EFFECTS
-from chaos.ledger import Account, Judge, Left, account, read_deaths, read_pushes, read_runs
+from chaos.judge import Judge
+from chaos.ledger import Account, Left, account
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import QUEUES, Node
+from chaos.notes import read_deaths, read_pushes, read_runs
 from chaos.producer import Producer
 
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.

@@ -8,22 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.ledger import (
-    LEASE_S,
-    POISON,
-    SETTLE_S,
-    Account,
-    Judge,
-    Left,
-    Pushes,
-    Run,
-    account,
-    read_deaths,
-    read_pushes,
-    read_runs,
-)
-from chaos.monkeys import LONG, SHORTLY, Window
+from chaos.judge import SETTLE_S, Judge
+from chaos.ledger import POISON, Account, Left, account
+from chaos.monkeys import LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
+from chaos.notes import Pushes, Run, read_deaths, read_pushes, read_runs
 from chaos.run import Plan, run
 
 SEED_VARIABLE = "PYWORKERS_TEST_CHAOS_SEED"
@@ -109,6 +98,10 @@ def test_a_second_run_without_a_reason_is_found() -> None:
             ran(1, 10, float("inf")), Life(1, "n1", 0, 9, ended=11, how="stopped"), "given back at a stop", id="stopped"
         ),
         pytest.param(ran(1, 5, 6), Life(1, "n1", 0, 9, ended=11, how="stopped"), None, id="stopped, long settled"),
+        pytest.param(
+            ran(1, 10, float("inf")), Life(1, "n1", 0, 9, 31, "stopped"), "given back at a stop", id="stops still"
+        ),
+        pytest.param(ran(1, 10, float("inf")), Life(1, "n1", 0, 31, 32, "stopped"), None, id="stopped too late"),
     ],
 )
 def test_the_end_of_a_process_explains_a_second_run(first: Run, life: Life, why: str | None) -> None:
