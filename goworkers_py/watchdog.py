@@ -65,7 +65,7 @@ class Watched:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread.ident or 0), kind)
 
     def end(self) -> None:
-        """In the thread of the run. What was thrown into it arrives here at the latest, so it cannot hit the next job."""
+        """In the run's thread. What was thrown into it arrives here at the latest, and never hits the next job."""
         with self.lock:
             self.over = True
         if self.fired:
