@@ -228,7 +228,7 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
     )
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with Path(path).open(encoding="utf-8-sig") as file:
             parser.read_file(file)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None

@@ -104,6 +104,11 @@ class Connections:
         """Commands in one round trip; the first error reply is raised when all have been read."""
         return _checked(self._exchange_raw(commands))
 
+    def answers(self, commands: Sequence[Command]) -> list[Any]:
+        """Like `exchange`, but an error reply stands in its place as a BrokerError."""
+        replies = self._exchange_raw(commands)
+        return [_translated(reply) if isinstance(reply, redis.ResponseError) else reply for reply in replies]
+
     def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         tail = (len(keys), *keys, *arguments)
         reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]

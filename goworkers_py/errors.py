@@ -76,12 +76,16 @@ class RetryJob(JobControl):
     """Counts as a failed run: the job's retry limit still holds."""
 
     def __init__(
-        self, message: str = "", *, delay: float | None = None, at: float | datetime.datetime | None = None
+        self,
+        message: str = "",
+        *,
+        delay: float | datetime.timedelta | None = None,
+        at: float | datetime.datetime | None = None,
     ) -> None:
         if (delay is None) == (at is None):
             raise TypeError("RetryJob takes either delay (seconds from now) or at (epoch seconds or a datetime)")
         super().__init__(message or "the job asked to be retried")
-        self.delay = delay
+        self.delay = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
         self.at = at.timestamp() if isinstance(at, datetime.datetime) else at
         if not all(math.isfinite(seconds) for seconds in (self.delay, self.at) if seconds is not None):
             raise ValueError(f"RetryJob cannot wait for {delay if at is None else at!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import random
 import secrets
 import traceback
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from goworkers_py import payload
-from goworkers_py.errors import DiscardJob, KillJob, RetryJob
+from goworkers_py.errors import ConfigError, DiscardJob, KillJob, RetryJob
 from goworkers_py.message import Message, Timestamps, epoch, whole_number
 from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
 
@@ -34,7 +35,7 @@ _LONGEST_DELAY_S = 1e12
 
 _OUR_FOLDER = str(Path(__file__).parent)
 
-RetryIn = Callable[[int, BaseException], float | str | None] | float | None
+RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,17 @@ class RetryOptions:
     retry_queue: str = ""
     dead: bool = True
     backtrace: bool | int = False
+
+    def __post_init__(self) -> None:
+        """A mistake is told where the job is declared, not at its first failure."""
+        retry: object = self.retry
+        if not isinstance(retry, int) or retry < 0:
+            raise ConfigError(f"retry is {retry!r}; it takes true, false or a number of retries")
+        wait: object = self.retry_in
+        word = isinstance(wait, str) and wait in ("discard", "kill")
+        seconds = isinstance(wait, int | float) and 0 < wait < math.inf
+        if not (wait is None or word or seconds or callable(wait)):
+            raise ConfigError(f"retry_in is {wait!r}; it takes seconds above 0 or a function f(count, error)")
 
 
 DEFAULT_OPTIONS = RetryOptions()
@@ -63,8 +75,12 @@ class RetryPolicy:
         limit = self._limit(message, options)
         count = _next_count(message)
         changes = self._failure_fields(message, error, options, now, count)
-        if isinstance(error, DiscardJob) or limit is None:
+        if isinstance(error, DiscardJob):
             return DISCARD
+        if limit is None:
+            limit = 0
+            if not isinstance(error, KillJob):
+                return DISCARD
         wish = self._delay(error, options, count, now)
         if wish == "discard":
             return DISCARD

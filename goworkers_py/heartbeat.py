@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.base import Broker, DeclaredDead, Presence
 from goworkers_py.clock import Clock
@@ -22,12 +22,18 @@ MOST_SKEW_S = 2.0
 
 class Heartbeat(BrokerService):
     def __init__(
-        self, broker: Broker, lease: Lease, queues: Mapping[str, int], process: str, clock: Clock, outage: Outage
+        self,
+        broker: Broker,
+        lease: Lease,
+        begun_at_most: Callable[[], Mapping[str, int]],
+        process: str,
+        clock: Clock,
+        outage: Outage,
     ) -> None:
         super().__init__("heartbeat", outage)
         self._broker = broker
         self._lease = lease
-        self._queues = queues
+        self._begun_at_most = begun_at_most
         self._process = process
         self._clock = clock
         self._one_at_a_time = threading.Lock()  # a worker beats too when it begins a trial
@@ -73,7 +79,7 @@ class Heartbeat(BrokerService):
             return server_time
 
     def _presence(self, identity: str) -> Presence:
-        return Presence(identity, self._queues, self._process, self._trial)
+        return Presence(identity, self._begun_at_most(), self._process, self._trial)
 
     def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
         """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""

@@ -90,10 +90,11 @@ class Inspector:
 
     def _queues(self, names: list[str]) -> list[QueueStats]:
         commands = [(command, self._keys.queue(name), *rest) for name in names for command, rest in _SIZE_AND_NEXT]
-        replies = self._connections.exchange(commands)
+        replies = self._connections.answers(commands)
         return [
             QueueStats(name, size, _latency(oldest, name))
             for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
+            if not isinstance(size, BrokerError)  # a key of another type is no queue, and must not hide the others
         ]
 
     def _owners(self, identities: list[bytes], entries: list[bytes]) -> tuple[int, int]:
@@ -102,10 +103,11 @@ class Inspector:
             identity.decode(): json.loads(entry)["queues"] for identity, entry in zip(identities, entries, strict=True)
         }
         lists = [self._keys.inprogress(queue, owner) for owner, queues in owners.items() for queue in queues]
-        replies = self._connections.exchange(
+        replies = self._connections.answers(
             [*(("LLEN", key) for key in lists), *(("EXISTS", self._keys.lease(owner)) for owner in owners)]
         )
-        return sum(replies[: len(lists)]), sum(replies[len(lists) :])
+        lengths = (length for length in replies[: len(lists)] if not isinstance(length, BrokerError))
+        return sum(lengths), sum(replies[len(lists) :])
 
 
 _SIZE_AND_NEXT = (("LLEN", ()), ("LINDEX", (-1,)))

@@ -62,8 +62,7 @@ class Launcher:
         self._in_a_hurry = False
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
-        begun_at_most = {queue.name: queue.concurrency for queue in queues}
-        self._heartbeat = Heartbeat(broker, self._lease, begun_at_most, config.process, clock, self._outage)
+        self._heartbeat = Heartbeat(broker, self._lease, self._begun_at_most, config.process, clock, self._outage)
         poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
@@ -86,6 +85,9 @@ class Launcher:
             on_retry=self.scheduler.hint,
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
+
+    def _begun_at_most(self) -> dict[str, int]:
+        return {manager.queue: manager.begun_at_most for manager in self.managers}
 
     def __str__(self) -> str:
         queues = ", ".join(f"{manager.queue} ({manager.concurrency} threads)" for manager in self.managers)

@@ -134,6 +134,13 @@ class Manager:
         return len(self._held)
 
     @property
+    def begun_at_most(self) -> int:
+        """How many of the oldest jobs in the in-progress list may have been begun: those that run, beside those that
+        ran and were not acknowledged, and that stay where they are."""
+        kept = sum(delivery.kept for delivery in self._held.snapshot())
+        return max(self.concurrency, self.workers_alive) + kept
+
+    @property
     def workers_alive(self) -> int:
         return sum(worker.alive for worker in self._workers)
 

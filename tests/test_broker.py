@@ -508,6 +508,18 @@ def test_every_queue_of_a_dead_owner_is_recovered(site: Site, broker: Broker) ->
     assert sorted((one.queue, one.raw) for one in recovered) == [("a", job("a")), ("b", job("b"))]
 
 
+def test_a_list_that_is_none_does_not_keep_the_other_jobs_from_being_recovered(
+    site: Site, broker: Broker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = site.broker("another")
+    beat(other, OTHER, ["a", "b"])
+    hold(other, job("b"), owner=OTHER, queue="b")
+    redis.set(KEYS.inprogress("a", OTHER), "not a list")
+    site.let_lease_run_out(OTHER)
+    assert [one.raw for one in recover(broker, by_lease=True)] == [job("b")]
+    assert f"jobs of {OTHER} in queue a cannot be recovered: " in caplog.text
+
+
 @pytest.mark.parametrize("jobs", [3, 250])
 def test_who_recovers_is_told_what_can_have_been_begun_and_what_was_on_trial(
     site: Site, broker: Broker, jobs: int

@@ -33,6 +33,7 @@ def test_a_refused_push_is_a_value_error_too() -> None:
     [
         ({"delay": 5}, 5, None),
         ({"delay": 0}, 0, None),
+        ({"delay": datetime.timedelta(minutes=2)}, 120, None),
         ({"at": 1739522590.5}, None, 1739522590.5),
         ({"at": datetime.datetime(2025, 2, 14, 8, 43, 10, tzinfo=datetime.timezone.utc)}, None, 1739522590.0),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsontext import JOBS, examples, field_texts
 
 from goworkers_py import payload
-from goworkers_py.errors import DiscardJob, KillJob, RetryJob
+from goworkers_py.errors import ConfigError, DiscardJob, KillJob, RetryJob
 from goworkers_py.failure import (
     MAX_BACKTRACE_LINES,
     MAX_ERROR_MESSAGE,
@@ -240,7 +240,17 @@ def at_of(outcome: Outcome) -> float:
 )  # fmt: skip
 def test_retry_in_says_the_delay_or_the_default_holds(wish: Any, seconds: float, as_function: bool) -> None:
     retry_in = (lambda count, error: wish) if as_function else wish
+    if not as_function and not (wish is None or (isinstance(wish, int | float) and 0 < wish < math.inf)):
+        with pytest.raises(ConfigError, match=r"^retry_in is .*; it takes seconds above 0"):
+            RetryOptions(retry_in=retry_in)
+        return
     assert at_of(decide(job(), retry_in=retry_in)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("retry", ["yes", -1, None, 2.5])
+def test_a_wrong_retry_is_told_where_the_job_is_declared(retry: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^retry is .*; it takes true, false or a number of retries"):
+        RetryOptions(retry=retry)
 
 
 class Incomparable:
@@ -254,7 +264,7 @@ class Incomparable:
 
 @pytest.mark.parametrize("wish", [0, math.nan, "soon", Incomparable()])
 def test_a_delay_that_is_none_is_warned_of(wish: Any, caplog: pytest.LogCaptureFixture) -> None:
-    decide(job(), retry_in=wish)
+    decide(job(), retry_in=lambda count, error: wish)
     assert f"retry_in says {wish!r}" in caplog.text
 
 
@@ -341,6 +351,7 @@ def test_a_job_may_go_to_the_dead_set_at_once(error: KillJob) -> None:
     fields = fields_of(decide(job(retry=25), error))
     assert fields["retry_count"] == 0
     assert isinstance(decide(job(), error), Dead)
+    assert isinstance(decide(job(retry=False), error), Dead)  # not to be retried, but asked to be kept
 
 
 @pytest.mark.parametrize(

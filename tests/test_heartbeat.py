@@ -32,7 +32,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 
 def heartbeat(broker: RedisBroker, lease: Lease, process: str = "", clock: Clock | None = None) -> Heartbeat:
-    return Heartbeat(broker, lease, {"q": 3}, process, clock or Clock(), Outage())
+    return Heartbeat(broker, lease, lambda: {"q": 3}, process, clock or Clock(), Outage())
 
 
 def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -131,7 +131,7 @@ def test_a_beat_that_took_long_tells_nothing_of_the_clock(caplog: pytest.LogCapt
 
     now = [0.0]
     clock, lease = Clock(), Lease(50)
-    beating = Heartbeat(Asleep(), lease, {}, "", clock, Outage())  # type: ignore[arg-type]
+    beating = Heartbeat(Asleep(), lease, dict, "", clock, Outage())  # type: ignore[arg-type]
     real = heartbeat.awake_and_asleep
     heartbeat.awake_and_asleep = lambda: real() + now[0]
     try:

@@ -92,6 +92,13 @@ def test_the_latency_of_a_queue_is_how_long_its_next_job_has_waited(
     assert queue.latency_s == pytest.approx(waited, abs=30 if waited else 0)
 
 
+def test_a_key_of_another_type_hides_none_of_the_queues(inspector: Inspector, redis: redis_py.Redis) -> None:
+    redis.sadd("queues", "broken", "q")
+    redis.set("queue:broken", "not a list")
+    redis.lpush("queue:q", job())
+    assert [queue.name for queue in inspector.stats().queues] == ["q"]
+
+
 def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redis) -> None:
     redis.sadd("queues", "q")
     assert json.loads(json.dumps(inspector.stats().as_dict())) == {

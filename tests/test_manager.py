@@ -13,11 +13,13 @@ from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import QueueConfig
 from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.delivery import Delivery
 from goworkers_py.failure import RetryPolicy
 from goworkers_py.manager import Manager, Shared
 from goworkers_py.message import Message
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
+from goworkers_py.outcome import KEEP
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import Registry
 from goworkers_py.trial import Trial
@@ -275,6 +277,19 @@ def test_another_worker_takes_the_place_of_one_whose_job_is_stuck(
     assert stop(manager) == 0
     assert redis.get("stat:processed") == b"3"
     assert not in_progress(redis)
+
+
+def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    """They are the oldest in the list for ever, and what may have been begun is counted from the oldest on."""
+    manager = managing(gate)(2)
+    assert manager.begun_at_most == 2
+    for delivery in (kept := [Delivery(job(jid=jid), "q", "owner") for jid in "ab"]):
+        manager._held.add([delivery])
+        manager._settler.put(delivery, KEEP)
+    assert manager.begun_at_most == 4
+    manager._held.remove(kept)
 
 
 def test_a_manager_that_never_began_can_be_stopped(managing: Callable[..., Managing], gate: Gate) -> None:
