@@ -34,6 +34,8 @@ from goworkers_py.middleware.retry import Handler as FailureHandler
 from goworkers_py.middleware.retry import Handlers
 from goworkers_py.registry import Handler, JobSpec, Registry
 from goworkers_py.signals import run_until_stopped
+from goworkers_py.supervised import Parent
+from goworkers_py.supervisor import Supervisor
 from goworkers_py.web.stats import StatsServer
 
 log = logging.getLogger(__name__)
@@ -326,10 +328,14 @@ class App:
 
     def run(self) -> int:
         """Works until a signal asks to stop; returns the exit code."""
-        setup_logging(self.config.log_level, self.config.log_format)
+        config = self.config
+        setup_logging(config.log_level, config.log_format)
+        parent = Parent.of_this_process(config.max_jobs, config.max_memory)
+        if parent is None and config.needs_a_parent:
+            return Supervisor(config.processes).run()
         launcher = self.launcher()
         log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
-        return run_until_stopped(launcher)
+        return run_until_stopped(launcher, parent)
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""

@@ -29,6 +29,6 @@ class Deadline:
     def left(self) -> float:
         return max(0.0, self._at - self._clock.monotonic())
 
-    def expire(self) -> None:
-        """Bring it to now: a second signal means hurry."""
-        self._at = self._clock.monotonic()
+    def shorten(self, seconds: float) -> None:
+        """No more than that from now on: 0 for somebody in a hurry."""
+        self._at = min(self._at, self._clock.monotonic() + seconds)

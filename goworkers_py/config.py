@@ -68,6 +68,23 @@ def seconds(lowest: float, highest: float = 365 * 86400) -> Callable[[str], floa
     return parse
 
 
+def size(lowest: int) -> Callable[[str], int]:
+    """In bytes; 0 for no limit."""
+
+    def parse(value: str) -> int:
+        fits = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG])(?:I?B)?", value.strip().upper())
+        if value.strip() == "0":
+            return 0
+        if fits is None:
+            raise ValueError(f"must be 0 or a number with a unit, such as 512M or 2G, is {value!r}")
+        number = float(fits[1]) * {"K": 2**10, "M": 2**20, "G": 2**30}[fits[2]]
+        if number < lowest:
+            raise ValueError(f"must be at least {lowest // 2**20}M, is {value!r}")
+        return int(number)
+
+    return parse
+
+
 def auto_or_whole(lowest: int, highest: int) -> Callable[[str], int | None]:
     def parse(value: str) -> int | None:
         return None if value.strip().lower() == "auto" else whole(lowest, highest)(value)
@@ -168,6 +185,13 @@ class Config:
     namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")
     process: str = option("", text, "a fixed name for this process, as in go-workers; empty: host:pid:nonce")
     require: tuple[str, ...] = option((), words, "modules to import at boot: they register the jobs", "-r")
+    processes: int = option(
+        1, whole(1, 1_000), "how many processes do the same work beside each other, under one parent"
+    )
+    max_jobs: int = option(0, whole(0), "a process is replaced by a new one after so many jobs; 0: never")
+    max_memory: int = option(
+        0, size(2**24), "a process that grows beyond this is replaced by a new one: 512M, 2G; 0: never"
+    )
     timeout: float = option(25.0, seconds(0), "seconds that running jobs have to finish on TERM", "-t")
     poll_interval: float = option(
         5.0, seconds(0.01, 3600), "seconds until a scheduled job that another program added is noticed"
@@ -191,6 +215,16 @@ class Config:
     log_format: str = option("plain", one_of("plain", "json"), "plain or json")
     queues: tuple[QueueConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
+
+    def __post_init__(self) -> None:
+        if self.process and self.needs_a_parent:
+            raise ConfigError(
+                "process: a fixed name is for one process, so not beside processes, max_jobs or max_memory"
+            )
+
+    @property
+    def needs_a_parent(self) -> bool:
+        return self.processes > 1 or bool(self.max_jobs or self.max_memory)
 
 
 def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
@@ -271,8 +305,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     }
     rows = options_of(Config)
     # An unknown name is refused as in a file, but for those that are no options: of the tests, of the command line,
-    # and what Kubernetes sets in every container beside a service that is called pyworkers.
-    known = {name: value for name, value in ours.items() if not re.match(r"test_|config$|service_|port(_|$)", name)}
+    # a child's line to its parent, and what Kubernetes sets in every container beside a service called pyworkers.
+    known = {
+        name: value
+        for name, value in ours.items()
+        if not re.match(r"test_|config$|line_to_parent$|service_|port(_|$)", name)
+    }
     unknown = [name for name in known if name not in rows]
     if unknown:
         hint = _did_you_mean(unknown[0], rows, lambda name: ENVIRONMENT_PREFIX + name.upper())

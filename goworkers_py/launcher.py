@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -141,14 +142,24 @@ class Launcher:
         """A stop, also one that is still to begin, does not wait for running jobs. From any thread."""
         self._in_a_hurry = True
         if self._deadline is not None:
-            self._deadline.expire()
+            self._deadline.shorten(0)
 
-    def stop(self) -> bool:
+    def lose_patience(self) -> None:
+        """A stop that has begun `patiently` goes on as any other. From any thread."""
+        if self._deadline is not None:
+            self._deadline.shorten(self._config.timeout)
+
+    def look_for_the_dead(self) -> None:
+        """Another process is known to have ended. From any thread."""
+        self._recoverer.look_now()
+
+    def stop(self, patiently: bool = False) -> bool:
         """The order follows the data: senders before receivers. True when nothing was left behind."""
-        self._deadline = deadline = Deadline(self._config.timeout)
+        self._deadline = deadline = Deadline(math.inf if patiently else self._config.timeout)
         if self._in_a_hurry:
-            deadline.expire()
-        log.info("stopping: running jobs have %g s to finish", round(deadline.left(), 1))
+            deadline.shorten(0)
+        left = "all the time they need" if patiently else f"{deadline.left():.4g} s"
+        log.info("stopping: running jobs have %s to finish", left)
         self.quiet()
         hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
         hooks.start()

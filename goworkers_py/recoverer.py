@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterable
 
 from goworkers_py.brokers.base import Broker, Found, Recovered
@@ -43,8 +44,13 @@ class Recoverer(BrokerService):
         self._handlers = handlers
         self._counters = counters
         self._clock = clock
+        self._asked = threading.Event()
+
+    def look_now(self) -> None:
+        self._asked.set()
 
     def run_once(self) -> float:
+        self._asked.clear()
         self.recover()
         return LOOK_EVERY_S * random.uniform(0.8, 1.2)
 
@@ -62,6 +68,12 @@ class Recoverer(BrokerService):
 
     def _judge(self, found: Found) -> Fate:
         return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.trial, now=self._clock.wall())
+
+    def pause(self, seconds: float) -> None:
+        self._asked.wait(seconds)
+
+    def wake(self) -> None:
+        self._asked.set()
 
 
 def report(jobs: Iterable[Recovered], what: str) -> None:

@@ -27,7 +27,7 @@ def test_a_second_signal_brings_the_deadline_to_now() -> None:
     clock = FakeClock()
     deadline = Deadline(25.0, clock)
     clock.now += 1
-    deadline.expire()
+    deadline.shorten(0)
     assert deadline.left() == 0.0
 
 

@@ -39,7 +39,7 @@ LAYERS = (
     # 6 start, quiet, stop
     ("launcher",),
     # 7 the program and its face
-    ("logs", "signals", "web", "web.stats", "app", "goworkers_py", "cli"),
+    ("logs", "life", "supervised", "supervisor", "signals", "web", "web.stats", "app", "goworkers_py", "cli"),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]
 

@@ -1,0 +1,86 @@
+"""The child's end of the line to its parent, see `supervisor`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import select
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from goworkers_py.launcher import Launcher
+from goworkers_py.life import Life
+
+log = logging.getLogger(__name__)
+
+# In the environment of a child: the number of its end of the line.
+LINE_VARIABLE = "PYWORKERS_LINE_TO_PARENT"
+LOOK_EVERY_S = 1.0
+
+READY, WORN_OUT = b"ready\n", b"worn out\n"
+RETIRE, RECOVER = b"retire\n", b"recover\n"
+
+
+class Parent:
+    """Tells the parent when this process is ready and when it is worn out, and does what the parent asks for."""
+
+    def __init__(self, line: socket.socket, max_jobs: int, max_memory: int) -> None:
+        self._line = line
+        self._max_jobs = max_jobs
+        self._max_memory = max_memory
+        self._said_why = False
+
+    @classmethod
+    def of_this_process(cls, max_jobs: int, max_memory: int) -> Parent | None:
+        """None where there is none. Found once: programs that a job starts have no part in it."""
+        number = os.environ.pop(LINE_VARIABLE, None)
+        if number is None:
+            return None
+        line = socket.socket(fileno=int(number))
+        line.set_inheritable(False)
+        return cls(line, max_jobs, max_memory)
+
+    def attend(self, launcher: Launcher, life: Life) -> None:
+        life.when_ready = lambda: self._say(READY)
+        threading.Thread(target=self._listen, args=(launcher, life), name="parent", daemon=True).start()
+
+    def _listen(self, launcher: Launcher, life: Life) -> None:
+        while True:
+            if select.select([self._line], [], [], LOOK_EVERY_S)[0]:
+                heard = self._line.recv(4096)
+                if not heard:
+                    log.error("the parent process is gone: stopping")
+                    life.ask_to_stop()
+                    return
+                if RECOVER in heard:
+                    launcher.look_for_the_dead()
+                if RETIRE in heard:
+                    life.retire()
+            elif self._worn_out(launcher.counters.snapshot().get("processed", 0)):
+                self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+
+    def _worn_out(self, processed: int) -> bool:
+        why = ""
+        if self._max_jobs and processed >= self._max_jobs:
+            why = f"{processed:,} jobs, max_jobs is {self._max_jobs:,}"
+        elif self._max_memory and (memory := resident_bytes()) > self._max_memory:
+            why = f"{memory / 2**20:,.0f} MB resident, max_memory is {self._max_memory / 2**20:,.0f} MB"
+        if why and not self._said_why:
+            self._said_why = True
+            log.info("worn out, to be replaced by a new process: %s", why)
+        return bool(why)
+
+    def _say(self, word: bytes) -> None:
+        with suppress(OSError):  # it is gone, which the next look shows
+            self._line.sendall(word)
+
+
+def resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no Linux: the most that it ever was, in bytes on macOS
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

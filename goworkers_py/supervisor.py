@@ -1,0 +1,250 @@
+"""The parent of `processes = N`: starts as many children, replaces those that die or are worn out, forwards signals.
+
+It has one thread, no connection to Redis and nothing of the user's code, so that little can befall it. A child is the
+same command started again, so it runs the code that lies on the disk then. A line, a pair of sockets, ties the two
+together. On it the child says
+
+    ready      it fetches jobs
+    worn out   it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
+
+and the parent
+
+    retire     another is in your place: end when your running jobs have, without a time limit
+    recover    one of the others has died: look for its jobs now
+
+Who is still wanted is replaced by a successor that is ready before the other one retires, one at a time: worn-out
+children, and all of them on USR2. When a successor does not get ready, the others stay.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+
+from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, RETIRE, WORN_OUT
+
+log = logging.getLogger(__name__)
+
+# A child that ended sooner than this is started again after a pause, twice as long each time.
+SHORT_LIFE_S = 10.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+
+
+@dataclass(eq=False)
+class Child:
+    process: subprocess.Popen[bytes]
+    line: socket.socket
+    born: float = field(default_factory=time.monotonic)
+    ready: bool = False
+    retired: bool = False
+
+    def __str__(self) -> str:
+        return f"process {self.process.pid}"
+
+    def say(self, word: bytes) -> None:
+        with suppress(OSError):  # it is just ending
+            self.line.send(word)
+
+
+class Supervisor:
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._command = [sys.executable, *sys.orig_argv[1:]]
+        self._children: list[Child] = []
+        self._to_replace: deque[Child] = deque()
+        self._successor: Child | None = None
+        self._begin_at = 0.0  # monotonic: no child is started before
+        self._pause_s = 0.0
+        self._any_was_ready = False
+        self._quiet = False
+        self._stopping = False
+        self._exit_code = 0
+        self._selector = selectors.DefaultSelector()
+        self._table: dict[int, Callable[[], None]] = {
+            signal.SIGTERM: self._stop,
+            signal.SIGINT: self._stop,
+            signal.SIGTSTP: self._be_quiet,
+            signal.SIGTTIN: lambda: self._forward(signal.SIGTTIN),
+            signal.SIGUSR2: self._replace_all,
+            signal.SIGCHLD: lambda: None,  # wakes the loop, which looks at all children anyway
+        }
+
+    def run(self) -> int:
+        """The exit code: 0 when every child ended well after a stop."""
+        with self._signals() as happened:
+            self._selector.register(happened, selectors.EVENT_READ, lambda: self._obey(happened))
+            while self._children or not self._stopping:
+                self._fill()
+                for key, _ in self._selector.select(self._until_begin()):
+                    key.data()
+                self._reap()
+        log.info("stopped")
+        return self._exit_code
+
+    @contextmanager
+    def _signals(self) -> Iterator[socket.socket]:
+        """Each signal is a byte to read: the handlers have nothing to do."""
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        handlers = {number: signal.signal(number, _nothing) for number in self._table}
+        before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        try:
+            yield ours
+        finally:
+            signal.set_wakeup_fd(before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self._selector.close()
+            ours.close()
+            theirs.close()
+
+    def _obey(self, happened: socket.socket) -> None:
+        for number in happened.recv(4096):
+            self._table[number]()
+
+    # --- children
+
+    def _fill(self) -> None:
+        """As many children as there should be: one more while a successor gets ready."""
+        if self._stopping or self._quiet:
+            return
+        if self._successor is None and self._to_replace and time.monotonic() >= self._begin_at:
+            self._successor = self._begin()
+        # The first one shows whether the code and the configuration are right: one error message, not N.
+        wanted = self._processes if self._any_was_ready else 1
+        while self._working < wanted and time.monotonic() >= self._begin_at:
+            self._begin()
+
+    @property
+    def _working(self) -> int:
+        return sum(not child.retired and child is not self._successor for child in self._children)
+
+    def _begin(self) -> Child:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            process = subprocess.Popen(
+                self._command, env={**os.environ, LINE_VARIABLE: str(number)}, pass_fds=(number,)
+            )
+        child = Child(process, ours)
+        ours.setblocking(False)
+        self._children.append(child)
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._listen(child))
+        log.info("%s begins", child)
+        return child
+
+    def _listen(self, child: Child) -> None:
+        try:
+            heard = child.line.recv(4096)
+        except OSError:
+            heard = b""
+        if not heard:
+            self._selector.unregister(child.line)  # it is ending
+        if READY in heard:
+            self._now_ready(child)
+        if WORN_OUT in heard and not child.retired and child not in self._to_replace:
+            self._to_replace.append(child)
+
+    def _now_ready(self, child: Child) -> None:
+        child.ready = self._any_was_ready = True
+        if child is self._successor:
+            self._successor = None
+            if self._to_replace:
+                self._retire(self._to_replace.popleft())
+
+    def _retire(self, child: Child) -> None:
+        log.info("%s retires when its jobs have ended", child)
+        child.retired = True
+        child.say(RETIRE)
+
+    def _reap(self) -> None:
+        for child in [*self._children]:
+            code = child.process.poll()
+            if code is not None:
+                self._bury(child)
+                self._ended(child, code)
+
+    def _bury(self, child: Child) -> None:
+        self._children.remove(child)
+        if child in self._to_replace:
+            self._to_replace.remove(child)
+        with suppress(KeyError):
+            self._selector.unregister(child.line)
+        child.line.close()
+
+    def _ended(self, child: Child, code: int) -> None:
+        if self._stopping or child.retired or (self._quiet and code == 0):
+            # A signal that comes before a child can handle it ends it too.
+            clean = code == 0 or (code == -signal.SIGTERM and not child.ready)
+            if not clean and not self._exit_code:
+                self._exit_code = 1
+            log.log(logging.INFO if clean else logging.WARNING, "%s ended with %s", child, _told(code))
+            return
+        log.error("%s died with %s", child, _told(code))
+        for other in self._children:
+            other.say(RECOVER)
+        if not self._any_was_ready:
+            # As one process would: what is wrong with the configuration or the code is not mended by trying again.
+            self._exit_code = code if code > 0 else 1
+            self._stop()
+            return
+        self._put_off(child)
+        if child is self._successor:
+            self._successor = None
+            if self._to_replace:
+                log.error("%s was not ready before it died: the old ones go on", child)
+                self._to_replace.clear()
+
+    def _put_off(self, child: Child) -> None:
+        """One that did not live long is not started again at once."""
+        long_lived = time.monotonic() - child.born >= SHORT_LIFE_S
+        self._pause_s = 0.0 if long_lived else min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
+        self._begin_at = time.monotonic() + self._pause_s
+
+    def _until_begin(self) -> float | None:
+        left = self._begin_at - time.monotonic()
+        return left if left > 0 else None
+
+    # --- signals
+
+    def _stop(self) -> None:
+        """Again: the children do not wait for their jobs any more."""
+        self._stopping = True
+        self._forward(signal.SIGTERM)
+
+    def _be_quiet(self) -> None:
+        self._quiet = True
+        self._forward(signal.SIGTSTP)
+
+    def _replace_all(self) -> None:
+        log.info("USR2: every process is replaced by a new one, one at a time")
+        self._to_replace.extend(
+            child
+            for child in self._children
+            if not child.retired and child is not self._successor and child not in self._to_replace
+        )
+
+    def _forward(self, number: signal.Signals) -> None:
+        log.info("SIG%s for %d processes", number.name.removeprefix("SIG"), len(self._children))
+        for child in self._children:
+            child.process.send_signal(number)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _told(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
