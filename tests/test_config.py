@@ -126,8 +126,10 @@ def test_the_environment_of_this_process_is_used_when_none_is_given(monkeypatch:
 
 
 def test_every_option_can_be_said_in_the_environment_and_by_a_flag() -> None:
-    texts = {"redis": "embedded", "timestamps": "ms", "log_level": "error", "log_format": "json"}
+    texts = {"redis": "embedded", "timestamps": "ms", "log_level": "error", "log_format": "json", "max_memory": "7G"}
     said = {name: texts.get(name, "7") for name in options_of(Config)}
+    del said["process"]  # does not go with `processes`
+    assert load(environment={"PYWORKERS_PROCESS": "one"}) == load(environment={}, flags={"process": "one"})
     of_environment = load(environment={f"PYWORKERS_{name.upper()}": text for name, text in said.items()})
     assert of_environment == load(environment={}, flags=said)
     assert not [name for name in said if getattr(of_environment, name) == getattr(Config(), name)]

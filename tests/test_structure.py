@@ -92,8 +92,8 @@ def test_imports_go_strictly_downward(module: str) -> None:
         ("redis", {"connection", "sentinel"}),
         ("hiredis", {"connection"}),
         ("click", {"cli"}),
-        ("subprocess", {"embedded", "keeper"}),
-        ("signal", {"keeper", "signals"}),
+        ("subprocess", {"embedded", "keeper", "supervisor"}),
+        ("signal", {"keeper", "signals", "supervisor"}),
     ],
 )
 def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[str]) -> None:
@@ -113,8 +113,9 @@ def test_threads_are_started_only_where_their_end_is_seen_to() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
     }
-    # That of the launcher runs the hooks of a drain, which must not hold it up.
-    assert starters == {"service", "signals", "launcher", "web.stats"}
+    # That of the launcher runs the hooks of a drain, which must not hold it up; that of a supervised process waits for
+    # words of its parent, to the end.
+    assert starters == {"service", "life", "launcher", "supervised", "web.stats"}
 
 
 def test_no_loop_sleeps_past_a_stop() -> None:
