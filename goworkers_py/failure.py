@@ -85,7 +85,7 @@ class RetryPolicy:
         if wish == "discard":
             return DISCARD
         if wish == "kill" or self._exhausted(message, count, limit, now):
-            return Dead(self._rewrite(message, changes)) if _wants_burial(message, options) else DISCARD
+            return Dead(self._rewrite(message, changes)) if wants_burial(message, options) else DISCARD
         return Retry(now + float(wish), self._rewrite(message, changes))
 
     def _limit(self, message: Message, options: RetryOptions) -> int | None:
@@ -161,7 +161,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and payload.encodable(value) else ""
 
 
-def _wants_burial(message: Message, options: RetryOptions) -> bool:
+def wants_burial(message: Message, options: RetryOptions) -> bool:
     wanted = message.get("dead")
     return wanted is not False if wanted is not None else options.dead
 

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 5.0
 MOST_SKEW_S = 2.0
+# The server forgets in the end whom it declared dead, see `leases.GONE_FOR_S`. Who was silent for long cannot ask any
+# more, and must take it that others have its jobs.
+FORGOTTEN_AFTER_S = 12 * 3600.0
 
 
 class Heartbeat(BrokerService):
@@ -69,6 +72,8 @@ class Heartbeat(BrokerService):
 
     def _ask(self) -> float:
         try:
+            if self._lease.silent_s > FORGOTTEN_AFTER_S:
+                raise DeclaredDead(self._lease.identity)
             return self._broker.beat(self._presence(self._lease.identity))
         except DeclaredDead:
             dead, born = self._lease.identity, new_identity()

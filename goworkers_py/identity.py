@@ -45,6 +45,11 @@ class Lease:
         """False when the server may have declared this process dead by now."""
         return awake_and_asleep() - self._confirmed_at < self._valid_s
 
+    @property
+    def silent_s(self) -> float:
+        """How long ago the server was told; 0 when it never was."""
+        return awake_and_asleep() - self._confirmed_at if math.isfinite(self._confirmed_at) else 0.0
+
     def lapse(self) -> None:
         """The identity was declared dead."""
         self._confirmed_at = -math.inf

@@ -64,7 +64,7 @@ class Launcher:
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         self._heartbeat = Heartbeat(broker, self._lease, self._begun_at_most, config.process, clock, self._outage)
-        poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
+        poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps, work.registry.options_for)
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
         )

@@ -9,12 +9,13 @@ tells the server which. The job on trial when its process dies is the poison, an
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import PoisonPill, UnreadablePayload
-from goworkers_py.failure import error_class
+from goworkers_py.failure import DEFAULT_OPTIONS, RetryOptions, error_class, wants_burial
 from goworkers_py.message import Message, Timestamps, whole_number
 
 FIELD = "recovered"  # in the payload: {"count": how often, "since": epoch seconds of the first time}
@@ -35,6 +36,7 @@ class PoisonPolicy:
     limit: int = 3  # 0: never
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
+    options_for: Callable[[Message], RetryOptions] = lambda message: DEFAULT_OPTIONS
 
     def is_suspect(self, message: Message) -> bool:
         """To be run on trial: dying once more would be once too often."""
@@ -72,7 +74,7 @@ class PoisonPolicy:
             "failed_at" if message.failed_at is None else "retried_at": self.timestamps.write(now),
             "retry_count": message.retry_count or 0,
         }
-        buried = message.get("dead") is not False
+        buried = wants_burial(message, self.options_for(message))
         return Fate(
             payload.splice(message.raw, changes, drop=(FIELD, "at")), buried=buried, discarded=not buried, error=error
         )

@@ -47,6 +47,22 @@ def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis
     assert json.loads(told)["trial"] == ""
 
 
+def test_who_was_silent_for_longer_than_the_server_remembers_goes_on_under_another_identity(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    identity = lease.identity
+    monkeypatch.setattr("goworkers_py.heartbeat.FORGOTTEN_AFTER_S", 0.05)
+    time.sleep(0.1)
+    redis.delete(KEYS.lease(identity))  # and nothing says any more that it was declared dead
+    it.beat()
+    assert lease.identity != identity
+    assert lease.fresh
+    assert not redis.exists(KEYS.lease(identity))
+
+
 def test_a_lease_that_vanished_but_whose_jobs_nobody_took_is_made_again(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:

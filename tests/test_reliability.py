@@ -43,8 +43,6 @@ RECOVERED = "recovered from dead process"
 DECLARED_DEAD = "was not heard of for so long"
 FETCH, SETTLE = (b"EVALSHA " + script.sha.upper().encode() for script in (redis_broker._FETCH, redis_broker._SETTLE))
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
@@ -65,7 +63,7 @@ def proxy(redis_url: str) -> Iterator[Proxy]:
     ("constants", "lease_s", "within_s"),
     [
         pytest.param(SHORT, LEASE_S, 15, id="a short lease"),
-        pytest.param({}, 60, 90, id="the real lease", marks=pytest.mark.timeout(180)),
+        pytest.param({}, 60, 90, id="the real lease", marks=[pytest.mark.slow, pytest.mark.timeout(180)]),
     ],
 )
 def test_the_jobs_of_a_killed_process_are_run_by_another_when_its_lease_is_over(
@@ -224,6 +222,7 @@ def test_a_process_that_was_stopped_for_longer_leaves_its_jobs_to_the_others(fle
     assert sleeper.stop() == 0
 
 
+@pytest.mark.slow
 def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: Path, own_redis: RedisServer) -> None:
     """All leases have run out in it, and one process is back later than the other."""
     constants = {**SHORT, "recoverer.STEADY_FOR_S": 5.0, "outage.LONGEST_PAUSE_S": 0.3}
@@ -303,6 +302,7 @@ def test_jobs_that_went_into_a_half_open_connection_run_once(fleet: Fleet, proxy
     assert fleet.count("began") == {"j1": 1}
 
 
+@pytest.mark.slow
 def test_a_job_that_a_fetch_took_long_after_it_was_given_up_runs_once(fleet: Fleet, proxy: Proxy) -> None:
     """The command was on its way for longer than its sender waited, so nothing was there when it looked."""
     daemon = fleet.start("-q", "q=1", url=proxy.url).ready()

@@ -25,7 +25,7 @@ from goworkers_py.errors import BrokerUnavailable
 BACK_WITHIN_S = 10
 BEGINS, ENDS = "Redis cannot serve", "Redis serves again"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 class Place(NamedTuple):
@@ -172,7 +172,13 @@ OUTAGES: dict[Outage, float] = {
 }
 
 
-@pytest.mark.parametrize("outage", OUTAGES, ids=lambda outage: outage.__name__)
+@pytest.mark.parametrize(
+    "outage",
+    [
+        pytest.param(outage, id=outage.__name__, marks=[] if outage in (killed, read_only) else pytest.mark.slow)
+        for outage in OUTAGES
+    ],
+)
 def test_after_an_outage_all_queues_work_at_full_concurrency_and_no_job_has_run_twice(
     fleet: Fleet, place: Place, outage: Outage
 ) -> None:
@@ -243,6 +249,7 @@ def test_a_process_that_is_started_without_a_server_waits_for_it(fleet: Fleet, p
     assert daemon.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="/proc tells what a process has used")
 @pytest.mark.parametrize("outage", [killed, half_open], ids=lambda outage: outage.__name__)
 def test_200_threads_hardly_use_the_processor_during_an_outage(fleet: Fleet, place: Place, outage: Outage) -> None:

@@ -32,7 +32,7 @@ STRIKES = 10_000
 # of a finalizer is told by Python and goes no further.
 untidy = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("untraced")
 
 
 class Struck(BaseException):
@@ -101,7 +101,6 @@ def struck_at_random(victims: list[Victim]) -> Iterator[None]:
 
 
 @untidy
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_no_command_is_given_the_reply_of_another_whatever_strikes_its_thread(
     redis_url: str, redis: redis_py.Redis
@@ -312,7 +311,6 @@ def chat(seconds):
 """
 
 
-@pytest.mark.slow
 def test_500_signals_under_heavy_logging_do_not_stop_the_process(redis_url: str, tmp_path: Path) -> None:
     with own_app(redis_url) as app, Daemon(tmp_path, redis_url, CHATTY, "-q", "q=8").ready() as daemon:
         for _ in range(40):
@@ -428,7 +426,6 @@ def noise(seconds):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_job_may_make_processes(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
     """By whatever means, beside others that do the same, and none hangs."""
