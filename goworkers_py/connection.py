@@ -25,7 +25,7 @@ from typing import Any
 import hiredis
 import redis
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
+from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
@@ -48,8 +48,18 @@ _TEMPORARY = re.compile(
     r"ReadOnlyError|BusyLoadingError|MasterDownError|OutOfMemoryError|TryAgainError|ClusterDownError)\b"
 )
 _FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
-# After these another server may answer better: connect anew.
-_ELSEWHERE = re.compile(r"\b(READONLY|LOADING|MASTERDOWN|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b")
+# After these another server may answer better: connect anew. A primary without replicas may be one that fell silent,
+# was replaced, and does not know it yet.
+_ELSEWHERE = re.compile(
+    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b"
+)
+
+# What a server says of a client's certificate that it does not accept, or misses.
+_ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
+_THEIR_CERTIFICATE = (
+    "the address must name the host as the certificate does, and ?ssl_ca_certs=FILE the authority that signed it"
+)
+_OUR_CERTIFICATE = "a client certificate that it accepts is named by ?ssl_certfile=FILE&ssl_keyfile=FILE"
 
 
 class Script:
@@ -105,9 +115,10 @@ class Connections:
         return _checked(self._exchange_raw(commands))
 
     def answers(self, commands: Sequence[Command]) -> list[Any]:
-        """Like `exchange`, but an error reply stands in its place as a BrokerError."""
+        """Like `exchange`, but a key of a type that the command is not for is answered by None: one such key, made by
+        whomever, is not to hide the others."""
         replies = self._exchange_raw(commands)
-        return [_translated(reply) if isinstance(reply, redis.ResponseError) else reply for reply in replies]
+        return _checked([None if _of_another_type(reply) else reply for reply in replies])
 
     def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         tail = (len(keys), *keys, *arguments)
@@ -168,11 +179,28 @@ def _pool(url: str, **options: Any) -> ConnectionPool:
         sample = pool.connection_class(**pool.connection_kwargs)  # not connected
     except (TypeError, ValueError, redis.RedisError) as error:
         raise ConfigError(f"redis: the address does not fit: {error}") from None
+    if isinstance(sample, SSLConnection):
+        _check_files(sample)
+    return pool
+
+
+def _check_files(sample: Driver) -> None:
+    """Those of certificates: without them every connection would fail, with words that only OpenSSL understands."""
     for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
-        path = getattr(sample, name, None)
+        path = getattr(sample, name)
         if path and not os.access(path, os.R_OK):
             raise ConfigError(f"redis: ssl_{name} names {path}, which cannot be read")
-    return pool
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tried = "ssl_ca_certs"
+    try:
+        if sample.ca_certs:
+            context.load_verify_locations(sample.ca_certs)
+        tried = "ssl_certfile and ssl_keyfile"
+        if sample.certfile or sample.keyfile:
+            # Never asks the terminal for the password of a key.
+            context.load_cert_chain(sample.certfile or "", sample.keyfile, sample.certificate_password or "")
+    except OSError as error:  # SSLError is one
+        raise ConfigError(f"redis: {tried} cannot be used: {error}") from None
 
 
 class BlockingLine:
@@ -244,14 +272,25 @@ def _closed_if_cut_short(connection: Driver) -> Iterator[None]:
 
 def _ready(connection: Driver) -> None:
     """Connects, and connects anew if the server has closed an idle connection: nothing was sent yet, so it is safe."""
-    connection.connect()
+    _connect(connection)
     try:
         stale = connection.can_read(0)
     except redis.ConnectionError:
         stale = True
     if stale:
         connection.disconnect()
+        _connect(connection)
+
+
+def _connect(connection: Driver) -> None:
+    try:
         connection.connect()
+    except redis.ConnectionError as error:
+        # A server that does not accept our certificate hangs up, and may be gone before we read why.
+        hung_up = any(isinstance(cause, ssl.SSLEOFError | ConnectionResetError) for cause in _causes(error))
+        if hung_up and isinstance(connection, SSLConnection):
+            raise BrokerUnavailable(f"{error}; {_OUR_CERTIFICATE}") from error
+        raise
 
 
 def _read(connection: Driver) -> Any:
@@ -277,6 +316,10 @@ def _raise_error(reply: Any) -> None:
         raise _translated(reply) from reply
 
 
+def _of_another_type(reply: Any) -> bool:
+    return isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
+
+
 def _told(error: BaseException) -> str:
     """Class and text: Redis 6 wraps what went wrong inside a script into a longer text."""
     return f"{type(error).__name__} {error}"
@@ -288,9 +331,13 @@ def _translated(error: BaseException) -> BaseException:
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
         return BrokerRefused(f"the server refused the login: {error}")
-    untrusted = _certificate_error(error)
-    if untrusted:
-        return BrokerRefused(f"the server's certificate is not accepted: {untrusted.verify_message}")
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return BrokerRefused(
+                f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}"
+            )
+        if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
+            return BrokerRefused(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
     told = _told(error)
     if isinstance(error, redis.ResponseError) and _FULL.search(told):
         return BrokerFull(str(error))
@@ -299,8 +346,8 @@ def _translated(error: BaseException) -> BaseException:
     return BrokerRefused(str(error))
 
 
-def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """What redis-py met when it says that it cannot connect."""
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+    while error is not None:
+        yield error
         error = error.__cause__ or error.__context__
-    return error

@@ -94,7 +94,7 @@ class Inspector:
         return [
             QueueStats(name, size, _latency(oldest, name))
             for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
-            if not isinstance(size, BrokerError)  # a key of another type is no queue, and must not hide the others
+            if size is not None
         ]
 
     def _owners(self, identities: list[bytes], entries: list[bytes]) -> tuple[int, int]:
@@ -106,8 +106,7 @@ class Inspector:
         replies = self._connections.answers(
             [*(("LLEN", key) for key in lists), *(("EXISTS", self._keys.lease(owner)) for owner in owners)]
         )
-        lengths = (length for length in replies[: len(lists)] if not isinstance(length, BrokerError))
-        return sum(lengths), sum(replies[len(lists) :])
+        return sum(filter(None, replies[: len(lists)])), sum(replies[len(lists) :])
 
 
 _SIZE_AND_NEXT = (("LLEN", ()), ("LINDEX", (-1,)))

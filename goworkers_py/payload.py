@@ -53,7 +53,7 @@ def read(raw: bytes) -> dict[str, Any]:
     """The fields of a job. Raises UnreadablePayload for what is not one strict JSON object in UTF-8."""
     try:
         text = raw.decode("utf-8")
-        value, end = _read_value(text, _skip_space(text, 0))
+        value, end = _read_value(text, 0 if text[:1] == "{" else _skip_space(text, 0))
     except StopIteration as stop:
         raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
     except (ValueError, RecursionError) as error:

@@ -39,6 +39,7 @@ def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
             "socket_timeout": SENTINEL_TIMEOUT_S,
             "socket_connect_timeout": SENTINEL_TIMEOUT_S,
             "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
             **asking,
         },
     )
@@ -55,7 +56,10 @@ class _Sentinels(Sentinel):
         for sentinel in (asked := self.sentinels):
             try:
                 masters: Any = sentinel.sentinel_masters()
-            except (redis.AuthenticationError, redis.ResponseError):
+            except redis.AuthenticationError as error:
+                options = "?sentinel_username=...&sentinel_password=..."
+                raise redis.AuthenticationError(f"that of a sentinel ({options}): {error}") from error
+            except redis.ResponseError:
                 raise
             except (redis.ConnectionError, redis.TimeoutError) as error:
                 failures.append(str(error))

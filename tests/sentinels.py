@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from waiting import eventually
 
 from goworkers_py.embedded import find_server
 
-DOWN_AFTER_MS = 1_000
+# Sentinels ping once a second: one that waits no longer calls the primary dead that it has just been told of, and
+# elects another.
+DOWN_AFTER_MS = 2_000
 QUORUM = 2
 SERVICE = "jobs"
 
@@ -71,6 +74,15 @@ class Sentinel:
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """It takes connections and answers nothing until resume()."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -122,10 +134,14 @@ class Sentinels(AbstractContextManager["Sentinels"]):
         return client
 
     def await_replication(self) -> None:
-        def up(replica: RedisServer) -> bool:
-            return self.client(replica).info("replication").get("master_link_status") == "up"
+        def up(client: redis.Redis) -> bool:
+            try:
+                return client.info("replication").get("master_link_status") == "up"
+            except redis.ConnectionError:  # who becomes a replica cuts its clients off
+                return False
 
-        assert eventually(lambda: all(map(up, self.replicas)), 30)
+        clients = [self.client(replica) for replica in self.replicas]
+        assert eventually(lambda: all(map(up, clients)), 30)
 
     def await_all_known(self) -> None:
         """Every sentinel knows the replicas and the other sentinels: without that it cannot fail over."""
@@ -153,6 +169,14 @@ class Sentinels(AbstractContextManager["Sentinels"]):
         assert new is not None, self.sentinels[0].log
         self.primary = new
         return new
+
+    @property
+    def elections(self) -> int:
+        return max(
+            int(self.client(sentinel).sentinel_masters()[SERVICE]["config-epoch"])
+            for sentinel in self.sentinels
+            if sentinel.runs
+        )
 
     def close(self) -> None:
         self._stack.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 from goworkers_py.brokers.base import DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script
-from goworkers_py.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerRefused
 from goworkers_py.identity import certainly_dead, origin
 from goworkers_py.keys import Keys
 from goworkers_py.poison import Fate
@@ -90,7 +90,7 @@ class Leases:
         """Owners into whose lists nothing can come any more, unless something is left that could not be moved."""
         for other, entry in past.items():
             lists = [("LLEN", self._keys.inprogress(queue, other)) for queue in entry["queues"]]
-            if not any(self._connections.answers(lists)):
+            if all(length == 0 for length in self._connections.answers(lists)):
                 self._connections.transaction([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
     def _bury(self, other: str, told_origin: Mapping[str, Any], by_lease: bool) -> bool:
@@ -105,10 +105,8 @@ class Leases:
         lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
         recovered: list[Recovered] = []
         for (owner, queue), length in zip(places, self._connections.answers(lists), strict=True):
-            if isinstance(length, BrokerUnavailable):
-                raise length
-            if isinstance(length, BrokerError):  # a key of another type; the others' jobs must not wait for it
-                log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, length)
+            if length is None:
+                log.error("jobs of %s in queue %s cannot be recovered: their key is no list", owner, queue)
             elif length:
                 recovered += self._move(owner, queue, dead[owner], judge)
         return recovered

@@ -1,0 +1,298 @@
+"""The access rules that the docs list: everything works under exactly those, and each of them is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from daemon import pyworkers
+from fleet import Fleet
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.brokers.base import Batch, Finished, Forward, Found, Presence, Push, WaitingSet
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.connection import Connections
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerError
+from goworkers_py.inspect import Inspector
+from goworkers_py.keys import Keys
+from goworkers_py.outcome import DONE, Dead, Outcome, Requeue, Retry
+from goworkers_py.poison import Fate
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
+OPTIONAL = {"info", "client|setinfo", "select"}
+
+
+def documented() -> list[str]:
+    """The words after ACL SETUSER of the first such line in a fenced block."""
+    for page in sorted(DOCS.rglob("*.md")):
+        found = re.search(r"^```\w*\n(?:[^`]*\n)?ACL SETUSER (pyworkers .+)$", page.read_text("utf-8"), re.MULTILINE)
+        if found:
+            return found[1].split()
+    raise AssertionError("no page lists the access rules")
+
+
+RULES = documented()
+PASSWORD = next(word for word in RULES if word.startswith(">"))[1:]
+COMMANDS = [word for word in RULES if word.startswith("+")]
+PATTERNS = [word for word in RULES if word.startswith("~")]
+
+
+class Walled:
+    """A server that only `pyworkers`, by the documented rules, and the test itself may use."""
+
+    def __init__(self, server: RedisServer) -> None:
+        with closing(redis_py.Redis(port=server.port)) as first:
+            first.execute_command("ACL", "SETUSER", ADMIN, "on", f">{ADMIN_PASSWORD}", "~*", "&*", "+@all")
+        self.redis = redis_py.Redis(port=server.port, username=ADMIN, password=ADMIN_PASSWORD)
+        self.redis.execute_command("ACL", "SETUSER", "default", "off")
+        self.url = server.url.replace("//", f"//pyworkers:{PASSWORD}@")
+
+    def allow(self, *rules: str) -> None:
+        """These only."""
+        self.redis.flushall()
+        self.redis.script_flush()
+        self.redis.execute_command("ACL", "SETUSER", *rules)
+        self.redis.acl_log_reset()
+
+    def denied(self) -> set[str]:
+        """Commands and keys, but for the driver's greeting."""
+        return {entry["object"] for entry in self.redis.acl_log()} - {"client|setinfo"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def walled(server: RedisServer) -> Iterator[Walled]:
+    walled = Walled(server)
+    with closing(walled.redis):
+        yield walled
+
+
+# --- with them
+
+
+def test_the_daemon_works_under_exactly_the_documented_rules(walled: Walled, tmp_path: Path) -> None:
+    walled.allow(*RULES)
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        flags = ("-q", "q=5", "--poll-interval", "0.2", "--process", "one", "--dead-max-jobs", "1")
+        first = fleet.start(*flags).ready()
+        # Pushed: at once, many, later.
+        jid = pyworkers("enqueue", "-q", "q", "Short", PYWORKERS_REDIS=walled.url)
+        later = pyworkers("enqueue", "-q", "q", "--in", "0.3", "Short", PYWORKERS_REDIS=walled.url)
+        for pushed in (jid, later):
+            assert (pushed.returncode, pushed.stderr) == (0, "")
+            fleet.await_run("began", pushed.stdout.strip())
+        # Failed: retried with success, and buried; one dead job is kept.
+        fleet.open("open")
+        fleet.push("failing", "Gated", "open", "oh", retry=1)
+        fleet.push("dying", "Gated", "open", "oh", retry=False)
+        fleet.await_run("ended", "failing")
+        assert eventually(lambda: walled.redis.zcard("retry") == 1), fleet.told()
+        [entry] = walled.redis.zrange("retry", 0, -1)
+        walled.redis.zadd("retry", {entry: 0})
+        fleet.await_run("ended", "failing", times=2)
+        assert eventually(lambda: walled.redis.zrange("dead", 0, -1)), fleet.told()
+        assert eventually(lambda: not walled.redis.exists("retry")), fleet.told()
+        # Killed in the middle of a job, which its successor on this machine runs.
+        fleet.push("shared", "Gated", "gate")
+        fleet.await_run("began", "shared")
+        assert eventually(lambda: walled.redis.get("stat:processed") == b"5"), fleet.told()
+        first.kill()
+        second = fleet.start(*flags).ready()
+        second.says("recovered from dead process")
+        fleet.await_run("began", "shared", times=2)
+        fleet.open("gate")
+        fleet.await_run("ended", "shared")
+        assert eventually(lambda: walled.redis.get("stat:processed") == b"6"), fleet.told()
+        stats = pyworkers("stats", "--json", PYWORKERS_REDIS=walled.url)
+        assert (stats.returncode, stats.stderr) == (0, "")
+        told = json.loads(stats.stdout)
+        assert (told["processed"], told["failed"], told["retries"], told["dead"]) == (6, 3, 0, 1)
+        assert second.stop() == 0
+        output = first.output + second.output + stats.stderr
+        assert "NOPERM" not in output
+        assert "no permissions" not in output.lower()
+        assert " ERROR: Redis" not in output
+    assert walled.denied() <= {"info"}
+
+
+# --- without one of them
+
+
+def everything(walled: Walled) -> dict[str, object]:
+    """What a process asks of the server in its life, and what it then finds there."""
+    told: dict[str, object] = {}
+    with (
+        own_broker(walled.url, dead_max_jobs=2, dead_timeout=100) as broker,
+        closing(Connections(walled.url)) as connections,
+    ):
+        life = Life(broker, walled.redis)
+        for step in STEPS:
+            try:
+                told[step.__name__] = step(life)
+            except Exception as error:  # however it shows
+                told[step.__name__] = error
+        try:
+            stats = Inspector(connections, Keys()).stats()
+            told["stats"] = (stats.processed, stats.failed, stats.dead, [queue.name for queue in stats.queues])
+            told["in progress"] = (stats.in_progress, stats.processes)
+        except Exception as error:
+            told["stats"] = error
+    return told
+
+
+class Life:
+    def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
+        self.broker = broker
+        self.redis = redis
+
+    def fetch(self, owner: str = "me") -> bytes:
+        [raw] = self.broker.fetch(owner, "q", 1)
+        return raw
+
+    def settle(self, outcome: Callable[[bytes], Outcome]) -> object:
+        raw = job(nonce=secrets.token_hex(4))
+        self.redis.lpush("queue:q:me:inprogress", raw)
+        delivery = Delivery(raw, "q", "me")
+        return self.broker.settle(Batch(secrets.token_hex(4), 1, "q", [Finished(delivery, outcome(raw))]))
+
+
+def beats(life: Life) -> object:
+    return [life.broker.beat(Presence("me", {"q": 1}, "name")) > 0 for _ in range(2)]
+
+
+def pushes(life: Life) -> object:
+    life.broker.push([Push("q", job(), None), Push("q", job(), 1.0)])
+    return life.redis.llen("queue:q"), life.redis.smembers("queues"), life.redis.zcard("schedule")
+
+
+def fetches(life: Life) -> object:
+    return len(life.fetch()), len(life.broker.held("me", "q"))
+
+
+def waits_for_a_job(life: Life) -> object:
+    life.broker._likely_more["q"] = False
+    life.redis.lpush("queue:q", job())
+    return len(life.fetch())
+
+
+def is_woken(life: Life) -> object:
+    life.broker._lines["q"]._client_id = 10**9  # as though it waited
+    life.broker.wake("q")
+    return True
+
+
+def succeeds(life: Life) -> object:
+    return life.settle(lambda raw: DONE)
+
+
+def retries(life: Life) -> object:
+    return life.settle(lambda raw: Retry(2.0, raw)), life.redis.zcard("retry")
+
+
+def gives_back(life: Life) -> object:
+    before = life.redis.llen("queue:q")
+    settled = [life.settle(lambda raw, last=last: Requeue(last)) for last in (False, True)]
+    return settled, life.redis.llen("queue:q") - before
+
+
+def dies(life: Life) -> object:
+    life.redis.zadd("dead", {b"old": 1})
+    settled = life.settle(Dead)
+    kept = life.redis.zcard("dead")
+    life.redis.zadd("dead", {b"newer": 3e9, b"newest": 4e9})
+    return settled, kept, life.settle(Dead), life.redis.zcard("dead")
+
+
+def counts_for_a_time_only(life: Life) -> object:
+    return sorted(life.redis.ttl(key) > 0 for key in life.redis.keys("stat:processed:*"))
+
+
+def promotes(life: Life) -> object:
+    moved = []
+    forward: Forward = lambda entry, now: ("promoted", entry)  # noqa: E731
+    for waiting in WaitingSet:
+        step = life.broker.promote(waiting, forward, 10)
+        moved.append((step.looked_at, step.stuck))
+    return moved, life.redis.llen("queue:promoted"), life.redis.sismember("queues", "promoted")
+
+
+def recovers(life: Life) -> object:
+    def judge(found: Found) -> Fate:
+        return Fate(found.raw)
+
+    dead = {"queues": {"q": 1}, "trial": "", "origin": {}}
+    life.redis.hset("pyworkers:owners", mapping={"dead": json.dumps(dead), "long-gone": json.dumps(dead)})
+    life.redis.hset("pyworkers:gone", "long-gone", 1)
+    life.redis.lpush("queue:q:dead:inprogress", job("Lost"))
+    recovered = len(life.broker.recover("me", judge, by_lease=True))
+    return recovered, life.redis.hexists("pyworkers:gone", "dead"), life.redis.hexists("pyworkers:gone", "long-gone")
+
+
+def takes_the_name_of_another(life: Life) -> object:
+    life.redis.set("pyworkers:lease:other", 1)
+    life.redis.set("pyworkers:process:taken", "other")
+    try:
+        life.broker.beat(Presence("me", {"q": 1}, "taken"))
+    except BrokerError as error:
+        return "is in use by other" in str(error)
+    return False
+
+
+def leaves(life: Life) -> object:
+    return len(life.broker.leave("me")), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
+
+
+STEPS: list[Callable[[Life], Any]] = [
+    beats, pushes, fetches, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies, counts_for_a_time_only,
+    promotes, recovers, takes_the_name_of_another, leaves,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected(walled: Walled) -> dict[str, object]:
+    """With all of them."""
+    walled.allow(*RULES)
+    told = everything(walled)
+    assert not walled.denied()
+    assert not [answer for answer in told.values() if isinstance(answer, Exception)]
+    return told
+
+
+def test_the_rules_stand_by_themselves_and_name_every_command() -> None:
+    assert RULES[1:3] == ["reset", "on"]
+    assert {word[0] for word in RULES[3:]} == {">", "~", "+"}
+    assert "~*" not in PATTERNS
+    assert not [command for command in COMMANDS if command.startswith("+@") or command[1:] in OPTIONAL]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_one_of_the_commands_something_breaks(
+    walled: Walled, expected: dict[str, object], command: str
+) -> None:
+    walled.allow(*RULES, f"-{command[1:]}")
+    assert everything(walled) != expected
+    assert walled.denied() >= {command[1:]}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_without_one_of_the_patterns_something_breaks(
+    walled: Walled, expected: dict[str, object], pattern: str
+) -> None:
+    walled.allow(*(word for word in RULES if word != pattern))
+    assert everything(walled) != expected
