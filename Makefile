@@ -12,10 +12,10 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test chaos lint format types coverage ci clean
+.PHONY: help setup run test chaos bench bench-quick lint format types coverage ci clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PYTHON=python3.12 chooses the Python that .venv is made with; ARGS='-k retry' goes to pytest."
 
@@ -30,6 +30,12 @@ test: setup ## run the tests
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES, at random, and account for every job
 	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+bench: setup ## measure ours and its peers, twenty minutes, and write docs/benchmarks.md; ARGS='--only drain' is part of it
+	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)
+
+bench-quick: setup ## measure ours, the transport and one peer, in less than a minute
+	@exec $(BIN)/python bin/bench --quick $(ARGS)
 
 lint: setup ## check style (ruff)
 	$(BIN)/ruff check .
@@ -48,7 +54,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 ci: lint types coverage ## exactly what .ci/run runs
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.

@@ -55,6 +55,7 @@ class Buffer:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._capacity = capacity
+        self._awaited = 0  # how much room the fetcher waits for; 0 while it does not wait
         self._out: set[Delivery] = set()
         self._closed = False
 
@@ -77,13 +78,19 @@ class Buffer:
         """May be said again."""
         with self._lock:
             self._out.discard(delivery)
-            self._changed.notify()
+            if self._awaited and self._has_room():
+                self._changed.notify()
 
-    def room(self, timeout_s: float) -> int:
-        """How many more may be fetched, after waiting for at least one; 0 when closed or at the time limit."""
+    def room(self, timeout_s: float, at_least: int = 1) -> int:
+        """How many more may be fetched, after waiting for so many; 0 when closed or at the time limit."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._out) < self._capacity, timeout_s)
-            return 0 if self._closed else max(0, self._capacity - len(self._out))
+            self._awaited = at_least
+            enough = self._changed.wait_for(lambda: self._closed or self._has_room(), timeout_s)
+            self._awaited = 0
+            return self._capacity - len(self._out) if enough and not self._closed else 0
+
+    def _has_room(self) -> bool:
+        return self._capacity - len(self._out) >= self._awaited
 
     def resize(self, capacity: int) -> None:
         with self._changed:

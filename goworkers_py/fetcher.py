@@ -51,8 +51,10 @@ class Fetcher(BrokerService):
     def run_once(self) -> float:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile(self._lease.identity)
-        self._buffer.resize(self._concurrency + self._pace.reserve())
-        room = self._buffer.room(ROOM_WAIT_S)
+        reserve = self._pace.reserve()
+        self._buffer.resize(self._concurrency + reserve)
+        # What is in reserve keeps the workers busy meanwhile, so there is no hurry to fill it up one by one.
+        room = self._buffer.room(ROOM_WAIT_S, at_least=max(1, reserve // 2))
         if room == 0 or self.stopping.is_set():
             return 0.0
         if self._too_much_unsettled() or not self._lease.fresh:

@@ -24,7 +24,9 @@ from goworkers_py.service import Service
 
 log = logging.getLogger(__name__)
 
-LARGEST_BATCH = 100
+# More than are out at once of a queue of short jobs: its threads take turns at the interpreter's lock, and a second
+# exchange would have to wait for five more turns.
+LARGEST_BATCH = 200
 PARKED_FOR_S = 2.0
 # Between tries while stopping: the farewell waits for them.
 HURRIED_PAUSE_S = 0.2

@@ -188,3 +188,18 @@ def test_what_the_server_lists_beyond_what_is_held_was_lost_on_its_way(listed: s
 
 def test_what_is_held_under_an_older_identity_does_not_count() -> None:
     assert unheld("me", [b"a"], deliveries("a", owner="me of before")) == [b"a"]
+
+
+def test_room_is_waited_for_until_there_is_enough_of_it() -> None:
+    buffer = Buffer(4)
+    deliveries = [Delivery(b"", "q", "owner") for _ in range(4)]
+    buffer.put(deliveries)
+    seen: list[int] = []
+    with running(threading.Thread(target=lambda: seen.append(buffer.room(50, at_least=2)))):
+        buffer.done(deliveries[0])
+        time.sleep(0.05)
+        assert not seen
+        buffer.done(deliveries[1])
+    assert seen == [2]
+    buffer.put([Delivery(b"", "q", "owner")])
+    assert buffer.room(0.01, at_least=2) == 0

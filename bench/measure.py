@@ -1,0 +1,168 @@
+"""What is measured, for any system: how fast a full queue drains, how late a job starts, what a worker uses.
+
+A drain is looked at from outside: the jobs do nothing, and the server is asked how many are left. Start-up does not
+count: the clock runs from the moment when 5 % are done to the moment when none is left.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import wire
+from bench.programs import Client, Failed, Program
+from bench.server import OwnRedis
+from bench.systems import System
+
+LOOK_S = 0.005
+READY_S, SETTLING_IN_S = 30.0, 1.0
+BLOCKING = ("brpoplpush", "blmove")
+FIRST_JOB_S = 60.0
+WINDOW_S = 15.0
+WARM_UP_SHARE = 0.05
+FEWEST_JOBS = 100
+
+WARM_UPS = 10
+STAMP_S = 15.0
+LEAST_PAUSE_S, USUAL_PAUSE_S, MOST_PAUSE_S = 0.005, 0.02, 1.0
+
+
+@dataclass
+class Site:
+    """One server and the systems to run on it, one after the other."""
+
+    server: OwnRedis
+    running: ExitStack = field(default_factory=ExitStack)
+
+    def worker(self, system: System, threads: int, command: Sequence[str] = (), **environment: str) -> Program:
+        command = command or system.worker(self.server.url, threads)
+        program = Program(command, {**self._environment(system, threads), **environment}, self.server.log())
+        self.running.callback(program.kill)
+        return program
+
+    def client(self, system: System, threads: int = 1) -> Client:
+        client = Client(system.client(), self._environment(system, threads), self.server.log())
+        self.running.callback(client.kill)
+        return client
+
+    def _environment(self, system: System, threads: int) -> dict[str, str]:
+        places = {"BENCH_REDIS": self.server.url, "BENCH_STAMPS": str(self.server.stamps)}
+        return {**system.environment(threads), **places}
+
+    def __enter__(self) -> Site:  # noqa: PYI034  # typing.Self is newer than the oldest Python
+        """An empty server; what is started is ended."""
+        self.server.empty()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.running.close()
+
+    def ready(self, system: System, processes: int, threads: int) -> list[Program]:
+        """Processes of ours that all wait for a job."""
+        workers = [self.worker(system, threads) for _ in range(processes)]
+        self.await_idle(workers, processes)
+        return workers
+
+    def await_idle(self, workers: Sequence[Program], queues: int) -> None:
+        """Until a job is waited for on so many queues, counted for each process."""
+        deadline = time.monotonic() + READY_S
+        while sum(line["cmd"] in BLOCKING for line in self.server.client.client_list()) < queues:
+            if time.monotonic() > deadline:
+                raise Failed(f"not every queue is worked: {workers[-1].tail()}")
+            for worker in workers:
+                worker.check()
+            time.sleep(LOOK_S)
+        time.sleep(SETTLING_IN_S)
+
+    # --- filling
+
+    def fill(self, system: System, count: int, job: str, args: list[Any]) -> None:
+        if system.speaks_wire:
+            wire.fill(self.server.client, count, job, args)
+        else:
+            client = self.client(system)
+            client.ask("fill", job=job, args=args, count=count)
+            client.kill()
+        found = system.left(self.server.client)
+        if found != count:
+            raise Failed(f"{count} jobs were pushed, and {found} wait")
+
+    # --- draining
+
+    def drain_rate(self, system: System, workers: Sequence[Program], count: int) -> float:
+        """Jobs a second."""
+        return rate_of(lambda: system.left(self.server.client), workers, count)
+
+    # --- stamps
+
+    def stamps(self) -> list[int]:
+        return [int(line) for line in self.server.stamps.read_bytes().splitlines()]
+
+    def await_stamps(self, count: int, workers: Sequence[Program], within_s: float = STAMP_S) -> None:
+        deadline = time.monotonic() + within_s
+        lines = 0
+        size = -1
+        while lines < count:
+            if time.monotonic() > deadline:
+                raise Failed(f"{lines} of {count} jobs ran within {within_s:.0f} s: {workers[0].tail()}")
+            for worker in workers:
+                worker.check()
+            time.sleep(0.001)
+            now = self.server.stamps.stat().st_size
+            if now != size:
+                size, lines = now, len(self.stamps())
+
+
+def rate_of(left: Callable[[], int], workers: Sequence[Program], count: int) -> float:
+    """How fast `left` goes from `count` to none."""
+    began, first = time.monotonic(), None
+    full = began
+    while True:
+        now, remaining = time.monotonic(), left()
+        if remaining == count:
+            full = now
+        if first is None and count - remaining >= count * WARM_UP_SHARE:
+            # So few jobs that they were done between two looks: the clock has run since the look before.
+            first = (now, remaining) if remaining else (full, count)
+        if first is not None and (remaining == 0 or now - first[0] > WINDOW_S):
+            return (first[1] - remaining) / (now - first[0])
+        if first is None and now - began > FIRST_JOB_S:
+            raise Failed(f"no job within {FIRST_JOB_S:.0f} s: {workers[0].tail()}")
+        for worker in workers:
+            worker.check()
+        time.sleep(LOOK_S)
+
+
+def drain(
+    server: OwnRedis, system: System, count: int, job: str = "noop", args: Sequence[Any] = (), threads: int = 10
+) -> float:
+    with Site(server) as site:
+        site.fill(system, count, job, list(args))
+        return site.drain_rate(system, [site.worker(system, threads)], count)
+
+
+def latencies_ns(server: OwnRedis, system: System, count: int, within_s: float, threads: int = 10) -> list[int]:
+    """From just before the push to the first line of the job, one at a time, each some time after the last has run."""
+    with Site(server) as site:
+        worker, client = site.worker(system, threads), site.client(system)
+        client.ask("stamp")
+        site.await_stamps(1, [worker], FIRST_JOB_S)
+        began, done = time.monotonic(), 1
+        while done < WARM_UPS + count and time.monotonic() - began < within_s:
+            # As long as a job may wait: a system that polls must not be met just behind its last look each time.
+            most = max(USUAL_PAUSE_S, min(MOST_PAUSE_S, max(site.stamps()[1:], default=0) / 1e9))
+            time.sleep(random.uniform(LEAST_PAUSE_S, most))
+            client.ask("stamp")
+            done += 1
+            site.await_stamps(done, [worker])
+        return site.stamps()[min(WARM_UPS, done - 1) :]
+
+
+def idle_cpu_percent(worker: Program, seconds: float) -> float:
+    used, began = worker.cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (worker.cpu_s() - used) / (time.monotonic() - began)
