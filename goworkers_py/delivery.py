@@ -13,7 +13,7 @@ from typing import Final
 class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
-    __slots__ = ("_unclaimed", "begun", "ended", "kept", "owner", "queue", "raw")
+    __slots__ = ("begun", "claimed", "ended", "kept", "owner", "queue", "raw")
 
     def __init__(self, raw: bytes, queue: str, owner: str) -> None:
         self.raw = raw
@@ -22,18 +22,7 @@ class Delivery:
         self.begun = False  # set by the worker that runs it
         self.ended = False  # set when what became of it is on its way to the settler
         self.kept = False  # set once it has run and was not acknowledged
-        self._unclaimed = [True]
-
-    def claim(self) -> bool:
-        """True for the first who asks: the end that a worker and the one that a shutdown has for it may meet."""
-        try:
-            return self._unclaimed.pop()  # one step, whatever other threads do
-        except IndexError:
-            return False
-
-    @property
-    def claimed(self) -> bool:
-        return not self._unclaimed
+        self.claimed = False  # set by the settler, for the first of the ends that it is told of
 
 
 STOP: Final = None

@@ -62,7 +62,12 @@ def read(raw: bytes) -> dict[str, Any]:
         raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
     if type(value) is not dict:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
-    if raw.count(b"[") + raw.count(b"{") > MAX_NESTING and _nested_deeper(value, MAX_NESTING):
+    # Each level takes two characters.
+    if (
+        len(raw) > 2 * MAX_NESTING
+        and raw.count(b"[") + raw.count(b"{") > MAX_NESTING
+        and _nested_deeper(value, MAX_NESTING)
+    ):
         raise UnreadablePayload(f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read")
     return value
 

@@ -69,10 +69,9 @@ class Settler(Service):
             self._inbox.put(Finished(delivery, outcome))
 
     def forget(self, delivery: Delivery) -> None:
-        """The delivery is somebody else's now."""
-        if not delivery.ended and delivery.claim():
-            self._held.remove([delivery])
-            self._counters.add("lost_leases")
+        """From any thread. The delivery is somebody else's now."""
+        if not delivery.ended:
+            self._inbox.put(Finished(delivery, KEEP))
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -92,8 +91,8 @@ class Settler(Service):
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
             while True:
-                if item is not None and item.delivery.claim():
-                    self._batch.append(item)
+                if item is not None:
+                    self._claim(item)
                 if len(self._batch) >= LARGEST_BATCH:
                     break
                 item = self._inbox.get_nowait()
@@ -103,6 +102,18 @@ class Settler(Service):
             self._batch += self._parked
             self._parked = []
         self._number += 1
+
+    def _claim(self, item: Finished) -> None:
+        """The end that a worker has for a delivery and the one that a shutdown has may meet."""
+        delivery = item.delivery
+        if delivery.claimed:
+            return
+        delivery.claimed = True
+        if item.outcome is KEEP:  # see `forget`
+            self._held.remove([delivery])
+            self._counters.add("lost_leases")
+        else:
+            self._batch.append(item)
 
     def _until_parked_are_due(self) -> float | None:
         if not self._parked:

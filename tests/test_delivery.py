@@ -25,32 +25,6 @@ def running(*threads: threading.Thread) -> Iterator[None]:
         assert not thread.is_alive()
 
 
-# --- a delivery
-
-
-def test_a_delivery_is_claimed_once() -> None:
-    [delivery] = deliveries("a")
-    assert not delivery.claimed
-    assert not delivery.kept
-    assert delivery.claim()
-    assert delivery.claimed
-    assert not delivery.claim()
-    assert delivery.claimed
-
-
-def test_of_many_threads_one_claims_a_delivery() -> None:
-    for delivery in deliveries(*"abcdefghij"):
-        barrier, claims = threading.Barrier(8), []
-
-        def claim(delivery: Delivery = delivery, barrier: threading.Barrier = barrier, claims: list = claims) -> None:
-            barrier.wait(20)
-            claims.append(delivery.claim())
-
-        with running(*(threading.Thread(target=claim) for _ in range(8))):
-            pass
-        assert sorted(claims) == [False] * 7 + [True]
-
-
 # --- the buffer
 
 

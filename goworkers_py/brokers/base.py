@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from goworkers_py.delivery import Delivery
 from goworkers_py.outcome import Outcome
@@ -26,8 +26,7 @@ class Push:
     at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     delivery: Delivery
     outcome: Outcome
 
