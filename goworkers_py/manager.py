@@ -56,7 +56,7 @@ class Manager:
     def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
         self.queue = config.name
         self.concurrency = config.concurrency
-        pace = Pace(config.prefetch)
+        pace = Pace(config.prefetch, config.concurrency)
         prepended = list(shared.prepended)
         wraps: list[Wrap] = [
             *([shared.retry] if prepended else []),
@@ -71,7 +71,9 @@ class Manager:
         chain = wrap_all(perform(shared.registry), wraps)
         self._held = Held()
         self._buffer = Buffer(config.concurrency)
-        self._settler = Settler(config.name, shared.broker, self._held, shared.counters, shared.outage, shared.on_retry)
+        self._settler = Settler(
+            config.name, shared.broker, self._held, pace, shared.counters, shared.outage, shared.on_retry
+        )
         self._fetcher = Fetcher(
             config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace, shared.outage
         )

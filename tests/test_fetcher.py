@@ -36,7 +36,7 @@ class Fetching:
         self.lease = lease or fresh_lease()
         self.buffer, self.held = Buffer(concurrency), Held()
         self.fetcher = Fetcher(
-            "q", broker, self.lease, self.buffer, self.held, concurrency, Pace(prefetch), Outage()
+            "q", broker, self.lease, self.buffer, self.held, concurrency, Pace(prefetch, concurrency), Outage()
         )  # fmt: skip
 
     @property

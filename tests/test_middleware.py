@@ -262,7 +262,7 @@ def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -
 
 
 def test_stats_count_runs_and_failures_and_learn_the_pace() -> None:
-    counters, pace = Counters(), Pace(None)
+    counters, pace = Counters(), Pace(None, 1)
     link = stats(counters, pace)
     assert link(lambda message: DONE)(message()) is DONE
     with pytest.raises(ValueError, match="no"):

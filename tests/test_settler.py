@@ -15,7 +15,7 @@ from waiting import eventually
 from goworkers_py import settler as module
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline
-from goworkers_py.counters import Counters
+from goworkers_py.counters import Counters, Pace
 from goworkers_py.delivery import Delivery, Held
 from goworkers_py.errors import BrokerRefused
 from goworkers_py.message import Message
@@ -32,7 +32,7 @@ class Settling:
         self._redis = redis
         self.held, self.counters = Held(), Counters()
         self.told: list[float] = []
-        self.settler = Settler("q", broker, self.held, self.counters, Outage(), self.told.append)
+        self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), self.told.append)
 
     def fetched(self, *raws: bytes) -> list[Delivery]:
         if raws:

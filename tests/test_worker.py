@@ -16,7 +16,7 @@ from goworkers_py import service
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline
 from goworkers_py.config import QueueConfig
-from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.counters import BusyMap, Counters, Pace
 from goworkers_py.delivery import Buffer, Delivery, Held
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Run
@@ -39,7 +39,7 @@ class Working:
         self._redis = redis
         self.lease = fresh_lease()
         self.buffer, self.held, self.busy, self.counters = Buffer(10), Held(), BusyMap(), Counters()
-        self.settler = Settler("q", broker, self.held, self.counters, Outage(), lambda at: None)
+        self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
         self.announced: list[tuple[str, str]] = []
         trial = Trial(PoisonPolicy(limit=3), self.announce)
         self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.busy, self.settler)
