@@ -56,6 +56,7 @@ class Pace:
     """How long jobs of a queue take, as an average that forgets; and how many it pays to hold in reserve."""
 
     def __init__(self, fixed: int | None, workers: int, longest_reserve: int = 100) -> None:
+        self.adapts = fixed is None
         self._fixed = fixed
         self._workers = workers
         self._longest_reserve = longest_reserve

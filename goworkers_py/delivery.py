@@ -7,6 +7,7 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 
@@ -46,6 +47,7 @@ class Buffer:
         self._capacity = capacity
         self._awaited = 0  # how much room the fetcher waits for; 0 while it does not wait
         self._out: set[Delivery] = set()
+        self.ended = 0  # how many have been done with, ever
         self._closed = False
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
@@ -67,6 +69,7 @@ class Buffer:
         """May be said again."""
         with self._lock:
             self._out.discard(delivery)
+            self.ended += 1
             if self._awaited and self._has_room():
                 self._changed.notify()
 
@@ -94,15 +97,17 @@ class Buffer:
 
     def drain(self) -> list[Delivery]:
         """Takes back what no worker has begun, oldest first."""
-        unstarted: list[Delivery] = []
-        while True:
-            try:
-                delivery = self._waiting.get_nowait()
-            except queue.Empty:
-                return unstarted
-            if delivery is not None:
-                unstarted.append(delivery)
-                self.done(delivery)
+        taken: list[Delivery | None] = []
+        with suppress(queue.Empty):
+            while True:
+                taken.append(self._waiting.get_nowait())
+        for _ in range(taken.count(STOP)):
+            self._waiting.put(STOP)  # they are for workers
+        unstarted = [delivery for delivery in taken if delivery is not None]
+        with self._changed:
+            self._out.difference_update(unstarted)
+            self._changed.notify()
+        return unstarted
 
     def stop_workers(self, how_many: int) -> None:
         for _ in range(how_many):

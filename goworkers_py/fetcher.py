@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from goworkers_py.brokers.base import Broker
 from goworkers_py.counters import Pace
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 RECONCILE_EVERY_S = 10.0
 ROOM_WAIT_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
+# No job of the queue has ended for so long: the threads are held by long ones. As long as a reserve should last.
+STALLED_AFTER_S = 0.02
 # Jobs that ran but cannot be settled count against the next fetch when there are so many.
 MOST_UNSETTLED = 1_000
 
@@ -36,6 +40,7 @@ class Fetcher(BrokerService):
         held: Held,
         concurrency: int,
         pace: Pace,
+        give_back_waiting: Callable[[], None],
         outage: Outage,
     ) -> None:
         super().__init__(f"fetcher:{queue}", outage)
@@ -46,25 +51,43 @@ class Fetcher(BrokerService):
         self._held = held
         self._concurrency = concurrency
         self._pace = pace
+        self._give_back_waiting = give_back_waiting
+        self._stalled_at = -1  # `ended` of the buffer when its jobs were given back: no reserve until that moves on
         self._reconcile_at = 0.0
 
     def run_once(self) -> float:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile(self._lease.identity)
-        reserve = self._pace.reserve()
+        ended = self._buffer.ended
+        reserve = 0 if ended == self._stalled_at else self._pace.reserve()
         self._buffer.resize(self._concurrency + reserve)
+        jobs_wait = self._pace.adapts and len(self._buffer) > 0
         # What is in reserve keeps the workers busy meanwhile, so there is no hurry to fill it up one by one.
-        room = self._buffer.room(ROOM_WAIT_S, at_least=max(1, reserve // 2))
-        if room == 0 or self.stopping.is_set():
+        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else ROOM_WAIT_S, at_least=max(1, reserve // 2))
+        if self.stopping.is_set():
+            return 0.0
+        if room == 0:
+            if jobs_wait:
+                self._look_for_stall(ended)
             return 0.0
         if self._too_much_unsettled() or not self._lease.fresh:
             return FULL_SERVER_PAUSE_S
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
-            self._take(owner, self._broker.fetch(owner, self._queue, room))
+            taken = self._broker.fetch(owner, self._queue, room, wait=not jobs_wait)
         except BrokerFull:
             return FULL_SERVER_PAUSE_S
+        self._take(owner, taken)
+        # The server is not waited for while jobs wait here: those are watched until a worker is free for them.
+        if not taken and jobs_wait and not self._buffer.room(STALLED_AFTER_S, at_least=reserve + 1):
+            self._look_for_stall(ended)
         return 0.0
+
+    def _look_for_stall(self, ended: int) -> None:
+        """Jobs that wait behind long ones go back, to whoever is free: their reserve was meant for short ones."""
+        if self._buffer.ended == ended and not self.stopping.is_set():
+            self._stalled_at = ended
+            self._give_back_waiting()
 
     def _too_much_unsettled(self) -> bool:
         # First the cheap look, then the exact one: what no link acknowledged is held too.
@@ -86,6 +109,12 @@ class Fetcher(BrokerService):
             log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
             self._take(owner, lost)
         self._reconcile_at = time.monotonic() + RECONCILE_EVERY_S
+
+    def look_once_more(self) -> None:
+        """After the end of this thread: did the reply get lost to its last fetch?"""
+        if self._reconcile_at == 0.0 and not self._outage.lasts:
+            with suppress(BrokerError):  # then it is found at the farewell
+                self._reconcile(self._lease.identity)
 
     def after_failure(self) -> None:
         self._reconcile_at = 0.0

@@ -32,12 +32,13 @@ class Lease:
         self.identity = new_identity()
         self._valid_s = valid_s
         self._confirmed_at = -math.inf
+        self._told_at = math.inf  # as `_confirmed_at`, but `lapse` does not touch it
         self._changed = threading.Condition()
 
     def confirm(self, asked_at: float) -> None:
         """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
         with self._changed:
-            self._confirmed_at = asked_at
+            self._confirmed_at = self._told_at = asked_at
             self._changed.notify_all()
 
     @property
@@ -48,7 +49,7 @@ class Lease:
     @property
     def silent_s(self) -> float:
         """How long ago the server was told; 0 when it never was."""
-        return awake_and_asleep() - self._confirmed_at if math.isfinite(self._confirmed_at) else 0.0
+        return max(0.0, awake_and_asleep() - self._told_at)
 
     def lapse(self) -> None:
         """The identity was declared dead."""

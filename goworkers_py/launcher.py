@@ -61,6 +61,7 @@ class Launcher:
         self.quiet_now = False
         self._deadline: Deadline | None = None  # of the running stop
         self._in_a_hurry = False
+        self._impatient = False
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         self._heartbeat = Heartbeat(broker, self._lease, self._begun_at_most, config.process, clock, self._outage)
@@ -146,6 +147,7 @@ class Launcher:
 
     def lose_patience(self) -> None:
         """A stop that has begun `patiently` goes on as any other. From any thread."""
+        self._impatient = True
         if self._deadline is not None:
             self._deadline.shorten(self._config.timeout)
 
@@ -158,6 +160,8 @@ class Launcher:
         self._deadline = deadline = Deadline(math.inf if patiently else self._config.timeout)
         if self._in_a_hurry:
             deadline.shorten(0)
+        if self._impatient:
+            deadline.shorten(self._config.timeout)
         left = "all the time they need" if patiently else f"{deadline.left():.4g} s"
         log.info("stopping: running jobs have %s to finish", left)
         self.quiet()
@@ -168,6 +172,7 @@ class Launcher:
             manager.stop_workers()
         for manager in self.managers:
             manager.join_workers(deadline)
+        deadline.shorten(self._config.timeout)  # the patience was for jobs, not for hooks
         while hooks.is_alive() and deadline.left() > 0:
             hooks.join(min(0.05, deadline.left()))  # in steps, because `hurry` may bring the deadline to now
         for manager in self.managers:
@@ -212,7 +217,8 @@ class Launcher:
         if stuck <= self._config.stuck_spares and manager.replace(watched.thread.name):
             log.warning("a new worker takes the place of %s", watched.thread.name)
         # A stop that already runs must not be asked for again: that would hurry it.
-        asked = self.gave_up or self._deadline is not None
+        # One that waits patiently for its jobs would wait for these for ever.
+        asked = self.gave_up or (self._deadline is not None and math.isfinite(self._deadline.left()))
         if self._config.stuck_exit and stuck >= self._config.stuck_exit and not asked:
             self.gave_up = True
             log.error("%d jobs are stuck: stopping, to be started again", stuck)

@@ -24,6 +24,7 @@ class Life:
         self.when_ready: Callable[[], None] = lambda: None
         self._launcher = launcher
         self._ended = ended
+        self._lock = threading.Lock()  # signals, the parent's line and the watchdog ask, each in a thread of its own
         self._stop_asked = threading.Event()
         self._patient = False
         self._asked_at = 0.0
@@ -31,6 +32,16 @@ class Life:
         self._clean = True
 
     def ask_to_stop(self) -> None:
+        with self._lock:
+            self._ask_to_stop()
+
+    def stop_without_hurry(self) -> None:
+        """Who stops already goes on as it does, but without patience."""
+        with self._lock:
+            if self._patient or not self._stop_asked.is_set():
+                self._ask_to_stop()
+
+    def _ask_to_stop(self) -> None:
         if not self._stop_asked.is_set():
             self._asked_at = time.monotonic()
             self._stop_asked.set()
@@ -44,9 +55,10 @@ class Life:
 
     def retire(self) -> None:
         """To stop when the running jobs have ended, however long that takes: another process has taken its place."""
-        if not self._stop_asked.is_set():
-            self._patient = True
-            self._stop_asked.set()
+        with self._lock:
+            if not self._stop_asked.is_set():
+                self._patient = True
+                self._stop_asked.set()
 
     def _live(self) -> None:
         try:

@@ -26,7 +26,7 @@ from goworkers_py.middleware.stats import stats
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import REQUEUE
 from goworkers_py.registry import Registry
-from goworkers_py.settler import Settler
+from goworkers_py.settler import LARGEST_BATCH, Settler
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog
 from goworkers_py.worker import Worker
@@ -69,14 +69,16 @@ class Manager:
             *map(adapt, links),
         ]
         chain = wrap_all(perform(shared.registry), wraps)
+        self._adapts = config.prefetch is None
         self._held = Held()
         self._buffer = Buffer(config.concurrency)
         self._settler = Settler(
             config.name, shared.broker, self._held, pace, shared.counters, shared.outage, shared.on_retry
         )
         self._fetcher = Fetcher(
-            config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace, shared.outage
-        )
+            config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace,
+            self._give_back_waiting, shared.outage,
+        )  # fmt: skip
         self._shared = shared
         self._chain = chain
         self._workers = [self._make_worker(number) for number in range(1, config.concurrency + 1)]
@@ -109,9 +111,14 @@ class Manager:
         self._fetcher.stop()
 
     def give_back_unstarted(self, deadline: Deadline) -> None:
-        """The newest first, each to the consumer's end: the oldest is then the next to run again."""
-        if not self._fetcher.join(deadline):
+        if self._fetcher.join(deadline):
+            self._fetcher.look_once_more()
+        else:
             log.warning("%s does not end; what it still fetches goes back at the farewell", self._fetcher.name)
+        self._give_back_waiting()
+
+    def _give_back_waiting(self) -> None:
+        """The newest first, each to the consumer's end: the oldest is then the next to run again."""
         for delivery in reversed(self._buffer.drain()):
             self._settler.put(delivery, REQUEUE)
 
@@ -139,8 +146,10 @@ class Manager:
     def begun_at_most(self) -> int:
         """How many of the oldest jobs in the in-progress list may have been begun: those that run, beside those that
         ran and were not acknowledged, and that stay where they are."""
-        kept = sum(delivery.kept for delivery in self._held.snapshot())
-        return max(self.concurrency, self.workers_alive) + kept
+        over = sum(delivery.kept or delivery.ended for delivery in self._held.snapshot())
+        # Ended jobs lie there until they are settled, before those that run, and in a queue of short jobs there are
+        # more of them at a death than at the last beat. Who is counted too many is put on trial, and never buried.
+        return max(self.concurrency, self.workers_alive) + max(over, LARGEST_BATCH if self._adapts else 0)
 
     @property
     def workers_alive(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import resource
-import select
 import socket
 import sys
 import threading
@@ -42,6 +41,7 @@ class Parent:
             return None
         line = socket.socket(fileno=int(number))
         line.set_inheritable(False)
+        line.settimeout(LOOK_EVERY_S)
         return cls(line, max_jobs, max_memory)
 
     def attend(self, launcher: Launcher, life: Life) -> None:
@@ -50,18 +50,22 @@ class Parent:
 
     def _listen(self, launcher: Launcher, life: Life) -> None:
         while True:
-            if select.select([self._line], [], [], LOOK_EVERY_S)[0]:
+            try:
                 heard = self._line.recv(4096)
-                if not heard:
-                    log.error("the parent process is gone: stopping")
-                    life.ask_to_stop()
-                    return
-                if RECOVER in heard:
-                    launcher.look_for_the_dead()
-                if RETIRE in heard:
-                    life.retire()
-            elif self._worn_out(launcher.counters.snapshot().get("processed", 0)):
-                self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+            except TimeoutError:
+                if self._worn_out(launcher.counters.snapshot().get("processed", 0)):
+                    self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+                continue
+            except OSError:  # ECONNRESET: it died before it read our last word
+                heard = b""
+            if not heard:
+                log.error("the parent process is gone: stopping")
+                life.stop_without_hurry()
+                return
+            if RECOVER in heard:
+                launcher.look_for_the_dead()
+            if RETIRE in heard:
+                life.retire()
 
     def _worn_out(self, processed: int) -> bool:
         why = ""

@@ -85,8 +85,9 @@ class Supervisor:
         with self._signals() as happened:
             self._selector.register(happened, selectors.EVENT_READ, lambda: self._obey(happened))
             while self._children or not self._stopping:
-                self._fill()
-                for key, _ in self._selector.select(self._until_begin()):
+                now = time.monotonic()
+                self._fill(now)
+                for key, _ in self._selector.select(self._begin_at - now if self._begin_at > now else None):
                     key.data()
                 self._reap()
         log.info("stopped")
@@ -112,32 +113,42 @@ class Supervisor:
 
     def _obey(self, happened: socket.socket) -> None:
         for number in happened.recv(4096):
-            self._table[number]()
+            self._table.get(number, lambda: None)()  # the program may have handlers of its own
 
     # --- children
 
-    def _fill(self) -> None:
+    def _fill(self, now: float) -> None:
         """As many children as there should be: one more while a successor gets ready."""
         if self._stopping or self._quiet:
             return
-        if self._successor is None and self._to_replace and time.monotonic() >= self._begin_at:
+        if self._successor is None and self._to_replace and now >= self._begin_at:
             self._successor = self._begin()
+            if self._successor is None:
+                self._to_replace.clear()
         # The first one shows whether the code and the configuration are right: one error message, not N.
         wanted = self._processes if self._any_was_ready else 1
-        while self._working < wanted and time.monotonic() >= self._begin_at:
+        while self._working < wanted and now >= self._begin_at:
             self._begin()
 
     @property
     def _working(self) -> int:
         return sum(not child.retired and child is not self._successor for child in self._children)
 
-    def _begin(self) -> Child:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            process = subprocess.Popen(
-                self._command, env={**os.environ, LINE_VARIABLE: str(number)}, pass_fds=(number,)
-            )
+    def _begin(self) -> Child | None:
+        """None when the machine has no room for another one now, or the program is just being replaced on the disk."""
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                number = theirs.fileno()
+                process = subprocess.Popen(
+                    self._command, env={**os.environ, LINE_VARIABLE: str(number)}, pass_fds=(number,)
+                )
+        except OSError as error:
+            if not self._any_was_ready:
+                raise
+            log.error("cannot begin a process: %s", error)
+            self._put_off(time.monotonic())
+            return None
         child = Child(process, ours)
         ours.setblocking(False)
         self._children.append(child)
@@ -159,6 +170,8 @@ class Supervisor:
 
     def _now_ready(self, child: Child) -> None:
         child.ready = self._any_was_ready = True
+        if self._quiet:
+            child.process.send_signal(signal.SIGTSTP)
         if child is self._successor:
             self._successor = None
             if self._to_replace:
@@ -183,39 +196,42 @@ class Supervisor:
         with suppress(KeyError):
             self._selector.unregister(child.line)
         child.line.close()
+        if all(other is self._successor for other in self._to_replace):
+            self._successor = None  # whom it was to replace has died: it has that place already
 
     def _ended(self, child: Child, code: int) -> None:
         if self._stopping or child.retired or (self._quiet and code == 0):
             # A signal that comes before a child can handle it ends it too.
             clean = code == 0 or (code == -signal.SIGTERM and not child.ready)
-            if not clean and not self._exit_code:
-                self._exit_code = 1
+            if not clean:
+                self._tell_of_death()
+                if self._stopping and not self._exit_code:
+                    self._exit_code = 1
             log.log(logging.INFO if clean else logging.WARNING, "%s ended with %s", child, _told(code))
             return
         log.error("%s died with %s", child, _told(code))
-        for other in self._children:
-            other.say(RECOVER)
+        self._tell_of_death()
         if not self._any_was_ready:
             # As one process would: what is wrong with the configuration or the code is not mended by trying again.
             self._exit_code = code if code > 0 else 1
             self._stop()
             return
-        self._put_off(child)
+        self._put_off(child.born)
         if child is self._successor:
             self._successor = None
             if self._to_replace:
                 log.error("%s was not ready before it died: the old ones go on", child)
                 self._to_replace.clear()
 
-    def _put_off(self, child: Child) -> None:
+    def _tell_of_death(self) -> None:
+        for other in self._children:
+            other.say(RECOVER)
+
+    def _put_off(self, born: float) -> None:
         """One that did not live long is not started again at once."""
-        long_lived = time.monotonic() - child.born >= SHORT_LIFE_S
+        long_lived = time.monotonic() - born >= SHORT_LIFE_S
         self._pause_s = 0.0 if long_lived else min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
         self._begin_at = time.monotonic() + self._pause_s
-
-    def _until_begin(self) -> float | None:
-        left = self._begin_at - time.monotonic()
-        return left if left > 0 else None
 
     # --- signals
 
@@ -223,6 +239,8 @@ class Supervisor:
         """Again: the children do not wait for their jobs any more."""
         self._stopping = True
         self._forward(signal.SIGTERM)
+        for child in self._children:
+            child.process.send_signal(signal.SIGCONT)  # one that is stopped could not end
 
     def _be_quiet(self) -> None:
         self._quiet = True
@@ -231,15 +249,15 @@ class Supervisor:
     def _replace_all(self) -> None:
         log.info("USR2: every process is replaced by a new one, one at a time")
         self._to_replace.extend(
-            child
-            for child in self._children
-            if not child.retired and child is not self._successor and child not in self._to_replace
+            child for child in self._children if not child.retired and child not in self._to_replace
         )
 
     def _forward(self, number: signal.Signals) -> None:
         log.info("SIG%s for %d processes", number.name.removeprefix("SIG"), len(self._children))
         for child in self._children:
-            child.process.send_signal(number)
+            # Before it has its handlers, TSTP and TTIN would stop it as they stop any program, for good.
+            if child.ready or number == signal.SIGTERM:
+                child.process.send_signal(number)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
@@ -247,4 +265,9 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 
 
 def _told(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # most of the real-time signals have no name
+        return f"signal {-code}"

@@ -17,7 +17,7 @@ from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline
 from goworkers_py.config import QueueConfig
 from goworkers_py.counters import Pace
-from goworkers_py.delivery import Buffer, Held
+from goworkers_py.delivery import Buffer, Delivery, Held
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.fetcher import FULL_SERVER_PAUSE_S, Fetcher
 from goworkers_py.identity import Lease
@@ -31,13 +31,19 @@ class Fetching:
     """A fetcher with what it fills."""
 
     def __init__(
-        self, broker: RedisBroker, concurrency: int = 2, prefetch: int = 1, lease: Lease | None = None
+        self, broker: RedisBroker, concurrency: int = 2, prefetch: int | None = 1, lease: Lease | None = None
     ) -> None:
         self.lease = lease or fresh_lease()
         self.buffer, self.held = Buffer(concurrency), Held()
+        self.pace = Pace(prefetch, concurrency)
+        self.given_back: list[bytes] = []
         self.fetcher = Fetcher(
-            "q", broker, self.lease, self.buffer, self.held, concurrency, Pace(prefetch, concurrency), Outage()
+            "q", broker, self.lease, self.buffer, self.held, concurrency, self.pace,
+            self._give_back, Outage(),
         )  # fmt: skip
+
+    def _give_back(self) -> None:
+        self.given_back += [delivery.raw for delivery in self.buffer.drain()]
 
     @property
     def list(self) -> str:
@@ -219,8 +225,8 @@ def test_a_reply_that_comes_while_stopping_is_given_back(
     fetched, stopping, release = threading.Event(), threading.Event(), threading.Event()
     fetch = RedisBroker.fetch
 
-    def slow_reply(self: RedisBroker, owner: str, queue: str, most: int) -> list[bytes]:
-        raws = fetch(self, owner, queue, most)
+    def slow_reply(self: RedisBroker, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
+        raws = fetch(self, owner, queue, most, wait)
         if raws and b"late" in raws[0]:
             fetched.set()
             stopping.wait(20)
@@ -282,3 +288,79 @@ def test_a_fixed_prefetch_is_taken_beyond_the_workers_and_not_passed(redis_url: 
 
 def test_short_jobs_are_taken_ahead_by_themselves(redis_url: str) -> None:
     assert most_out(redis_url, 1, None, 0, jobs=500) > 1
+
+
+# --- jobs that wait behind long ones
+
+
+def learn_that_jobs_are_short(fetching: Fetching) -> None:
+    for _ in range(50):
+        fetching.pace.record(0.001)
+
+
+def test_jobs_that_wait_behind_long_ones_are_given_back_and_none_is_held_until_one_ends(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    raws = push(redis, *range(12))
+    fetching = Fetching(broker, concurrency=2, prefetch=None)
+    learn_that_jobs_are_short(fetching)
+    fetching.fetcher.run_once()
+    assert len(fetching.buffer) == 12
+    hands: list[list[Delivery]] = [[], []]
+    for hand in hands:
+        fetching.buffer.take(hand)
+    fetching.fetcher.run_once()
+    assert fetching.given_back == raws[2:]
+    push(redis, 100, 101)
+    fetching.fetcher.run_once()
+    assert len(fetching.buffer) == 0, "short jobs are held again, though nothing has ended"
+    fetching.buffer.done(hands[0][0])
+    fetching.fetcher.run_once()
+    assert len(fetching.buffer) > 0
+
+
+def test_jobs_that_wait_while_others_end_stay(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    push(redis, *range(12))
+    fetching = Fetching(broker, concurrency=1, prefetch=None)
+    learn_that_jobs_are_short(fetching)
+    fetching.fetcher.run_once()
+    hand: list[Delivery] = []
+    fetching.buffer.take(hand)
+    threading.Timer(0.005, lambda: fetching.buffer.done(hand[0])).start()
+    fetching.fetcher.run_once()
+    assert fetching.given_back == []
+
+
+def test_a_fixed_prefetch_is_held_whatever_runs(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    push(redis, 1, 2, 3)
+    fetching = Fetching(broker, concurrency=1, prefetch=2)
+    for _ in range(3):
+        fetching.fetcher.run_once()
+    assert len(fetching.buffer) == 3
+    assert fetching.given_back == []
+
+
+def test_a_process_whose_threads_are_all_in_long_jobs_leaves_the_short_ones_to_the_others(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    gate = threading.Event()
+    ran: list[str] = []
+
+    def run(message: Message) -> None:
+        if message.args == ["long"]:
+            gate.wait(30)
+        else:
+            ran.append(message.jid)
+
+    with own_app(redis_url, QueueConfig("q", concurrency=2)) as app, own_app(redis_url, QueueConfig("q")) as other:
+        app.registry.handle("q", run)
+        other.registry.handle("q", run)
+        with working(app):
+            app.enqueue_bulk("q", "J", [["short"]] * 300)
+            assert eventually(lambda: len(ran) == 300)
+            app.enqueue_bulk("q", "J", [["long"], ["long"], *[["short"]] * 40])
+            assert eventually(lambda: redis.llen("queue:q") == 40), "prefetched, and held behind the long ones"
+            with working(other):
+                assert eventually(lambda: len(ran) == 340)
+            gate.set()
+    assert not redis.exists("retry", "queue:q")

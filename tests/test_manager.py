@@ -237,8 +237,8 @@ def test_a_fetcher_that_does_not_end_does_not_keep_the_rest_from_stopping(
     answer = threading.Event()
     fetch = RedisBroker.fetch
 
-    def hangs(self: RedisBroker, owner: str, queue: str, most: int) -> list[bytes]:
-        raws = fetch(self, owner, queue, most)
+    def hangs(self: RedisBroker, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
+        raws = fetch(self, owner, queue, most, wait)
         answer.wait(20)
         return raws
 
@@ -284,6 +284,7 @@ def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
 ) -> None:
     """They are the oldest in the list for ever, and what may have been begun is counted from the oldest on."""
     manager = managing(gate)(2)
+    manager._adapts = False
     assert manager.begun_at_most == 2
     for delivery in (kept := [Delivery(job(jid=jid), "q", "owner") for jid in "ab"]):
         manager._held.add([delivery])

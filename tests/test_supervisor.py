@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from waiting import eventually
 
 from goworkers_py.app import App
 from goworkers_py.errors import ConfigError
+from goworkers_py.life import SAME_REQUEST_S
 
 JOBS = """
 import os, pathlib, signal, time
@@ -159,11 +161,70 @@ def test_children_whose_parent_is_killed_stop_as_they_should(site: Site, redis: 
         assert eventually(site.ran)
         pids = parent.children()
         parent.kill()
-        parent.says("the parent process is gone: stopping")
+        assert eventually(lambda: "the parent process is gone: stopping" in parent.output)
         site.allow("gate")
         assert eventually(lambda: not any(map(_lives, pids)))
     assert redis.get("stat:processed") == b"1"
     assert not in_progress(redis)
+
+
+def test_a_parent_that_dies_with_words_unread_leaves_no_child_behind(site: Site, redis: redis_py.Redis) -> None:
+    with site.parent("--max-jobs", "1", children=1) as parent:
+        pids = parent.children()
+        parent.signal(signal.SIGSTOP)
+        site.app.enqueue("q", "note", [1])
+        parent.says("worn out")
+        parent.kill()
+        assert eventually(lambda: "the parent process is gone: stopping" in parent.output)
+        assert eventually(lambda: not any(map(_lives, pids)))
+
+
+def test_a_parent_that_dies_while_its_children_drain_hurries_none(site: Site, redis: redis_py.Redis) -> None:
+    with site.parent("-t", "30") as parent:
+        site.app.enqueue("q", "wait_for", ["gate"])
+        assert eventually(site.ran)
+        pids = parent.children()
+        parent.signal(signal.SIGTERM)
+        assert eventually(lambda: parent.output.count("got SIGTERM") == 2)
+        time.sleep(SAME_REQUEST_S + 0.1)
+        parent.kill()
+        assert eventually(lambda: "the parent process is gone: stopping" in parent.output)
+        site.allow("gate")
+        assert eventually(lambda: not any(map(_lives, pids)))
+    assert "asked again" not in parent.output
+    assert redis.get("stat:processed") == b"1"
+
+
+def test_a_child_that_was_replaced_and_is_killed_leaves_its_jobs_to_the_others_at_once(
+    site: Site, redis: redis_py.Redis
+) -> None:
+    with site.parent() as parent:
+        site.app.enqueue("q", "wait_for", ["gate"])
+        assert eventually(site.ran)
+        old = int(site.ran()[0][0])
+        parent.signal(signal.SIGUSR2)
+        parent.says(f"process {old} retires")
+        parent.ready(4)
+        os.kill(old, 36)  # a signal without a name
+        assert eventually(lambda: [what for _, _, what in site.ran()] == ["began", "began"], 10)
+        parent.says(f"process {old} ended with signal 36")
+        site.allow("gate")
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        assert eventually(lambda: len(parent.children()) == 2)
+        assert parent.stop() == 0
+
+
+def test_a_child_that_dies_while_its_successor_starts_leaves_no_one_too_many(site: Site) -> None:
+    with site.parent() as parent:
+        first = min(parent.children())
+        parent.signal(signal.SIGUSR2)
+        assert eventually(lambda: len(parent.children()) == 3)
+        os.kill(first, signal.SIGKILL)
+        parent.says(f"process {first} died with SIGKILL")
+        parent.ready(4)
+        assert not eventually(lambda: len(parent.children()) < 2, 0.5)
+        assert eventually(lambda: len(parent.children()) == 2)
+        assert parent.stop() == 0
 
 
 def test_a_child_that_has_run_enough_jobs_is_replaced_and_no_job_is_lost_or_run_twice(
@@ -176,7 +237,8 @@ def test_a_child_that_has_run_enough_jobs_is_replaced_and_no_job_is_lost_or_run_
         for number in range(100):
             site.app.enqueue("q", "note", [number])
         parent.says("worn out, to be replaced by a new process: ")
-        parent.says(f"process {first} retires when its jobs have ended")
+        parent.says("quiet: no new jobs are fetched")
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1), "its successor's"
         late = [site.app.enqueue("q", "note", ["late"]) for _ in range(10)]
         assert eventually(lambda: len([1 for _, _, what in site.ran() if what == "late"]) == len(late))
         assert all(int(pid) != first for pid, _, what in site.ran() if what == "late")
@@ -209,10 +271,12 @@ def test_usr2_replaces_all_one_by_one_by_the_new_code_and_what_runs_ends(site: S
         parent.ready(4)
         for pid in old:
             parent.says(f"process {pid} retires when its jobs have ended")
+        assert eventually(lambda: parent.output.count("quiet: no new jobs are fetched") == 2)
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 2)
         site.app.enqueue("q", "note", ["deployed"])
         assert eventually(lambda: site.ran()[-1][1:] == ["new", "deployed"])
         site.allow("gate")
-        assert eventually(lambda: not old & parent.children())
+        assert eventually(lambda: not old & parent.children()), parent.output
         assert len(parent.children()) == 2
         assert parent.stop() == 0
     assert ["old", "ended"] in [line[1:] for line in site.ran()]

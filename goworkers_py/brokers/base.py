@@ -110,8 +110,9 @@ Forward = Callable[[bytes, float], tuple[str, bytes] | None]
 class Broker(Protocol):
     def push(self, pushes: Sequence[Push]) -> None: ...
 
-    def fetch(self, owner: str, queue: str, most: int) -> list[bytes]:
-        """Up to `most` payloads, oldest first, moved into the owner's in-progress list; waits a while for the first."""
+    def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
+        """Up to `most` payloads, oldest first, moved into the owner's in-progress list; may wait a while for the
+        first."""
 
     def wake(self, queue: str) -> None:
         """Ends a `fetch` that waits."""

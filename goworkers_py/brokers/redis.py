@@ -56,12 +56,14 @@ class RedisBroker:
 
     # --- fetching
 
-    def fetch(self, owner: str, queue: str, most: int) -> list[bytes]:
+    def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
         keys = (self._keys.queue(queue), self._keys.inprogress(queue, owner))
         if self._likely_more.get(queue, True):
             taken = self._grab(keys, queue, most)
             if taken:
                 return taken
+        if not wait:
+            return []
         raw = self._wait_for_one(keys, queue)
         self._likely_more[queue] = raw is not None
         return [] if raw is None else [raw]
