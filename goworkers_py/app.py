@@ -335,6 +335,8 @@ class App:
             return Supervisor(config.processes).run()
         launcher = self.launcher()
         log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
+        if not self.registry.names() and not self.registry.any_handlers:
+            log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
         return run_until_stopped(launcher, parent)
 
     def start(self) -> None:

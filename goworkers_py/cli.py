@@ -98,7 +98,7 @@ def main() -> None:
 )
 @configured
 def run(config: Config) -> None:
-    """Works until TERM or Ctrl-C; TSTP quiets, TTIN logs every thread's stack."""
+    """Works until TERM or Ctrl-C; TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""
     sys.exit(goworkers_py.run())
 
 

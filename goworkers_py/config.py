@@ -153,7 +153,7 @@ class QueueConfig:
     """A section [queue:NAME]."""
 
     name: str
-    concurrency: int = option(10, whole(1, 10_000), "worker threads")
+    concurrency: int = option(10, whole(1, 10_000), "worker threads, in each of `processes`")
     prefetch: int | None = option(
         None, auto_or_whole(0, 10_000), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
@@ -289,7 +289,7 @@ def _parse_all(table: type[Any], values: Mapping[str, str], place: Callable[[str
     parsed = {}
     for name, value in values.items():
         if name not in rows:
-            raise ConfigError(f"{place(name)} is not an option{_did_you_mean(name, rows)}")
+            raise ConfigError(f"{place(name)} is not an option{_elsewhere(name, table) or _did_you_mean(name, rows)}")
         try:
             parsed[name] = rows[name].metadata["parse"](value)
         except ValueError as error:
@@ -329,6 +329,8 @@ def _queue_flag(flag: str, of_file: tuple[QueueConfig, ...]) -> QueueConfig:
     name, _, concurrency = flag.partition("=")
     if not name:
         raise ConfigError(f"--queue {flag!r} must be NAME or NAME=CONCURRENCY")
+    if as_in_sidekiq := re.fullmatch(r"(.+)[,:](\d+)", flag):
+        raise ConfigError(f"--queue {flag!r}: threads are given as {as_in_sidekiq[1]}={as_in_sidekiq[2]}")
     known = next((queue for queue in of_file if queue.name == name), QueueConfig(name=name))
     if not concurrency:
         return known
@@ -339,6 +341,14 @@ def _queue_flag(flag: str, of_file: tuple[QueueConfig, ...]) -> QueueConfig:
 
 def _distinct(queues: tuple[QueueConfig, ...]) -> tuple[QueueConfig, ...]:
     return tuple({queue.name: queue for queue in queues}.values())
+
+
+def _elsewhere(name: str, table: type[Any]) -> str:
+    if table is Config and name in options_of(QueueConfig):
+        return "; it belongs into a section [queue:NAME]"
+    if table is QueueConfig and name in options_of(Config):
+        return f"; it belongs into the section [{SECTION}]"
+    return ""
 
 
 def _did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = str) -> str:

@@ -74,6 +74,10 @@ class Registry:
         spec = self._spec(message)
         return spec is None or spec.interrupt
 
+    @property
+    def any_handlers(self) -> bool:
+        return bool(self._handlers)
+
     def names(self) -> list[str]:
         return sorted(self._jobs)
 

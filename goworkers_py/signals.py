@@ -5,7 +5,7 @@ take a lock that this thread may hold. The loop looks up what to do. The daemon'
 so that a signal is answered at any moment: while the server is waited for, and during the drain.
 
     TERM, INT   stop gracefully; again, later: at once, running jobs go back to their queues
-    TSTP        quiet: no new jobs
+    TSTP, USR1  quiet: no new jobs
     TTIN        log the stack of every thread, with the job that it runs
     USR2        for the parent of `processes`, see `supervisor`; one that is sent to a single process does nothing
 """
@@ -31,6 +31,10 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[int, FrameType | None], object] | int | None
 
+HANDLED = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
 _ENDED = 0  # in the queue of signals: the daemon's life is over
 
 # A signal that comes just as the main thread falls asleep on the queue's lock does not wake it: Python runs the handler
@@ -51,6 +55,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
         signal.SIGTERM: life.ask_to_stop,
         signal.SIGINT: life.ask_to_stop,
         signal.SIGTSTP: launcher.quiet,
+        signal.SIGUSR1: launcher.quiet,  # what Sidekiq called it before version 5
         signal.SIGTTIN: lambda: dump_threads(launcher),
         signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
     }
@@ -79,7 +84,7 @@ def _install(happened: queue.SimpleQueue[int]) -> dict[int, Handler]:
             signal.signal(got, before[got])
             signal.raise_signal(got)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGUSR2):
+    for number in HANDLED:
         before[number] = signal.getsignal(number)
         signal.signal(number, handle)
     return before

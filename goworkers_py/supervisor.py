@@ -75,6 +75,7 @@ class Supervisor:
             signal.SIGTERM: self._stop,
             signal.SIGINT: self._stop,
             signal.SIGTSTP: self._be_quiet,
+            signal.SIGUSR1: self._be_quiet,
             signal.SIGTTIN: lambda: self._forward(signal.SIGTTIN),
             signal.SIGUSR2: self._replace_all,
             signal.SIGCHLD: lambda: None,  # wakes the loop, which looks at all children anyway
@@ -220,7 +221,9 @@ class Supervisor:
         if child is self._successor:
             self._successor = None
             if self._to_replace:
-                log.error("%s was not ready before it died: the old ones go on", child)
+                log.error(
+                    "%s was not ready before it died: the old ones go on; send USR2 again when it is mended", child
+                )
                 self._to_replace.clear()
 
     def _tell_of_death(self) -> None:

@@ -79,8 +79,9 @@ def one_line(text: str) -> str:
 def last_line(text: str, starts: bool = True) -> str:
     """That of a daemon which has told what it is about to do, before it could not."""
     if starts:
-        told, _, text = text.partition("\n")
+        told, warned, text = text.split("\n", 2)
         assert "INFO: jobs: none; Redis: redis://" in told
+        assert "WARNING: no jobs are registered" in warned
     return one_line(text)
 
 
@@ -215,9 +216,22 @@ def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) ->
 def test_a_module_with_a_fault_of_its_own_shows_its_traceback(here: Path) -> None:
     (here / "faulty.py").write_text("1 / 0\n")
     done = pyworkers("run", "--redis", NOWHERE, "-r", "faulty", cwd=here)
-    assert done.returncode == 1
-    assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
-    assert 'faulty.py", line 1' in done.stderr
+    assert done.returncode == 2
+    said, *lines = done.stderr.splitlines()
+    assert said == "pyworkers: require: module 'faulty' cannot be imported: ZeroDivisionError: division by zero"
+    assert lines[0].endswith('faulty.py", line 1, in <module>'), "from the user's own code on"
+
+
+def test_a_module_is_named_without_its_files_name(here: Path) -> None:
+    done = pyworkers("config", "check", "-r", "myapp/jobs.py", cwd=here)
+    assert done.returncode == 2
+    assert one_line(done.stderr).endswith("on sys.path; a module is named as myapp.jobs")
+
+
+def test_threads_that_are_given_as_to_sidekiq_are_refused() -> None:
+    done = pyworkers("config", "check", "-q", "mail,5")
+    assert done.returncode == 2
+    assert one_line(done.stderr) == "--queue 'mail,5': threads are given as mail=5"
 
 
 # --- run

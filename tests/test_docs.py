@@ -97,7 +97,7 @@ def _assert_exists(words: list[str]) -> None:
     if program == "pyworkers":
         _assert_parses(arguments)
     elif program == "make":
-        targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+        targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
         assert {word for word in arguments if "=" not in word} <= targets
     elif program == ".venv/bin/python":
         assert os.access(ROOT / arguments[0], os.X_OK)
