@@ -16,11 +16,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 import redis as redis_py
-from servers import RedisServer
+from servers import RedisServer, do_without
 
 from goworkers_py.errors import ConfigError
 
@@ -167,15 +166,9 @@ def _own_server(stack: ExitStack) -> RedisServer:
     try:
         server = RedisServer()
     except ConfigError as error:
-        _do_without(str(error))
+        do_without(str(error))
     stack.callback(server.close)
     return server
-
-
-def _do_without(reason: str) -> NoReturn:
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 def _after_grace(look: Callable[[], list[str]]) -> list[str]:

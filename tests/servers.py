@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -10,7 +11,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import NoReturn
 
+import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -143,3 +146,10 @@ def _free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def do_without(reason: str) -> NoReturn:
+    """What is missing on a laptop is missing; CI installs what it needs."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)

@@ -20,7 +20,7 @@ from types import ModuleType
 import click
 import pytest
 from daemon import environment
-from servers import RedisServer
+from servers import RedisServer, do_without
 from waiting import eventually
 
 import goworkers_py
@@ -215,7 +215,7 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
     lines = [line for line in producers if line.split("&& ")[1].startswith(f"{program} ")]
     _needs(program)
     if program == "ruby" and not _ruby_has_sidekiq():
-        _do_without("Ruby has no sidekiq")
+        do_without("Ruby has no sidekiq")
     client = own_redis.client()
     with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", own_redis.url) as log:
         for number, line in enumerate(lines, 1):
@@ -281,20 +281,14 @@ def _ruby_has_sidekiq() -> bool:
 
 def _needs(program: str) -> None:
     if not shutil.which(program, path=_environment("")["PATH"]):
-        _do_without(f"{program} is missing")
+        do_without(f"{program} is missing")
 
 
 def _needs_embedded_server() -> None:
     try:
         find_server()
     except ConfigError as error:
-        _do_without(str(error))
-
-
-def _do_without(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+        do_without(str(error))
 
 
 # --- the samples and the reference

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 from apps import job
-from conftest import _do_without
 from daemon import Daemon, command, environment, pyworkers
-from servers import RedisServer, _free_port
+from servers import RedisServer, _free_port, do_without
 from waiting import eventually
 
 from goworkers_py.connection import Connections
@@ -62,7 +61,7 @@ class Certificates:
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     if shutil.which("openssl") is None:
-        _do_without("no openssl on PATH makes certificates")
+        do_without("no openssl on PATH makes certificates")
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
@@ -97,11 +96,11 @@ def tls(certificates: Certificates) -> Iterator[TlsServer]:
     try:
         tls = TlsServer(certificates)
     except ConfigError as error:
-        _do_without(str(error))
+        do_without(str(error))
     except RuntimeError as error:
         if "tls" not in str(error).lower():
             raise
-        _do_without("the redis-server that is found was built without TLS")
+        do_without("the redis-server that is found was built without TLS")
     with closing(tls.server):
         yield tls
 
