@@ -63,7 +63,8 @@ class Fetcher(BrokerService):
         self._buffer.resize(self._concurrency + reserve)
         jobs_wait = self._pace.adapts and len(self._buffer) > 0
         # What is in reserve keeps the workers busy meanwhile, so there is no hurry to fill it up one by one.
-        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else ROOM_WAIT_S, at_least=max(1, reserve // 2))
+        at_least = max(1, reserve // 2) if self._pace.adapts else 1
+        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else ROOM_WAIT_S, at_least)
         if self.stopping.is_set():
             return 0.0
         if room == 0:

@@ -281,6 +281,7 @@ def test_the_rules_stand_by_themselves_and_name_every_command() -> None:
     assert not [command for command in COMMANDS if command.startswith("+@") or command[1:] in OPTIONAL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_one_of_the_commands_something_breaks(
     walled: Walled, expected: dict[str, object], command: str
@@ -290,6 +291,7 @@ def test_without_one_of_the_commands_something_breaks(
     assert walled.denied() >= {command[1:]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_without_one_of_the_patterns_something_breaks(
     walled: Walled, expected: dict[str, object], pattern: str

@@ -290,6 +290,7 @@ def test_jobs_whose_settling_was_not_answered_are_settled_once_and_not_run_again
     assert "was given to others before" not in daemon.output, "the server remembers what it has answered"
 
 
+@pytest.mark.slow
 def test_jobs_that_went_into_a_half_open_connection_run_once(fleet: Fleet, proxy: Proxy) -> None:
     """The server answers and waits on; the process hears nothing, and no end of the connection either."""
     fleet.start("-q", "q", url=proxy.url).ready()

@@ -175,7 +175,7 @@ OUTAGES: dict[Outage, float] = {
 @pytest.mark.parametrize(
     "outage",
     [
-        pytest.param(outage, id=outage.__name__, marks=[] if outage in (killed, read_only) else pytest.mark.slow)
+        pytest.param(outage, id=outage.__name__, marks=[] if outage is killed else pytest.mark.slow)
         for outage in OUTAGES
     ],
 )

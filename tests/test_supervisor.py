@@ -144,6 +144,7 @@ def test_a_child_that_dies_is_replaced_and_its_jobs_are_run_by_the_others_at_onc
     assert not in_progress(redis)
 
 
+@pytest.mark.slow
 def test_a_child_that_dies_again_and_again_is_started_more_and_more_slowly(site: Site, redis: redis_py.Redis) -> None:
     with site.parent("--poison-limit", "4") as parent:
         site.app.enqueue("q", "die", [])
@@ -214,6 +215,7 @@ def test_a_child_that_was_replaced_and_is_killed_leaves_its_jobs_to_the_others_a
         assert parent.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_child_that_dies_while_its_successor_starts_leaves_no_one_too_many(site: Site) -> None:
     with site.parent() as parent:
         first = min(parent.children())
@@ -329,6 +331,7 @@ def test_a_second_term_does_not_wait_for_running_jobs(site: Site, redis: redis_p
     assert len(queue(redis)) == 1
 
 
+@pytest.mark.slow
 def test_a_term_ends_the_patience_with_a_child_that_retires(site: Site, redis: redis_py.Redis) -> None:
     with site.parent("-t", "0.5", children=1) as parent:
         site.app.enqueue("q", "wait_for", ["never"])
@@ -346,6 +349,7 @@ def test_a_term_ends_the_patience_with_a_child_that_retires(site: Site, redis: r
     assert len(queue(redis)) == 1
 
 
+@pytest.mark.slow
 def test_ttin_tells_of_the_threads_of_every_child(site: Site) -> None:
     with site.parent() as parent:
         parent.signal(signal.SIGTTIN)

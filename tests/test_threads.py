@@ -100,6 +100,7 @@ def struck_at_random(victims: list[Victim]) -> Iterator[None]:
 # --- connections
 
 
+@pytest.mark.slow
 @untidy
 @pytest.mark.timeout(180)
 def test_no_command_is_given_the_reply_of_another_whatever_strikes_its_thread(
