@@ -160,6 +160,7 @@ def test_a_blocking_line_is_whole_again_after_its_thread_was_struck(redis_url: s
 # --- logging
 
 
+@pytest.mark.slow
 def test_a_thread_that_is_struck_while_it_logs_does_not_silence_the_others(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as stream:
         handler, logger = logs.Handler(stream), logging.getLogger("struck")
