@@ -69,7 +69,7 @@ class Manager:
             *map(adapt, links),
         ]
         chain = wrap_all(perform(shared.registry), wraps)
-        self._adapts = config.prefetch is None
+        self._pace = pace
         self._held = Held()
         self._buffer = Buffer(config.concurrency)
         self._settler = Settler(
@@ -149,7 +149,7 @@ class Manager:
         over = sum(delivery.kept or delivery.ended for delivery in self._held.snapshot())
         # Ended jobs lie there until they are settled, before those that run, and in a queue of short jobs there are
         # more of them at a death than at the last beat. Who is counted too many is put on trial, and never buried.
-        return max(self.concurrency, self.workers_alive) + max(over, LARGEST_BATCH if self._adapts else 0)
+        return max(self.concurrency, self.workers_alive) + max(over, LARGEST_BATCH if self._pace.adapts else 0)
 
     @property
     def workers_alive(self) -> int:

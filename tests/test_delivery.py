@@ -177,3 +177,12 @@ def test_room_is_waited_for_until_there_is_enough_of_it() -> None:
     assert seen == [2]
     buffer.put([Delivery(b"", "q", "owner")])
     assert buffer.room(0.01, at_least=2) == 0
+
+
+def test_taking_back_what_waits_leaves_the_word_to_stop_for_the_workers() -> None:
+    buffer = Buffer(4)
+    buffer.put(deliveries("a", "b"))
+    buffer.stop_workers(2)
+    assert [delivery.raw for delivery in buffer.drain()] == [b"a", b"b"]
+    assert buffer.out == 0
+    assert [buffer.get(), buffer.get()] == [STOP, STOP]

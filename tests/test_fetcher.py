@@ -364,3 +364,17 @@ def test_a_process_whose_threads_are_all_in_long_jobs_leaves_the_short_ones_to_t
                 assert eventually(lambda: len(ran) == 340)
             gate.set()
     assert not redis.exists("retry", "queue:q")
+
+
+def test_what_the_last_fetch_took_is_found_after_its_end_though_the_reply_was_lost(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    fetching = Fetching(broker)
+    fetching.fetcher.run_once()
+    lost = job("J", 1)
+    redis.lpush(fetching.list, lost)
+    fetching.fetcher.look_once_more()
+    assert fetching.buffered() == [], "nothing had gone wrong"
+    fetching.fetcher.after_failure()
+    fetching.fetcher.look_once_more()
+    assert fetching.buffered() == [lost]

@@ -22,6 +22,7 @@ from goworkers_py.outage import Outage
 from goworkers_py.outcome import KEEP
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import Registry
+from goworkers_py.settler import LARGEST_BATCH
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog
 
@@ -284,8 +285,10 @@ def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
 ) -> None:
     """They are the oldest in the list for ever, and what may have been begun is counted from the oldest on."""
     manager = managing(gate)(2)
-    manager._adapts = False
     assert manager.begun_at_most == 2
+    manager._pace.adapts = True
+    assert manager.begun_at_most == 2 + LARGEST_BATCH, "short jobs that have ended lie before those that run"
+    manager._pace.adapts = False
     for delivery in (kept := [Delivery(job(jid=jid), "q", "owner") for jid in "ab"]):
         manager._held.add([delivery])
         manager._settler.put(delivery, KEEP)
