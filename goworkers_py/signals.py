@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 from goworkers_py.launcher import Launcher
@@ -30,10 +30,6 @@ from goworkers_py.supervised import Parent
 log = logging.getLogger(__name__)
 
 Handler = Callable[[int, FrameType | None], object] | int | None
-
-HANDLED = (
-    signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGUSR1, signal.SIGUSR2,
-)  # fmt: skip
 
 _ENDED = 0  # in the queue of signals: the daemon's life is over
 
@@ -46,7 +42,6 @@ LONGEST_SLEEP_S = 0.2
 def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
     """The exit code: 0 when nothing was left behind."""
     happened: queue.SimpleQueue[int] = queue.SimpleQueue()
-    before = _install(happened)
     life = Life(launcher, ended=lambda: happened.put(_ENDED))
     launcher.stop_wanted = life.ask_to_stop
     if parent is not None:
@@ -59,6 +54,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
         signal.SIGTTIN: lambda: dump_threads(launcher),
         signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
     }
+    before = _install(happened, table)
     try:
         life.thread.start()
         for number in _until_ended(happened):
@@ -71,7 +67,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
             signal.signal(number, handler)
 
 
-def _install(happened: queue.SimpleQueue[int]) -> dict[int, Handler]:
+def _install(happened: queue.SimpleQueue[int], table: Iterable[int]) -> dict[int, Handler]:
     process = os.getpid()
     before: dict[int, Handler] = {}
 
@@ -84,7 +80,7 @@ def _install(happened: queue.SimpleQueue[int]) -> dict[int, Handler]:
             signal.signal(got, before[got])
             signal.raise_signal(got)
 
-    for number in HANDLED:
+    for number in table:
         before[number] = signal.getsignal(number)
         signal.signal(number, handle)
     return before
