@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Most tests wait most of the time, for servers and processes.
+PARALLEL ?= -n 3 --dist worksteal
 MINUTES ?= 30
 SEED ?=
 
@@ -26,7 +28,7 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 	@exec $(BIN)/pyworkers run -c conf/demo.ini
 
 test: setup ## run the tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES, at random, and account for every job
 	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
@@ -49,7 +51,7 @@ types: setup ## check types (mypy, strict)
 	$(BIN)/python -m mypy
 
 coverage: setup ## run the tests, measure branch coverage and fail if it is too low
-	$(BIN)/python -m pytest --cov $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov $(ARGS)
 
 ci: lint types coverage ## exactly what .ci/run runs
 

@@ -211,9 +211,14 @@ class BlockingLine:
         self._connection = connection
         self._whole = True  # False from the begin of an exchange to its end
         self._client_id: int | None = None  # set while the command may be blocking
+        # Set before the number is looked at by whoever wakes, looked at after the number is set.
+        self._wanted = threading.Event()
 
     def call(self, *command: Argument) -> Any:
         """The reply, or None when the server's time limit came first or `wake` did."""
+        if self._wanted.is_set():
+            self._wanted.clear()
+            return None
         if not self._whole:
             self._connection.disconnect()
         self._whole = False
@@ -223,14 +228,22 @@ class BlockingLine:
             self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
             self._client_id = self._connection.read_response()
             try:
+                if self._wanted.is_set():
+                    self._unblock()
                 reply = _read(self._connection)
             finally:
                 self._client_id = None
+                self._wanted.clear()
         self._whole = True
         _drop_if_better_elsewhere(self._connection, [reply])
         return _checked([reply])[0]
 
     def wake(self) -> None:
+        """Ends the call that runs, or the next one."""
+        self._wanted.set()
+        self._unblock()
+
+    def _unblock(self) -> None:
         client_id = self._client_id
         if client_id is not None:
             self._connections.call_hastily("CLIENT", "UNBLOCK", client_id)

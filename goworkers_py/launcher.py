@@ -135,9 +135,9 @@ class Launcher:
         """No new jobs; what was fetched is run to its end. There is no way back but a restart."""
         if not self.quiet_now:
             self.quiet_now = True
-            log.info("quiet: no new jobs are fetched")
             for manager in self.managers:
                 manager.stop_fetching()
+            log.info("quiet: no new jobs are fetched")
 
     def hurry(self) -> None:
         """A stop, also one that is still to begin, does not wait for running jobs. From any thread."""

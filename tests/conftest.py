@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import redis as redis_py
@@ -34,6 +35,7 @@ def redis_server() -> Iterator[str]:
     address = os.environ.get(ADDRESS_VARIABLE)
     with ExitStack() as stack:
         if address:
+            address = _of_this_worker(address)
             _refuse_unless_empty(address)
             yield address
         else:
@@ -95,6 +97,14 @@ def no_child_process_outlives_its_test() -> Iterator[None]:
     left = _after_grace(lambda: sorted(f"{pid} ({name})" for pid, name in (_children() - before)))
     if left:
         pytest.fail(f"child processes that outlive the test: {', '.join(left)}", pytrace=False)
+
+
+def _of_this_worker(address: str) -> str:
+    """Tests that run in parallel each have a database: number 0 of gw0, 1 of gw1, counted from the address's own."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    parts = urlsplit(address)
+    first = parts.path.strip("/") or "0"
+    return urlunsplit(parts._replace(path=f"/{int(first) + int(worker.removeprefix('gw'))}"))
 
 
 def _refuse_unless_empty(address: str) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -25,7 +25,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import connection
-from goworkers_py.connection import BlockingLine, Connections, Script
+from goworkers_py.connection import BlockingLine, Command, Connections, Script, _packed
 from goworkers_py.embedded import find_server
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 
@@ -590,8 +590,9 @@ def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
 
 def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_redis: RedisServer) -> None:
     with ThreadPoolExecutor(1) as pool:
-        taking = pool.submit(line.call, "BRPOPLPUSH", "list", "other", 1)
+        taking = pool.submit(line.call, "BRPOPLPUSH", "list", "other", 5)
         assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 1)
+        assert eventually(lambda: line._client_id is not None)
         own_redis.pause()
         try:
             begin = time.monotonic()
@@ -603,11 +604,25 @@ def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_re
         assert taking.result(15) is None
 
 
-def test_a_wake_when_nothing_waits_does_nothing(line: BlockingLine, own_redis: RedisServer) -> None:
+def test_a_wake_when_nothing_waits_is_for_the_next_call(line: BlockingLine, own_redis: RedisServer) -> None:
     line.wake()
-    line.call("PING")
-    line.wake()
+    assert line.call("PING") is None
+    assert line.call("PING") == b"PONG"
     assert "cmdstat_client|unblock" not in own_redis.client().info("commandstats")
+
+
+def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
+    line: BlockingLine, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
+        monkeypatch.setattr(connection, "_packed", _packed)
+        line.wake()
+        return _packed(commands)
+
+    monkeypatch.setattr(connection, "_packed", wake_too_early)
+    began = time.monotonic()
+    assert line.call("BRPOPLPUSH", "list", "other", 30) is None
+    assert time.monotonic() - began < 15
 
 
 def test_wakes_from_many_threads_lose_nothing(line: BlockingLine, own_redis: RedisServer) -> None:

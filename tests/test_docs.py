@@ -108,10 +108,11 @@ def _assert_exists(words: list[str]) -> None:
 def _assert_parses(arguments: list[str]) -> None:
     """The command and its options exist; nothing is run."""
     command: click.Command = main
+    context = click.Context(main, **main.context_settings)
     words = list(arguments)
     while isinstance(command, click.Group):
         command = command.commands[words.pop(0)]
-    command.make_context(command.name, words)
+    command.make_context(command.name, words, parent=context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -261,6 +261,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
     assert len(ran) > jobs / 2
 
 
+@untidy
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("role", ["worker:q:1", "settler:q", "fetcher:q", "scheduler", "heartbeat", "recoverer"])
 def test_the_role_of_a_thread_that_dies_is_played_on(
