@@ -1,0 +1,1 @@
+"""The commands of `pyworkers`, by what they are about; `goworkers_py.cli` puts them together."""

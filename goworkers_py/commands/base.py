@@ -1,0 +1,82 @@
+"""What every command shares: configuration by file, environment and flags; errors as one line and an exit code.
+
+Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now (try again).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+import goworkers_py
+from goworkers_py.config import Config, has_password, load, options_of
+from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
+
+FAILED, USAGE, TEMPORARY = 1, 2, 75
+
+Command = Callable[..., Any]
+
+
+class Group(click.Group):
+    """Turns what the user can mend into one line and the right exit code."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _one_line_for_usage():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _one_line_for_usage():
+                return super().invoke(ctx)
+        except BrokerUnavailable as error:
+            fail(f"no server: {error}", TEMPORARY)
+        except (ConfigError, ArgumentError) as error:
+            fail(str(error), USAGE)
+        except WorkersError as error:
+            fail(str(error), FAILED)
+
+
+@contextmanager
+def _one_line_for_usage() -> Iterator[None]:
+    try:
+        yield
+    except getattr(click.exceptions, "NoArgsIsHelpError", ()):  # since click 8.2: prints the whole help
+        raise
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "pyworkers"
+        fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", USAGE)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    click.echo(f"pyworkers: {message}", err=True)
+    sys.exit(code)
+
+
+def configured(command: Command) -> Command:
+    """Adds `-c` and a flag for each row of the option table; the command is given the configured app."""
+
+    def run(config_file: str | None, **arguments: Any) -> Any:
+        flags = {name: arguments.pop(name) for name in options_of(Config)}
+        queues = arguments.pop("queues", ())
+        config = load(
+            config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
+        )
+        if has_password(flags["redis"] or ""):
+            click.echo(
+                "pyworkers: everybody on this machine can read the password in --redis (ps shows it): "
+                "put it into the configuration file or PYWORKERS_REDIS",
+                err=True,
+            )
+        goworkers_py.app.use(config, by_command=True)
+        return command(config, **arguments)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for name, row in reversed(options_of(Config).items()):
+        names = [f"--{name.replace('_', '-')}", *([row.metadata["flag"]] if row.metadata["flag"] else [])]
+        run = click.option(*names, name, metavar="VALUE", help=row.metadata["help"])(run)
+    return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)

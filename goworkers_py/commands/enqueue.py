@@ -1,0 +1,67 @@
+"""`enqueue`."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+import goworkers_py
+from goworkers_py.client import EnqueueOptions
+from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.config import Config
+
+
+@click.command()
+@click.option("-q", "--queue", help="default: the queue of the job that -r registers, else default")
+@click.option("--in", "delay", type=float, metavar="SECONDS", help="run that much later")
+@click.option("--at", type=float, metavar="EPOCH", help="run at that time, in epoch seconds")
+@click.option("--retry", metavar="N", help="how many retries, or true or false")
+@click.argument("job_class", metavar="CLASS")
+@click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
+@configured
+def enqueue(
+    config: Config,
+    queue: str | None,
+    delay: float | None,
+    at: float | None,
+    retry: str | None,
+    job_class: str,
+    arguments: str,
+) -> None:
+    """Pushes a job and prints its jid."""
+    if delay is not None and at is not None:
+        raise click.UsageError("--in and --at exclude each other")
+    due = time.time() + delay if delay is not None else at
+    args = _json_array(arguments)
+    app = goworkers_py.app
+    app.import_jobs()
+    spec = app.registry.job(job_class)
+    given = EnqueueOptions(at=due, retry=_retry(retry))
+    options = given.with_defaults(spec) if spec else given
+    jid = app.enqueue_with_options(queue or (spec.queue if spec else "default"), job_class, args, options)
+    if jid is None:
+        fail("a client link stopped the push", FAILED)
+    click.echo(jid)
+
+
+def _retry(text: str | None) -> bool | int | None:
+    if text is None:
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if text.isdecimal():
+        return int(text)
+    raise click.UsageError(f"--retry must be a count, true or false, is {text!r}")
+
+
+def _json_array(text: str) -> list[Any]:
+    try:
+        args = json.loads(text)
+    except ValueError as error:
+        raise click.UsageError(f"the arguments must be a JSON array, such as '[1, \"a\"]': {error}") from None
+    if not isinstance(args, list):
+        raise click.UsageError(f"the arguments must be a JSON array, this is {text!r}")
+    return args

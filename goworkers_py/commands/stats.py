@@ -1,0 +1,29 @@
+"""`stats`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+import goworkers_py
+from goworkers_py.commands.base import configured
+from goworkers_py.config import Config
+from goworkers_py.inspect import Stats
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="for programs")
+@configured
+def stats(config: Config, as_json: bool) -> None:
+    """What has been done, what waits and where."""
+    figures = goworkers_py.app.inspector.stats()
+    click.echo(json.dumps(figures.as_dict()) if as_json else _table(figures))
+
+
+def _table(figures: Stats) -> str:
+    rows = [(name, str(value)) for name, value in figures.as_dict().items() if name != "queues"]
+    lines = [f"{name.replace('_', ' '):<12} {value:>12}" for name, value in rows]
+    lines += ["", f"{'queue':<24} {'size':>10} {'latency':>10}"]
+    lines += [f"{queue.name:<24} {queue.size:>10} {queue.latency_s:>8.1f} s" for queue in figures.queues]
+    return "\n".join(lines if figures.queues else lines[:-2])
