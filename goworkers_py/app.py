@@ -17,7 +17,7 @@ from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
 from goworkers_py.clock import Clock
-from goworkers_py.config import Config, QueueConfig, load, without_password
+from goworkers_py.config import Config, QueueConfig
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
@@ -34,8 +34,10 @@ from goworkers_py.middleware.retry import Handler as FailureHandler
 from goworkers_py.middleware.retry import Handlers
 from goworkers_py.registry import Handler, JobSpec, Registry
 from goworkers_py.signals import run_until_stopped
+from goworkers_py.sources import load
 from goworkers_py.supervised import Parent
 from goworkers_py.supervisor import Supervisor
+from goworkers_py.values import without_password
 from goworkers_py.web.stats import StatsServer
 
 log = logging.getLogger(__name__)

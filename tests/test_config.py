@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, load, options_of, without_password
+from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, options_of
 from goworkers_py.errors import ConfigError
+from goworkers_py.sources import load
+from goworkers_py.values import without_password
 
 SAMPLES = sorted((Path(__file__).parents[1] / "conf").glob("*.ini"))
 

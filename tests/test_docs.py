@@ -25,9 +25,10 @@ from waiting import eventually
 
 import goworkers_py
 from goworkers_py.cli import main
-from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, load, options_of
+from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, options_of
 from goworkers_py.embedded import find_server
 from goworkers_py.errors import ConfigError
+from goworkers_py.sources import load
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

@@ -20,8 +20,8 @@ PACKAGE = Path(goworkers_py.__file__).parent
 LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
-        "errors", "keys", "clock", "outcome", "config", "payload", "message", "failure", "poison", "registry",
-        "loading", "delivery", "counters", "identity",
+        "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
+        "registry", "loading", "delivery", "counters", "identity",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -198,7 +198,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 # What only a key's name holds. Sections of the configuration begin with `queue:` too.
 _OF_KEYS = re.compile(r"^(queue|stat|pyworkers):(?! )|:inprogress")
-_OTHER_WORDS = {"config": {"queue:", "queue:NAME"}}
+_OTHER_WORDS = {"sources": {"queue:", "queue:NAME"}}
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name != "keys"])

@@ -13,8 +13,10 @@ from typing import Any, NoReturn
 import click
 
 import goworkers_py
-from goworkers_py.config import Config, has_password, load, options_of
+from goworkers_py.config import Config, options_of
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
+from goworkers_py.sources import load
+from goworkers_py.values import has_password
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 

@@ -1,0 +1,130 @@
+"""How an option's value is read from text. Each parser raises ValueError with what it wants."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable
+
+
+def text(value: str) -> str:
+    return value.strip()
+
+
+def words(value: str) -> tuple[str, ...]:
+    return tuple(value.replace(",", " ").split())
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        value = value.strip().lower()
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}{did_you_mean(value, choices)}")
+        return value
+
+    return parse
+
+
+def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            raise ValueError(f"must be a whole number, is {value!r}") from None
+        return int(_within(number, lowest, highest))
+
+    return parse
+
+
+def seconds(lowest: float, highest: float = 365 * 86400) -> Callable[[str], float]:
+    def parse(value: str) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise ValueError(f"must be a number of seconds, is {value!r}")
+        return _within(number, lowest, highest)
+
+    return parse
+
+
+def size(lowest: int) -> Callable[[str], int]:
+    """In bytes; 0 for no limit."""
+
+    def parse(value: str) -> int:
+        fits = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG])(?:I?B)?", value.strip().upper())
+        if value.strip() == "0":
+            return 0
+        if fits is None:
+            raise ValueError(f"must be 0 or a number with a unit, such as 512M or 2G, is {value!r}")
+        number = float(fits[1]) * {"K": 2**10, "M": 2**20, "G": 2**30}[fits[2]]
+        if number < lowest:
+            raise ValueError(f"must be at least {lowest // 2**20}M, is {value!r}")
+        return int(number)
+
+    return parse
+
+
+def auto_or_whole(lowest: int, highest: int) -> Callable[[str], int | None]:
+    def parse(value: str) -> int | None:
+        return None if value.strip().lower() == "auto" else whole(lowest, highest)(value)
+
+    return parse
+
+
+def redis_address(value: str) -> str:
+    """What is wrong is said without showing where a password may stand."""
+    value = value.strip()
+    if value == "embedded" or value.startswith(("unix://", "/")):
+        return value if not value.startswith("/") else f"unix://{value}"
+    schemes = ("redis", "rediss", "unix", "sentinel")
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme not in schemes:
+        raise ValueError(
+            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db or embedded"
+            + did_you_mean(scheme, schemes)
+        )
+    place = re.split(r"[/?#]", rest)[0]
+    if "@" in rest.removeprefix(place):
+        raise ValueError(
+            "has an @ behind its host: in a password and a query, / ? # @ and % are written %2F %3F %23 %40 and %25"
+        )
+    hosts, path = place.rpartition("@")[2], re.split(r"[?#]", rest.removeprefix(place))[0]
+    for host in hosts.split(",") if scheme == "sentinel" else [hosts]:
+        _check_host(host, needed=scheme == "sentinel")
+    db = path.strip("/").partition("/")[2] if scheme == "sentinel" else path.strip("/")
+    if db and not db.isdigit():
+        raise ValueError(f"must end in the number of a database, not '/{db}'")
+    return value
+
+
+def _check_host(text: str, needed: bool) -> None:
+    fits = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:]*)(:(\d{0,5}))?", text)
+    if fits is None or int(fits[3] or 1) not in range(1, 65_536):
+        raise ValueError("is no address: a host may be followed by a colon and a port number up to 65535")
+    if needed and not fits[1]:
+        raise ValueError("is no address: a sentinel has no host")
+
+
+def has_password(address: str) -> bool:
+    return re.search(r"//[^/@]*:[^/@]+@|[?&]\w*password=", address) is not None
+
+
+def without_password(address: str) -> str:
+    """An address that may be shown: what is between the colon and the at sign is left out, and so is the query."""
+    return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
+
+
+def _within(number: float, lowest: float, highest: float) -> float:
+    if number < lowest:
+        raise ValueError(f"must be at least {lowest:.12g}, is {number}")
+    if number > highest:
+        raise ValueError(f"must be at most {highest:.12g}, is {number}")
+    return number
+
+
+def did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = str) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {spell(near[0])!r}?" if near else ""
