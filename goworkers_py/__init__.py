@@ -29,8 +29,7 @@ from goworkers_py.errors import (
 from goworkers_py.job import Job
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Middleware
-
-__version__ = "0.1.0"
+from goworkers_py.version import __version__ as __version__
 
 app = App()  # the default one: the functions below are its methods
 

@@ -60,6 +60,7 @@ class Config:
     data_dir: str = option(".pyworkers", text, "where the embedded server keeps its data")
     namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")
     process: str = option("", text, "a fixed name for this process, as in go-workers; empty: host:pid:nonce")
+    tag: str = option("", text, "a word that Sidekiq's Busy page shows beside this process")
     require: tuple[str, ...] = option((), words, "modules to import at boot: they register the jobs", "-r")
     processes: int = option(
         1, whole(1, 1_000), "how many processes do the same work beside each other, under one parent"

@@ -32,6 +32,7 @@ class Heartbeat(BrokerService):
         process: str,
         clock: Clock,
         outage: Outage,
+        after_beat: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__("heartbeat", outage)
         self._broker = broker
@@ -39,6 +40,8 @@ class Heartbeat(BrokerService):
         self._begun_at_most = begun_at_most
         self._process = process
         self._clock = clock
+        self._after_beat = after_beat
+        self.round_trip_s = 0.0  # of the last beat
         self._one_at_a_time = threading.Lock()  # a worker beats too when it begins a trial
         self._trial = ""
         self._steady_since: float | None = None
@@ -46,6 +49,7 @@ class Heartbeat(BrokerService):
 
     def run_once(self) -> float:
         self.beat()
+        self._after_beat()
         return BEAT_EVERY_S
 
     def beat(self) -> None:
@@ -59,7 +63,8 @@ class Heartbeat(BrokerService):
                 self._steady_since = None
                 raise
             self._lease.confirm(asked_at)
-            self._compare_clocks(server_time, awake_and_asleep() - asked_at)
+            self.round_trip_s = awake_and_asleep() - asked_at
+            self._compare_clocks(server_time, self.round_trip_s)
             if self._steady_since is None:
                 self._steady_since = time.monotonic()
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -128,3 +130,10 @@ def _start_ticks(pid: int) -> int | None:
     fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
     state, start = fields[0], fields[19]
     return -1 if state in "ZX" else int(start)
+
+
+def resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no Linux: the most that it ever was, in bytes on macOS
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

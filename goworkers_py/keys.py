@@ -19,6 +19,8 @@ class Keys:
         self.dead = f"{self.prefix}dead"
         self.processed = f"{self.prefix}stat:processed"
         self.failed = f"{self.prefix}stat:failed"
+        self.processes = f"{self.prefix}processes"
+        self.process_cleanup = f"{self.prefix}process_cleanup"
         # ours
         self.owners = f"{self.prefix}pyworkers:owners"
         self.gone = f"{self.prefix}pyworkers:gone"
@@ -48,6 +50,18 @@ class Keys:
 
     def failed_on(self, day: datetime.date) -> str:
         return f"{self.failed}:{day.isoformat()}"
+
+    def member(self, identity: str) -> str:
+        """What a process of the fleet tells of itself."""
+        return f"{self.prefix}{identity}"
+
+    def works(self, identity: str) -> tuple[str, str]:
+        """What it runs: where Sidekiq looks since 6.4.2, and where it did before."""
+        return f"{self.prefix}{identity}:work", f"{self.prefix}{identity}:workers"
+
+    def signals(self, identity: str) -> str:
+        """What it is asked to do."""
+        return f"{self.prefix}{identity}-signals"
 
     def bare(self, queue: str) -> str:
         """The queue's name without the prefix that go-workers leaks into the payloads it retries."""

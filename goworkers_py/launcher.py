@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,11 @@ from goworkers_py.counters import BusyMap, Counters
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError, BrokerUnavailable
 from goworkers_py.failure import RetryPolicy
+from goworkers_py.fleet import Member, Moment
 from goworkers_py.heartbeat import Heartbeat
-from goworkers_py.identity import Lease
+from goworkers_py.identity import Lease, resident_bytes
 from goworkers_py.manager import Manager, Shared
+from goworkers_py.membership import Membership
 from goworkers_py.message import Timestamps, describe
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handlers, RetryLink
@@ -49,8 +52,13 @@ class Work:
     during_drain: Sequence[Callable[[], None]]
 
 
+Join = Callable[[Member], Membership]
+
+
 class Launcher:
-    def __init__(self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, join: Join, clock: Clock
+    ) -> None:
         self._config = config
         self._work = work
         self._broker = broker
@@ -64,13 +72,18 @@ class Launcher:
         self._impatient = False
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
-        self._heartbeat = Heartbeat(broker, self._lease, self._begun_at_most, config.process, clock, self._outage)
+        self._membership = join(Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag))
+        self._heartbeat = Heartbeat(
+            broker, self._lease, self._begun_at_most, config.process, clock, self._outage, self._meet_the_fleet
+        )
         poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps, work.registry.options_for)
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
         )
         self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck, self._revive)
         self.stop_wanted: Callable[[], None] = lambda: None  # how this process is asked to stop from inside
+        # What the fleet asks for goes here; None where this process is part of another program.
+        self.obey: Callable[[str], None] | None = None
         self.gave_up = False  # too many jobs are stuck
         shared = Shared(
             broker=broker,
@@ -87,6 +100,19 @@ class Launcher:
             on_retry=self.scheduler.hint,
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
+
+    def _meet_the_fleet(self) -> None:
+        moment = Moment(
+            running=self.busy.snapshot(),
+            quiet=self.quiet_now,
+            rss=resident_bytes(),
+            round_trip_s=self._heartbeat.round_trip_s,
+            at=time.time(),
+            embedded=self.obey is None,
+        )
+        for word in self._membership.meet(self.identity, moment):
+            if self.obey is not None:
+                self.obey(word)
 
     def _begun_at_most(self) -> dict[str, int]:
         return {manager.queue: manager.begun_at_most for manager in self.managers}
@@ -195,6 +221,7 @@ class Launcher:
         try:
             if self._outage.lasts:
                 raise BrokerUnavailable("the server does not serve")
+            self._membership.leave()
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")
         except BrokerError as error:

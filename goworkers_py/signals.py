@@ -2,7 +2,8 @@
 
 A handler only puts its number into a queue: it runs between any two instructions of the main thread, so it must not
 take a lock that this thread may hold. The loop looks up what to do. The daemon's own `life` is in a thread beside it,
-so that a signal is answered at any moment: while the server is waited for, and during the drain.
+so that a signal is answered at any moment: while the server is waited for, and during the drain. The words that come
+from the fleet, when somebody clicks on Quiet or Stop in Sidekiq's page, go the same way.
 
     TERM, INT   stop gracefully; again, later: at once, running jobs go back to their queues
     TSTP, USR1  quiet: no new jobs
@@ -41,12 +42,13 @@ LONGEST_SLEEP_S = 0.2
 
 def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
     """The exit code: 0 when nothing was left behind."""
-    happened: queue.SimpleQueue[int] = queue.SimpleQueue()
+    happened: queue.SimpleQueue[int | str] = queue.SimpleQueue()
     life = Life(launcher, ended=lambda: happened.put(_ENDED))
     launcher.stop_wanted = life.ask_to_stop
+    launcher.obey = happened.put
     if parent is not None:
         parent.attend(launcher, life)
-    table: dict[int, Callable[[], None]] = {
+    table: dict[int | str, Callable[[], None]] = {
         signal.SIGTERM: life.ask_to_stop,
         signal.SIGINT: life.ask_to_stop,
         signal.SIGTSTP: launcher.quiet,
@@ -54,12 +56,20 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
         signal.SIGTTIN: lambda: dump_threads(launcher),
         signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
     }
-    before = _install(happened, table)
+    table |= {
+        "TSTP": launcher.quiet,
+        "TERM": life.stop_without_hurry,  # an impatient second click is no order to leave jobs behind
+        "TTIN": table[signal.SIGTTIN],
+    }
+    before = _install(happened, [number for number in table if isinstance(number, int)])
     try:
         life.thread.start()
-        for number in _until_ended(happened):
-            log.info("got SIG%s", signal.Signals(number).name.removeprefix("SIG"))
-            table[number]()
+        for word in _until_ended(happened):
+            if isinstance(word, int):
+                log.info("got %s", signal.Signals(word).name)
+            else:
+                log.info("the fleet asks for %s", word)
+            table.get(word, lambda: log.warning("that is not known here"))()
         life.thread.join()
         return life.exit_code()
     finally:
@@ -67,7 +77,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
             signal.signal(number, handler)
 
 
-def _install(happened: queue.SimpleQueue[int], table: Iterable[int]) -> dict[int, Handler]:
+def _install(happened: queue.SimpleQueue[int | str], table: Iterable[int]) -> dict[int, Handler]:
     process = os.getpid()
     before: dict[int, Handler] = {}
 
@@ -86,15 +96,15 @@ def _install(happened: queue.SimpleQueue[int], table: Iterable[int]) -> dict[int
     return before
 
 
-def _until_ended(happened: queue.SimpleQueue[int]) -> Iterator[int]:
+def _until_ended(happened: queue.SimpleQueue[int | str]) -> Iterator[int | str]:
     while True:
         try:
-            number = happened.get(timeout=LONGEST_SLEEP_S)
+            word = happened.get(timeout=LONGEST_SLEEP_S)
         except queue.Empty:
             continue
-        if number == _ENDED:
+        if word == _ENDED:
             return
-        yield number
+        yield word
 
 
 def dump_threads(launcher: Launcher) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import socket
-import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 
+from goworkers_py.identity import resident_bytes
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
 
@@ -81,10 +79,3 @@ class Parent:
     def _say(self, word: bytes) -> None:
         with suppress(OSError):  # it is gone, which the next look shows
             self._line.sendall(word)
-
-
-def resident_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # no Linux: the most that it ever was, in bytes on macOS
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

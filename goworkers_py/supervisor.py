@@ -210,7 +210,10 @@ class Supervisor:
                     self._exit_code = 1
             log.log(logging.INFO if clean else logging.WARNING, "%s ended with %s", child, _told(code))
             return
-        log.error("%s died with %s", child, _told(code))
+        if code == 0:
+            log.warning("%s was stopped by somebody else; another takes its place", child)
+        else:
+            log.error("%s died with %s", child, _told(code))
         self._tell_of_death()
         if not self._any_was_ready:
             # As one process would: what is wrong with the configuration or the code is not mended by trying again.

@@ -21,10 +21,13 @@ from waiting import eventually
 from goworkers_py.brokers.base import Batch, Finished, Forward, Found, Presence, Push, WaitingSet
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
+from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
+from goworkers_py.fleet import Member, Moment
 from goworkers_py.inspect import Inspector
 from goworkers_py.keys import Keys
+from goworkers_py.membership import Membership
 from goworkers_py.outcome import DONE, Dead, Outcome, Requeue, Retry
 from goworkers_py.poison import Fate
 
@@ -141,7 +144,7 @@ def everything(walled: Walled) -> dict[str, object]:
         own_broker(walled.url, dead_max_jobs=2, dead_timeout=100) as broker,
         closing(Connections(walled.url)) as connections,
     ):
-        life = Life(broker, walled.redis)
+        life = Life(broker, walled.redis, connections)
         for step in STEPS:
             try:
                 told[step.__name__] = step(life)
@@ -157,9 +160,10 @@ def everything(walled: Walled) -> dict[str, object]:
 
 
 class Life:
-    def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
+    def __init__(self, broker: RedisBroker, redis: redis_py.Redis, connections: Connections) -> None:
         self.broker = broker
         self.redis = redis
+        self.connections = connections
 
     def fetch(self, owner: str = "me") -> bytes:
         [raw] = self.broker.fetch(owner, "q", 1)
@@ -254,13 +258,26 @@ def takes_the_name_of_another(life: Life) -> object:
     return False
 
 
+def meets_the_fleet(life: Life) -> object:
+    life.redis.sadd("processes", "gone:1:aaaaaaaaaaaa")
+    me = "host:1:bbbbbbbbbbbb"
+    life.redis.lpush(f"{me}-signals", "TSTP")
+    membership = Membership(life.connections, Keys(), Member(1.0, {"q": 1}))
+    running = {"worker:q:1": Running(Delivery(job(), "q", me), 1.0, 1)}
+    words = membership.meet(me, Moment(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False))
+    keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
+    shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")
+    membership.leave()
+    return words, shown, [life.redis.exists(key) for key in keys], life.redis.ttl(me)
+
+
 def leaves(life: Life) -> object:
     return len(life.broker.leave("me")), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
 
 
 STEPS: list[Callable[[Life], Any]] = [
     beats, pushes, fetches, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies, counts_for_a_time_only,
-    promotes, recovers, takes_the_name_of_another, leaves,
+    promotes, recovers, takes_the_name_of_another, meets_the_fleet, leaves,
 ]  # fmt: skip
 
 

@@ -17,6 +17,10 @@ def every_key(keys: Keys) -> dict[str, str]:
         "lease": keys.lease("host:1:abc"),
         "holder": keys.holder("1"),
         "receipt": keys.receipt("mail:x"),
+        "member": keys.member("host:1:abc"),
+        "work": keys.works("host:1:abc")[0],
+        "workers": keys.works("host:1:abc")[1],
+        "signals": keys.signals("host:1:abc"),
         "processed_on": keys.processed_on(DAY),
         "failed_on": keys.failed_on(DAY),
     }
@@ -40,6 +44,12 @@ def test_keys_are_those_of_sidekiq_and_go_workers_and_a_few_of_our_own() -> None
         "lease": "pyworkers:lease:host:1:abc",
         "holder": "pyworkers:process:1",
         "receipt": "pyworkers:receipt:mail:x",
+        "processes": "processes",
+        "process_cleanup": "process_cleanup",
+        "member": "host:1:abc",
+        "work": "host:1:abc:work",
+        "workers": "host:1:abc:workers",
+        "signals": "host:1:abc-signals",
     }
 
 

@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "identity",
+        "registry", "loading", "delivery", "counters", "identity", "version", "fleet",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -30,7 +30,7 @@ LAYERS = (
     # 3 around a push and around a job
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
-        "middleware.stats", "client", "job", "inspect",
+        "middleware.stats", "client", "job", "inspect", "membership",
     ),
     # 4 one thread role each
     ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer"),
@@ -209,7 +209,9 @@ def test_no_key_is_spelled_outside_of_keys(module: str) -> None:
 def test_keys_that_are_ordinary_words_are_few() -> None:
     """The search above cannot tell those from a field's or an option's name; the next one can."""
     fixed = {key for name, key in vars(Keys()).items() if name != "prefix"}
-    assert {key for key in fixed if not _OF_KEYS.search(key)} == {"queues", "schedule", "retry", "dead"}
+    assert {key for key in fixed if not _OF_KEYS.search(key)} == {
+        "queues", "schedule", "retry", "dead", "processes", "process_cleanup",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("module", MODULES)

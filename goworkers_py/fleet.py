@@ -1,0 +1,101 @@
+"""What a process tells the fleet of itself, in the words that Sidekiq's pages and go-workers2 read.
+
+The readers of each version look for something else and several of them fail on a field that is missing, so there is
+one superset for all: see `info` for what never changes, `state` for what does, `work` for the jobs that run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.counters import Running
+from goworkers_py.errors import UnreadablePayload
+from goworkers_py.payload import read
+from goworkers_py.version import __version__
+
+NAME = f"pyworkers {__version__}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A process of ours: what it is from its start to its end."""
+
+    started_at: float
+    queues: Mapping[str, int]  # with the threads of each
+    tag: str = ""
+
+    @property
+    def concurrency(self) -> int:
+        return sum(self.queues.values())
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A process of ours: how it is now."""
+
+    running: Mapping[str, Running]
+    quiet: bool
+    rss: int  # bytes
+    round_trip_s: float
+    at: float
+    embedded: bool  # part of another program, which nobody else may stop
+
+
+def state(identity: str, member: Member, now: Moment) -> dict[str, str | int]:
+    """The process's hash."""
+    return {
+        "info": info(identity, member, now.embedded),
+        "concurrency": member.concurrency,  # Sidekiq 8.1.2 and later look for it here
+        "busy": len(now.running),
+        "beat": int(now.at),  # go-workers2 refuses a fraction
+        "quiet": "true" if now.quiet else "false",
+        "rss": now.rss // 1024,
+        "rtt_us": int(now.round_trip_s * 1e6),
+        # Of go-workers2, whose heartbeat ends for good when it meets a process without it. It takes back the jobs of
+        # the dead by this; ours are not its business.
+        "worker_heartbeats": "[]",
+    }
+
+
+def info(identity: str, member: Member, embedded: bool) -> str:
+    hostname, pid, _ = identity.rsplit(":", 2)
+    # Each queue has threads of its own here, as a capsule of Sidekiq 7 has.
+    weights = [{queue: 0} for queue in member.queues]
+    return _json(
+        {
+            "hostname": hostname,
+            "started_at": member.started_at,
+            "pid": int(pid),
+            "tag": member.tag,
+            "concurrency": member.concurrency,
+            "queues": list(member.queues),
+            "weights": weights,
+            "labels": ["python", NAME],
+            "identity": identity,
+            "version": NAME,
+            "embedded": embedded,
+            "capsules": {
+                queue: {"concurrency": threads, "mode": "strict", "weights": {queue: 0}}
+                for queue, threads in member.queues.items()
+            },
+        }
+    )
+
+
+def work(running: Mapping[str, Running]) -> dict[str, str]:
+    """What runs, by thread. Sidekiq 6 parses each payload, so what is no job stays out."""
+    told = {}
+    for thread, (delivery, since, _) in running.items():
+        try:
+            read(delivery.raw)
+        except UnreadablePayload:
+            continue
+        told[thread] = _json({"queue": delivery.queue, "payload": delivery.raw.decode(), "run_at": int(since)})
+    return told
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,104 @@
+"""This process's entry among the processes of the fleet: shown with every beat, and what others ask of it there."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from goworkers_py.connection import Argument, Command, Connections
+from goworkers_py.errors import BrokerError, BrokerRefused
+from goworkers_py.fleet import Member, Moment, state, work
+from goworkers_py.keys import Keys
+
+log = logging.getLogger(__name__)
+
+SHOWN_FOR_S = 60
+# Words that are taken at once: somebody may have clicked twice.
+MOST_WORDS = 10
+PRUNE_EVERY_S = 60
+
+
+class Membership:
+    """Used by the heartbeat's thread, and by the farewell when that has ended. Nothing here may cost the lease, so no
+    error gets out: the process is not shown then, and its jobs run all the same."""
+
+    def __init__(self, connections: Connections, keys: Keys, member: Member) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._member = member
+        self._shown = ""  # the identity of the entry
+        self._warned = False
+        self._prune_at = 0.0
+
+    def meet(self, identity: str, now: Moment) -> list[str]:
+        """Returns what the fleet asks of this process, oldest first: TSTP, TERM, TTIN."""
+        words: list[str] = []
+        self._try(lambda: self._show(identity, now))
+        # By itself, because a server that is full takes no entry.
+        self._try(lambda: words.extend(self._asked(identity)))
+        if time.monotonic() >= self._prune_at:
+            self._prune_at = time.monotonic() + PRUNE_EVERY_S
+            self._try(self._prune)
+        return words
+
+    def leave(self) -> None:
+        if self._shown:
+            self._try(lambda: self._connections.transaction(self._removal(self._shown)))
+
+    def _show(self, identity: str, now: Moment) -> None:
+        commands: list[Command] = []
+        if self._shown not in ("", identity):
+            commands += self._removal(self._shown)  # it was declared dead and goes on under a fresh identity
+        entry, works = self._keys.member(identity), self._keys.works(identity)
+        commands += [
+            ("SADD", self._keys.processes, identity),
+            ("HSET", entry, *_flat(state(identity, self._member, now))),
+            ("EXPIRE", entry, SHOWN_FOR_S),
+            ("DEL", *works),
+        ]
+        if running := work(now.running):
+            for key in works:
+                commands += [("HSET", key, *_flat(running)), ("EXPIRE", key, SHOWN_FOR_S)]
+        self._shown = identity  # also when the reply gets lost
+        self._connections.transaction(commands)
+
+    def _removal(self, identity: str) -> list[Command]:
+        keys = self._keys
+        return [
+            ("SREM", keys.processes, identity),
+            ("DEL", keys.member(identity), *keys.works(identity), keys.signals(identity)),
+        ]
+
+    def _asked(self, identity: str) -> list[str]:
+        words = self._connections.call("RPOP", self._keys.signals(identity), MOST_WORDS)
+        return [word.decode("utf-8", "replace") for word in words or ()]
+
+    def _prune(self) -> None:
+        """As Sidekiq's processes do it, one of them a minute: entries that have run out leave the set."""
+        keys = self._keys
+        if self._connections.call("SET", keys.process_cleanup, 1, "EX", SHOWN_FOR_S, "NX") is None:
+            return
+        members: list[bytes] = self._connections.call("SMEMBERS", keys.processes)
+        entries = [keys.member(member.decode("utf-8", "replace")) for member in members]
+        shown = self._connections.answers([("HEXISTS", entry, "info") for entry in entries])
+        stale = [member for member, there in zip(members, shown, strict=True) if not there]
+        if stale:
+            self._connections.call("SREM", keys.processes, *stale)
+
+    def _try(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except BrokerRefused as error:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "this process cannot be shown to the fleet or asked by it: %s; jobs run all the same "
+                    "(what a user of Redis must be allowed to do stands in docs/reliability.md)", error
+                )  # fmt: skip
+        except BrokerError as error:
+            log.debug("this process cannot be shown to the fleet now: %s", error)  # the beat says it too
+
+
+def _flat(fields: dict[str, str] | dict[str, str | int]) -> list[Argument]:
+    return [word for pair in fields.items() for word in pair]

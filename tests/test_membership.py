@@ -1,0 +1,301 @@
+"""How a process of ours looks to the rest of the fleet, and what it does when that asks for something."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import job, own_app, started
+from daemon import Daemon
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import __version__, heartbeat
+from goworkers_py.connection import Connections
+from goworkers_py.counters import Running
+from goworkers_py.delivery import Delivery
+from goworkers_py.fleet import Member, Moment, info, state, work
+from goworkers_py.keys import Keys
+from goworkers_py.membership import Membership
+
+ME = "host:12:abcdef012345"
+MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
+JOBS = """
+import time
+import goworkers_py as workers
+from goworkers_py import heartbeat
+
+heartbeat.BEAT_EVERY_S = 0.2
+
+@workers.job("Long", queue="q")
+def long(seconds):
+    time.sleep(seconds)
+"""
+
+
+def moment(**changes: Any) -> Moment:
+    now = {"running": {}, "quiet": False, "rss": 2**20, "round_trip_s": 0.0004, "at": 1700000001.9, "embedded": False}
+    return Moment(**{**now, **changes})
+
+
+@pytest.fixture
+def membership(redis_url: str) -> Iterator[Membership]:
+    connections = Connections(redis_url)
+    yield Membership(connections, Keys(), MEMBER)
+    connections.close()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
+
+
+def told(redis: redis_py.Redis, identity: str) -> dict[str, Any]:
+    fields = {name.decode(): value.decode() for name, value in redis.hgetall(identity).items()}
+    return fields | {"info": json.loads(fields["info"])} if fields else {}
+
+
+def members(redis: redis_py.Redis) -> list[str]:
+    return sorted(member.decode() for member in redis.smembers("processes"))
+
+
+# --- what is told
+
+
+def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() -> None:
+    told = state(ME, MEMBER, moment(quiet=True, running={"worker:mail:1": Running(Delivery(b"", "mail", ME), 1.0, 1)}))
+    assert json.loads(str(told.pop("info"))) == {
+        "hostname": "host",
+        "started_at": 1700000000.5,
+        "pid": 12,
+        "tag": "web",
+        "concurrency": 7,
+        "queues": ["mail", "low"],
+        "weights": [{"mail": 0}, {"low": 0}],
+        "labels": ["python", f"pyworkers {__version__}"],
+        "identity": ME,
+        "version": f"pyworkers {__version__}",
+        "embedded": False,
+        "capsules": {
+            "mail": {"concurrency": 5, "mode": "strict", "weights": {"mail": 0}},
+            "low": {"concurrency": 2, "mode": "strict", "weights": {"low": 0}},
+        },
+    }
+    assert told == {
+        "concurrency": 7, "busy": 1, "beat": 1700000001, "quiet": "true", "rss": 1024, "rtt_us": 400,
+        "worker_heartbeats": "[]",
+    }  # fmt: skip
+
+
+def test_a_process_inside_of_another_program_says_so() -> None:
+    assert json.loads(info(ME, MEMBER, embedded=True))["embedded"] is True
+
+
+def test_a_running_payload_is_told_as_it_was_fetched_and_one_that_no_page_could_read_is_left_out() -> None:
+    raw = '{"class":"Ünï", "args":[1.0e+16],"jid":"a"}'.encode()
+    running = {
+        "worker:q:1": Running(Delivery(raw, "q", ME), 1700000000.9, 1),
+        "worker:q:2": Running(Delivery(b"{broken", "q", ME), 1700000000.9, 2),
+    }
+    told = work(running)
+    assert list(told) == ["worker:q:1"]
+    assert json.loads(told["worker:q:1"]) == {"queue": "q", "payload": raw.decode(), "run_at": 1700000000}
+
+
+# --- where it stands, and for how long
+
+
+def test_the_entry_runs_out_by_itself_when_nobody_renews_it(membership: Membership, redis: redis_py.Redis) -> None:
+    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    assert members(redis) == [ME]
+    assert [0 < redis.ttl(key) <= 60 for key in (ME, f"{ME}:work", f"{ME}:workers")] == [True] * 3
+    assert redis.hkeys(f"{ME}:work") == redis.hkeys(f"{ME}:workers") == [b"worker:q:1"]
+
+
+def test_what_has_ended_is_told_no_more(membership: Membership, redis: redis_py.Redis) -> None:
+    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    membership.meet(ME, moment())
+    assert not redis.exists(f"{ME}:work", f"{ME}:workers")
+
+
+def test_a_fresh_identity_takes_the_place_of_the_old_one(membership: Membership, redis: redis_py.Redis) -> None:
+    membership.meet("host:12:000000000000", moment())
+    membership.meet(ME, moment())
+    assert members(redis) == [ME]
+    assert not redis.exists("host:12:000000000000")
+
+
+def test_nothing_is_left_after_the_farewell(membership: Membership, redis: redis_py.Redis) -> None:
+    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    redis.lpush(f"{ME}-signals", "TSTP")
+    membership.leave()
+    assert set(redis.keys()) <= {b"process_cleanup"}
+
+
+def test_the_namespace_is_before_every_key(redis_url: str, redis: redis_py.Redis) -> None:
+    connections = Connections(redis_url)
+    Membership(connections, Keys("ns"), MEMBER).meet(ME, moment())
+    connections.close()
+    assert sorted(redis.keys()) == sorted([f"ns:{ME}".encode(), b"ns:process_cleanup", b"ns:processes"])
+    assert redis.smembers("ns:processes") == {ME.encode()}
+
+
+def test_entries_that_have_run_out_leave_the_set_once_a_minute(redis_url: str, redis: redis_py.Redis) -> None:
+    connections = Connections(redis_url)
+    redis.sadd("processes", "gone:1:000000000000", b"\xff", "live:1:000000000000")
+    redis.hset("live:1:000000000000", "info", "{}")
+    Membership(connections, Keys(), MEMBER).meet(ME, moment())
+    assert members(redis) == [ME, "live:1:000000000000"]
+    assert 0 < redis.ttl("process_cleanup") <= 60
+    redis.sadd("processes", "gone:1:000000000000")
+    Membership(connections, Keys(), MEMBER).meet(ME, moment())  # somebody did it just now
+    assert "gone:1:000000000000" in members(redis)
+    connections.close()
+
+
+def test_words_come_in_the_order_in_which_they_were_said(membership: Membership, redis: redis_py.Redis) -> None:
+    for word in ("TSTP", "TTIN", "TERM"):
+        redis.lpush(f"{ME}-signals", word)
+    assert membership.meet(ME, moment()) == ["TSTP", "TTIN", "TERM"]
+    assert membership.meet(ME, moment()) == []
+
+
+def test_a_full_server_takes_no_entry_and_its_orders_still_come() -> None:
+    server = RedisServer(appendonly="no", maxmemory="2mb")
+    connections = Connections(server.url)
+    try:
+        client = server.client()
+        client.lpush(f"{ME}-signals", "TSTP")
+        with suppress(redis_py.RedisError):
+            for _ in range(100):
+                client.append("ballast", b"x" * 100_000)
+        assert Membership(connections, Keys(), MEMBER).meet(ME, moment()) == ["TSTP"]
+        assert not client.exists("processes")
+    finally:
+        connections.close()
+        server.close()
+
+
+# --- a whole process
+
+
+def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: redis_py.Redis, soon: None) -> None:
+    gate = threading.Event()
+    with own_app(redis_url, tag="tagged") as app:
+        app.process("a", lambda message: gate.wait(20), 2)
+        with started(app) as launcher:
+            assert eventually(lambda: members(redis) == [launcher.identity])
+            redis.lpush("queue:a", job("Shown", jid="1"))
+            assert eventually(lambda: redis.hlen(f"{launcher.identity}:work") == 1)
+            ((thread, run),) = redis.hgetall(f"{launcher.identity}:work").items()
+            assert thread == b"worker:a:1"
+            assert json.loads(json.loads(run)["payload"])["jid"] == "1"
+            entry = told(redis, launcher.identity)
+            assert (entry["busy"], entry["quiet"], entry["concurrency"]) == ("1", "false", "2")
+            assert entry["info"]["tag"] == "tagged"
+            assert entry["info"]["embedded"] is True
+            assert int(entry["rss"]) > 1000
+            assert int(entry["rtt_us"]) > 0
+            assert abs(entry["info"]["started_at"] - time.time()) < 60
+            launcher.quiet()
+            assert eventually(lambda: told(redis, launcher.identity)["quiet"] == "true")
+            gate.set()
+            assert launcher.stop()
+            assert not redis.keys(f"{launcher.identity}*")
+            assert members(redis) == []
+
+
+def test_orders_of_the_fleet_are_not_for_a_process_inside_of_another_program(
+    redis_url: str, redis: redis_py.Redis, soon: None
+) -> None:
+    with own_app(redis_url) as app:
+        app.process("a", print, 1)
+        with started(app) as launcher:
+            redis.lpush(f"{launcher.identity}-signals", "TSTP", "TERM")
+            assert eventually(lambda: not redis.exists(f"{launcher.identity}-signals"))
+            assert not launcher.quiet_now
+
+
+def test_a_process_that_goes_on_under_a_fresh_identity_is_shown_under_that(
+    redis_url: str, redis: redis_py.Redis, soon: None
+) -> None:
+    with own_app(redis_url) as app:
+        app.process("a", print, 1)
+        with started(app) as launcher:
+            before = launcher.identity
+            assert eventually(lambda: members(redis) == [before])
+            redis.hset("pyworkers:gone", before, int(time.time()) + 1000)
+            assert eventually(lambda: launcher.identity != before and members(redis) == [launcher.identity])
+            assert not redis.exists(before)
+
+
+def test_without_the_permission_it_warns_once_and_its_jobs_run(
+    own_redis: RedisServer, soon: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis = own_redis.client()
+    redis.execute_command("ACL", "SETUSER", "walled", "on", ">secret", "~queue*", "~stat:*", "~pyworkers:*", "+@all")
+    redis.execute_command("ACL", "SETUSER", "walled", "~retry", "~schedule", "~dead")
+    with own_app(own_redis.url.replace("//", "//walled:secret@")) as app:
+        beats = []
+        done = threading.Event()
+        app.process("q", lambda message: done.set(), 1)
+        with caplog.at_level(logging.WARNING), started(app) as launcher:
+            renewed = launcher._heartbeat.beat
+            launcher._heartbeat.beat = lambda: beats.append(renewed())  # type: ignore[method-assign]
+            redis.lpush("queue:q", job())
+            assert done.wait(20)
+            assert eventually(lambda: len(beats) > 3)
+            assert launcher._lease.fresh
+            assert launcher.stop()
+    warnings = [record.getMessage() for record in caplog.records if "shown to the fleet" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "docs/reliability.md" in warnings[0]
+    assert not redis.exists("processes")
+
+
+# --- Quiet and Stop
+
+
+def test_the_words_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-t", "10") as daemon:
+        daemon.ready()
+        redis.lpush("queue:q", job("Long", 1))
+        (identity,) = eventually(lambda: members(redis))
+        assert eventually(lambda: redis.exists(f"{identity}:work"))
+        redis.lpush(f"{identity}-signals", "TTIN", "HUH", "TSTP")
+        daemon.says("thread worker:q:1 runs class=Long")
+        daemon.says("the fleet asks for HUH")
+        daemon.says("quiet: no new jobs are fetched")
+        assert eventually(lambda: told(redis, identity)["quiet"] == "true")
+        redis.lpush("queue:q", job("Long", 0))
+        redis.lpush(f"{identity}-signals", "TERM")
+        daemon.says("stopping: running jobs have")
+        redis.lpush(f"{identity}-signals", "TERM")  # clicked again, which is no reason to give up the job
+        assert daemon.wait() == 0
+        assert "not waiting for running jobs" not in daemon.output
+        assert (redis.get("stat:processed"), redis.llen("queue:q")) == (b"1", 1)
+        assert members(redis) == []
+        assert not redis.exists(identity)
+
+
+def test_each_child_is_a_member_and_the_parent_replaces_one_that_the_fleet_stops(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "--processes", "2") as parent:
+        assert eventually(lambda: len(members(redis)) == 2), parent.output
+        first, second = members(redis)
+        assert first.split(":")[1] != second.split(":")[1]
+        redis.lpush(f"{first}-signals", "TERM")
+        parent.says("was stopped by somebody else; another takes its place")
+        assert eventually(lambda: len(members(redis)) == 2 and first not in members(redis)), parent.output
+        assert second in members(redis)
+        assert parent.stop() == 0
+        assert members(redis) == []
