@@ -34,6 +34,7 @@ from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handler as FailureHandler
 from goworkers_py.middleware.retry import Handlers
+from goworkers_py.notify import Notifier
 from goworkers_py.registry import Handler, JobSpec, Registry
 from goworkers_py.signals import run_until_stopped
 from goworkers_py.sources import load
@@ -340,13 +341,14 @@ class App:
         config = self.config
         setup_logging(config.log_level, config.log_format)
         parent = Parent.of_this_process(config.max_jobs, config.max_memory)
+        notifier = Notifier()
         if parent is None and config.needs_a_parent:
-            return Supervisor(config.processes).run()
+            return Supervisor(config.processes, notifier).run()
         launcher = self.launcher()
         log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
         if not self.registry.names() and not self.registry.any_handlers:
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
-        return run_until_stopped(launcher, parent)
+        return run_until_stopped(launcher, parent, notifier)
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from goworkers_py.outage import Outage
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
+from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, QueueReport, Report
 from goworkers_py.scheduler import Scheduler
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog, Watched
@@ -67,6 +69,7 @@ class Launcher:
         self.counters = Counters()
         self.busy = BusyMap()
         self.quiet_now = False
+        self._started = False
         self._deadline: Deadline | None = None  # of the running stop
         self._in_a_hurry = False
         self._impatient = False
@@ -141,6 +144,7 @@ class Launcher:
         self.scheduler.start()
         for manager in self.managers:
             manager.start()
+        self._started = True
         return True
 
     def _register(self, stop_asked: threading.Event) -> bool:
@@ -230,6 +234,34 @@ class Launcher:
         finally:
             self._broker.close()
         return True
+
+    @property
+    def state(self) -> str:
+        if self._deadline is not None:
+            return STOPPING
+        if self.quiet_now:
+            return QUIET
+        return WORKING if self._started else STARTING
+
+    def report(self) -> Report:
+        """How this process does. From any thread."""
+        running = self.busy.snapshot().values()
+        busy = Counter(job.delivery.queue for job in running)
+        loops = [self._heartbeat, *(manager.fetcher for manager in self.managers)]
+        still = [f"{loop.name} stands still for {loop.still_s:.0f} s" for loop in loops if loop.still_s > STALE_AFTER_S]
+        cut_off = self._started and not self._lease.fresh
+        return Report(
+            state=self.state,
+            stale=", ".join(still),
+            cut_off=f"the server was not reached for {self._lease.silent_s:.0f} s" if cut_off else "",
+            oldest_s=max([0.0, *(time.time() - job.since for job in running)]),
+            queues={
+                manager.queue: QueueReport(
+                    busy=busy[manager.queue], capacity=manager.concurrency, waiting=manager.waiting
+                )
+                for manager in self.managers
+            },
+        )
 
     def _revive(self) -> None:
         """A role whose thread has died is played on."""

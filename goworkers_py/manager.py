@@ -75,7 +75,7 @@ class Manager:
         self._settler = Settler(
             config.name, shared.broker, self._held, pace, shared.counters, shared.outage, shared.on_retry
         )
-        self._fetcher = Fetcher(
+        self.fetcher = Fetcher(
             config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace,
             self._give_back_waiting, shared.outage,
         )  # fmt: skip
@@ -88,12 +88,12 @@ class Manager:
         return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, shared.busy, self._settler)
 
     def start(self) -> None:
-        for service in (self._settler, *self._workers, self._fetcher):
+        for service in (self._settler, *self._workers, self.fetcher):
             service.start()
 
     def replace(self, name: str) -> bool:
         """Puts a new worker into the place of one whose job is stuck."""
-        if self._fetcher.stopping.is_set():
+        if self.fetcher.stopping.is_set():
             return False
         stuck = next((worker for worker in self._workers if worker.name == name), None)
         if stuck is None or not stuck.retire():
@@ -104,17 +104,17 @@ class Manager:
         return True
 
     def revive(self) -> None:
-        for service in (self._settler, *self._workers, self._fetcher):
+        for service in (self._settler, *self._workers, self.fetcher):
             service.revive()
 
     def stop_fetching(self) -> None:
-        self._fetcher.stop()
+        self.fetcher.stop()
 
     def give_back_unstarted(self, deadline: Deadline) -> None:
-        if self._fetcher.join(deadline):
-            self._fetcher.look_once_more()
+        if self.fetcher.join(deadline):
+            self.fetcher.look_once_more()
         else:
-            log.warning("%s does not end; what it still fetches goes back at the farewell", self._fetcher.name)
+            log.warning("%s does not end; what it still fetches goes back at the farewell", self.fetcher.name)
         self._give_back_waiting()
 
     def _give_back_waiting(self) -> None:

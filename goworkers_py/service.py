@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 
@@ -86,9 +87,11 @@ class BrokerService(Service):
     def __init__(self, name: str, outage: Outage) -> None:
         super().__init__(name)
         self._outage = outage
+        self._came_round_at = math.inf  # monotonic
 
     def run(self) -> None:
         while not self.stopping.is_set():
+            self._came_round_at = time.monotonic()
             try:
                 pause_s = self.run_once()
             except BrokerError as error:
@@ -102,6 +105,11 @@ class BrokerService(Service):
     def run_once(self) -> float:
         """One step; returns how many seconds to pause before the next."""
         raise NotImplementedError
+
+    @property
+    def still_s(self) -> float:
+        """For how long the loop has not come round; 0 before it began and once it is to end."""
+        return 0.0 if self.stopping.is_set() else max(0.0, time.monotonic() - self._came_round_at)
 
     def after_failure(self) -> None:
         """What a failed exchange leaves to be checked."""

@@ -26,6 +26,7 @@ from types import FrameType
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
 from goworkers_py.message import describe
+from goworkers_py.notify import Notifier
 from goworkers_py.supervised import Parent
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ _ENDED = 0  # in the queue of signals: the daemon's life is over
 LONGEST_SLEEP_S = 0.2
 
 
-def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
+def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notifier) -> int:
     """The exit code: 0 when nothing was left behind."""
     happened: queue.SimpleQueue[int | str] = queue.SimpleQueue()
     life = Life(launcher, ended=lambda: happened.put(_ENDED))
@@ -64,7 +65,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None) -> int:
     before = _install(happened, [number for number in table if isinstance(number, int)])
     try:
         life.thread.start()
-        for word in _until_ended(happened):
+        for word in _until_ended(happened, lambda: notifier.follow(launcher.state, launcher.report)):
             if isinstance(word, int):
                 log.info("got %s", signal.Signals(word).name)
             else:
@@ -96,13 +97,15 @@ def _install(happened: queue.SimpleQueue[int | str], table: Iterable[int]) -> di
     return before
 
 
-def _until_ended(happened: queue.SimpleQueue[int | str]) -> Iterator[int | str]:
+def _until_ended(happened: queue.SimpleQueue[int | str], meanwhile: Callable[[], None]) -> Iterator[int | str]:
     while True:
+        meanwhile()
         try:
             word = happened.get(timeout=LONGEST_SLEEP_S)
         except queue.Empty:
             continue
         if word == _ENDED:
+            meanwhile()
             return
         yield word
 

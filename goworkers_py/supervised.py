@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -18,8 +19,9 @@ log = logging.getLogger(__name__)
 LINE_VARIABLE = "PYWORKERS_LINE_TO_PARENT"
 LOOK_EVERY_S = 1.0
 
-READY, WORN_OUT = b"ready\n", b"worn out\n"
-RETIRE, RECOVER = b"retire\n", b"recover\n"
+# What is said on the line, each with a line end.
+READY, WORN_OUT, REPORT = b"ready", b"worn out", b"report "
+RETIRE, RECOVER = b"retire", b"recover"
 
 
 class Parent:
@@ -30,6 +32,7 @@ class Parent:
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._said_why = False
+        self._one_at_a_time = threading.Lock()  # two threads speak
 
     @classmethod
     def of_this_process(cls, max_jobs: int, max_memory: int) -> Parent | None:
@@ -51,6 +54,7 @@ class Parent:
             try:
                 heard = self._line.recv(4096)
             except TimeoutError:
+                self._say(REPORT + json.dumps(launcher.report()).encode())
                 if self._worn_out(launcher.counters.snapshot().get("processed", 0)):
                     self._say(WORN_OUT)  # again and again: the first successor may have failed to start
                 continue
@@ -77,5 +81,5 @@ class Parent:
         return bool(why)
 
     def _say(self, word: bytes) -> None:
-        with suppress(OSError):  # it is gone, which the next look shows
-            self._line.sendall(word)
+        with self._one_at_a_time, suppress(OSError):  # it is gone, which the next look shows
+            self._line.sendall(word + b"\n")

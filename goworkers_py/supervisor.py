@@ -4,13 +4,14 @@ It has one thread, no connection to Redis and nothing of the user's code, so tha
 same command started again, so it runs the code that lies on the disk then. A line, a pair of sockets, ties the two
 together. On it the child says
 
-    ready      it fetches jobs
-    worn out   it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
+    ready        it fetches jobs
+    worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
+    report JSON  how it does, every second, see `reports`
 
 and the parent
 
-    retire     another is in your place: end when your running jobs have, without a time limit
-    recover    one of the others has died: look for its jobs now
+    retire       another is in your place: end when your running jobs have, without a time limit
+    recover      one of the others has died: look for its jobs now
 
 Who is still wanted is replaced by a successor that is ready before the other one retires, one at a time: worn-out
 children, and all of them on USR2. When a successor does not get ready, the others stay.
@@ -18,7 +19,9 @@ children, and all of them on USR2. When a successor does not get ready, the othe
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 import selectors
 import signal
@@ -32,13 +35,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
-from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, RETIRE, WORN_OUT
+from goworkers_py.notify import Notifier
+from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, Report, merged
+from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REPORT, RETIRE, WORN_OUT
 
 log = logging.getLogger(__name__)
 
 # A child that ended sooner than this is started again after a pause, twice as long each time.
 SHORT_LIFE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+LONGEST_SLEEP_S = 1.0
 
 
 @dataclass(eq=False)
@@ -48,18 +54,47 @@ class Child:
     born: float = field(default_factory=time.monotonic)
     ready: bool = False
     retired: bool = False
+    heard: bytes = b""  # the beginning of a line
+    report: Report | None = None
+    reported_at: float = math.inf  # monotonic
 
     def __str__(self) -> str:
         return f"process {self.process.pid}"
 
     def say(self, word: bytes) -> None:
         with suppress(OSError):  # it is just ending
-            self.line.send(word)
+            self.line.send(word + b"\n")
+
+    def hear(self) -> list[bytes]:
+        """The lines that have come; raises EOFError when none will any more."""
+        try:
+            heard = self.line.recv(65_536)
+        except OSError:
+            heard = b""
+        if not heard:
+            raise EOFError
+        *lines, self.heard = (self.heard + heard).split(b"\n")
+        return lines
+
+    def take(self, report: bytes) -> None:
+        with suppress(ValueError):  # it was cut short
+            self.report, self.reported_at = json.loads(report), time.monotonic()
+
+    def says(self) -> Iterator[Report]:
+        """Its last report. Silence is a loop that stands still: with the interpreter's lock, or the whole process."""
+        if self.report is None or self.retired:
+            return
+        stale = self.report["stale"]
+        silent_s = time.monotonic() - self.reported_at
+        if silent_s > STALE_AFTER_S:
+            stale = f"says nothing for {silent_s:.0f} s"
+        yield {**self.report, "stale": f"{self}: {stale}" if stale else ""}
 
 
 class Supervisor:
-    def __init__(self, processes: int) -> None:
+    def __init__(self, processes: int, notifier: Notifier) -> None:
         self._processes = processes
+        self._notifier = notifier
         self._command = [sys.executable, *sys.orig_argv[1:]]
         self._children: list[Child] = []
         self._to_replace: deque[Child] = deque()
@@ -67,6 +102,7 @@ class Supervisor:
         self._begin_at = 0.0  # monotonic: no child is started before
         self._pause_s = 0.0
         self._any_was_ready = False
+        self._all_were_ready = False
         self._quiet = False
         self._stopping = False
         self._exit_code = 0
@@ -88,11 +124,24 @@ class Supervisor:
             while self._children or not self._stopping:
                 now = time.monotonic()
                 self._fill(now)
-                for key, _ in self._selector.select(self._begin_at - now if self._begin_at > now else None):
+                pause_s = self._begin_at - now
+                for key, _ in self._selector.select(min(pause_s, LONGEST_SLEEP_S) if pause_s > 0 else LONGEST_SLEEP_S):
                     key.data()
                 self._reap()
+                self._notifier.follow(self.state, self.report)
         log.info("stopped")
         return self._exit_code
+
+    @property
+    def state(self) -> str:
+        if self._stopping:
+            return STOPPING
+        if self._quiet:
+            return QUIET
+        return WORKING if self._all_were_ready else STARTING
+
+    def report(self) -> Report:
+        return merged(self.state, (report for child in self._children for report in child.says()))
 
     @contextmanager
     def _signals(self) -> Iterator[socket.socket]:
@@ -159,18 +208,21 @@ class Supervisor:
 
     def _listen(self, child: Child) -> None:
         try:
-            heard = child.line.recv(4096)
-        except OSError:
-            heard = b""
-        if not heard:
+            lines = child.hear()
+        except EOFError:
             self._selector.unregister(child.line)  # it is ending
-        if READY in heard:
-            self._now_ready(child)
-        if WORN_OUT in heard and not child.retired and child not in self._to_replace:
-            self._to_replace.append(child)
+            return
+        for line in lines:
+            if line == READY:
+                self._now_ready(child)
+            elif line == WORN_OUT and not child.retired and child not in self._to_replace:
+                self._to_replace.append(child)
+            elif line.startswith(REPORT):
+                child.take(line.removeprefix(REPORT))
 
     def _now_ready(self, child: Child) -> None:
         child.ready = self._any_was_ready = True
+        self._all_were_ready |= sum(child.ready for child in self._children) >= self._processes
         if self._quiet:
             child.process.send_signal(signal.SIGTSTP)
         if child is self._successor:

@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "identity", "version", "fleet",
+        "registry", "loading", "delivery", "counters", "reports", "identity", "version", "fleet",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -39,7 +39,7 @@ LAYERS = (
     # 6 start, quiet, stop
     ("launcher",),
     # 7 the program and its face
-    ("logs", "life", "supervised", "supervisor", "signals", "web", "web.stats", "app", "goworkers_py"),
+    ("logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.stats", "app", "goworkers_py"),
     # 8 the command line
     ("commands", "commands.base", "commands.work", "commands.enqueue", "commands.stats", "cli"),
 )  # fmt: skip

@@ -1,0 +1,62 @@
+"""Tells systemd how this process does, as sd_notify(3) says it: a datagram to the socket that NOTIFY_SOCKET names.
+
+    READY=1      it fetches jobs; of `processes = N`, all of them do
+    STOPPING=1   it drains
+    STATUS=...   what `systemctl status` shows
+    WATCHDOG=1   twice as often as WatchdogSec asks, while the loops of the heartbeat and of the fetchers come round
+
+Who has the socket is the process that systemd started. Its children must not speak for it, so the variables are taken
+out of the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+
+from goworkers_py.reports import STOPPING, WORKING, Report, in_words, not_live
+
+VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
+STATUS_EVERY_S = 5.0
+
+
+class Notifier:
+    """Used by the main thread only."""
+
+    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
+        address, watchdog_us, watchdog_pid = (environment.pop(name, "") for name in VARIABLES)
+        # A leading @ stands for the zero byte of an abstract socket.
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._every_s = STATUS_EVERY_S
+        if watchdog_us.isdecimal() and watchdog_pid in ("", str(os.getpid())):
+            self._every_s = min(STATUS_EVERY_S, int(watchdog_us) / 2e6)
+        self._state = ""
+        self._next_at = 0.0  # monotonic
+
+    def follow(self, state: str, report: Callable[[], Report]) -> None:
+        """Called often; says what is new, and now and then that all is well."""
+        now = time.monotonic()
+        if not self._address or (state == self._state and now < self._next_at):
+            return
+        told = report()
+        lines = [f"STATUS={in_words(told)}"]
+        if state != self._state and state in _MILESTONES:
+            lines.append(_MILESTONES[state])
+        if not not_live(told):
+            lines.append("WATCHDOG=1")
+        self._state, self._next_at = state, now + self._every_s
+        self.say("\n".join(lines))
+
+    def say(self, text: str) -> None:
+        if not self._address:
+            return
+        # Nobody listens any more, or not fast enough: the next word will do.
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+            line.setblocking(False)
+            line.sendto(text.encode(), self._address)
+
+
+_MILESTONES = {WORKING: "READY=1", STOPPING: "STOPPING=1"}

@@ -1,0 +1,69 @@
+"""What a process says of itself, and what several say together: for systemd, monitors and probes.
+
+A report is plain JSON, because a child of `processes = N` sends it to its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
+
+# A loop of the heartbeat or of a fetcher comes round every few seconds, also during an outage. Longer than all that a
+# round can wait for together, name servers that do not answer included.
+STALE_AFTER_S = 120.0
+
+
+class QueueReport(TypedDict):
+    busy: int  # threads that run a job
+    capacity: int  # threads
+    waiting: int  # jobs that were fetched and wait for a thread
+
+
+class Report(TypedDict):
+    state: str
+    stale: str  # which loop stands still; empty while all come round
+    cut_off: str  # since when the server was not told that this process lives; empty while it knows
+    oldest_s: float  # since when the oldest running job runs
+    queues: dict[str, QueueReport]
+
+
+def not_live(report: Report) -> str:
+    """Why this process should be started again; empty while it should not. An outage is no reason."""
+    return report["stale"]
+
+
+def not_ready(report: Report) -> str:
+    """Why this process fetches no jobs now; empty while it does."""
+    if report["state"] != WORKING:
+        return report["state"]
+    return report["stale"] or report["cut_off"]
+
+
+def merged(state: str, reports: Iterable[Report]) -> Report:
+    """Several processes as one."""
+    reports = list(reports)
+    queues: dict[str, QueueReport] = {}
+    for report in reports:
+        for name, queue in report["queues"].items():
+            sums = queues.setdefault(name, QueueReport(busy=0, capacity=0, waiting=0))
+            sums["busy"] += queue["busy"]
+            sums["capacity"] += queue["capacity"]
+            sums["waiting"] += queue["waiting"]
+    return Report(
+        state=state,
+        stale="; ".join(filter(None, (report["stale"] for report in reports))),
+        cut_off="; ".join(filter(None, (report["cut_off"] for report in reports))),
+        oldest_s=max((report["oldest_s"] for report in reports), default=0.0),
+        queues=queues,
+    )
+
+
+def in_words(report: Report) -> str:
+    """One line for people."""
+    queues = report["queues"]
+    busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))
+    trouble = report["stale"] or report["cut_off"]
+    told = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
+    return f"{told}; {trouble}" if trouble else told
