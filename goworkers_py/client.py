@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
@@ -57,6 +57,8 @@ class EnqueueOptions:
 
     def fields(self) -> dict[str, Any]:
         """As they stand in the JSON. Raises ArgumentError for what a reader would choke on."""
+        if self is NO_OPTIONS:
+            return {}
         for name, (fits, wanted) in _OPTIONS.items():
             value = getattr(self, name)
             if value is not None and not fits(value):
@@ -83,6 +85,29 @@ class EnqueueOptions:
 
 
 NO_OPTIONS = EnqueueOptions()
+
+
+class _Written(NamedTuple):
+    jid: str
+    queue: str
+    payload: bytes
+
+
+class _Form:
+    """What the jobs of one push have in common, written once: they differ in their arguments and jids only."""
+
+    def __init__(self, fields: dict[str, Any], times: dict[str, Any]) -> None:
+        self.queue: str = fields["queue"]
+        self._fields = fields
+        self._times = times
+        self._head = f'{payload.encode(fields)[:-1]},"args":'
+        self._tail = f",{payload.encode(times)[1:]}"
+
+    def as_text(self, args: Sequence[Any], jid: str) -> bytes:
+        return f'{self._head}{payload.encode(args)},"jid":{payload.encode(jid)}{self._tail}'.encode()
+
+    def as_dict(self, args: Sequence[Any], jid: str) -> dict[str, Any]:
+        return {**self._fields, "args": list(args), "jid": jid, **self._times}
 
 
 class Client:
@@ -112,39 +137,41 @@ class Client:
         now = self._wall()
         at = None if options.at is None else moment(options.at)
         later = at if at is not None and at > now else None
-        template = self._template(queue, job_class, options)
+        fields = self._fields(queue, job_class, options)
         rows = list(rows)
         _require(options.jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
+        times = {"created_at": self._timestamps.write(now)}
+        if later is None:
+            times["enqueued_at"] = times["created_at"]
+        form = _Form(fields, times)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
-            jobs = [self._job(template, args, options, now, later) for args in rows[start : start + BULK_SLICE]]
-            pushes = [Push(job["queue"], payload.write(job), later) for job in jobs if job is not None]
+            jobs = [self._job(form, args, options.jid) for args in rows[start : start + BULK_SLICE]]
+            pushes = [Push(job.queue, job.payload, later) for job in jobs if job is not None]
             if pushes:
                 self._broker().push(pushes)
-            jids += [None if job is None else job["jid"] for job in jobs]
+            jids += [None if job is None else job.jid for job in jobs]
         if later is not None:
             self.on_schedule(later)
         return jids
 
-    def _template(self, queue: str, job_class: str, options: EnqueueOptions) -> dict[str, Any]:
+    def _fields(self, queue: str, job_class: str, options: EnqueueOptions) -> dict[str, Any]:
+        """Those that all jobs of a push have in common."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         retry = True if options.retry is None else options.retry
-        return {"retry": retry, "queue": queue, "class": job_class, "args": [], **options.fields()}
+        return {"retry": retry, "queue": queue, "class": job_class, **options.fields()}
 
-    def _job(
-        self, template: dict[str, Any], args: Sequence[Any], options: EnqueueOptions, now: float, later: float | None
-    ) -> dict[str, Any] | None:
-        if self._links:  # they may change what they are given: it must be neither the caller's nor another job's
-            template, args = copy.deepcopy((template, args))
-        job = {**template, "args": list(args), "jid": options.jid or secrets.token_hex(12)}
-        job["created_at"] = self._timestamps.write(now)
-        if later is None:
-            job["enqueued_at"] = self._timestamps.write(now)
-        return self._through_links(job) if self._links else job
+    def _job(self, form: _Form, args: Sequence[Any], jid: str | None) -> _Written | None:
+        jid = jid or secrets.token_hex(12)
+        if not self._links:
+            return _Written(jid, form.queue, form.as_text(args, jid))
+        # The links may change what they are given: it must be neither the caller's nor another job's.
+        job = self._through_links(copy.deepcopy(form.as_dict(args, jid)))
+        return None if job is None else _Written(job["jid"], job["queue"], payload.write(job))
 
     def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
         for link in self._links:
