@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
 from typing import Any, NoReturn
 
@@ -30,6 +30,10 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _refuse(value: Any) -> NoReturn:
+    raise TypeError(f"{type(value).__qualname__} is not JSON")
+
+
 def _int_of_any_size(digits: str) -> int:
     # In halves: int() refuses more than 4,300 digits, and takes a minute for a million where it is told not to.
     if len(digits) <= _DIGITS_AT_ONCE:
@@ -46,8 +50,10 @@ _scan: _Scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # ty
 _scan_patiently: _Scan = json.JSONDecoder(  # type: ignore[attr-defined]
     parse_constant=_refuse_constant, parse_int=_int_of_any_size
 ).scan_once
-# Compact, in raw UTF-8, as Ruby writes it. The values have passed `check_plain` or are our own.
-encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+# What json.JSONEncoder.encode makes anew for each value. It looks for no circles: `check_plain` has found them.
+_chunks: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, _refuse, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
 
 
 def read(raw: bytes) -> dict[str, Any]:
@@ -94,18 +100,35 @@ def _read_value(text: str, start: int) -> tuple[Any, int]:
         return _scan_patiently(text, start)
 
 
+def encode(value: Any) -> str:
+    """Compact, in raw UTF-8, as Ruby writes it. The value has passed `check_plain` or is our own."""
+    return "".join(_chunks(value, 0))
+
+
 def write(fields: Mapping[str, Any]) -> bytes:
     return encode(fields).encode("utf-8")
 
 
 def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
     """The same job with some top-level fields set or dropped and everything else as it was written."""
+    if changes and b":" in raw and not _may_have(raw, (*changes, *drop)):
+        return raw.rstrip()[:-1] + b"," + encode(changes)[1:].encode("utf-8")
     members = _members(raw.decode("utf-8"))
     for name in drop:
         members.pop(name, None)
     for name, value in changes.items():
         members[name] = f"{encode(name)}:{encode(value)}"
     return f"{{{','.join(members.values())}}}".encode()
+
+
+def _may_have(raw: bytes, names: Iterable[str]) -> bool:
+    """False when none of these fields can be there, and it stands on one line."""
+    if b"\\u" in raw or b"\n" in raw or b"\r" in raw:
+        return True
+    for name in names:  # noqa: SIM110  # any() takes twice as long
+        if f'"{name}"'.encode() in raw:
+            return True
+    return False
 
 
 def _members(text: str) -> dict[str, str]:

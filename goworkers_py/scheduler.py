@@ -21,7 +21,7 @@ from goworkers_py.service import BrokerService
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 200
+AT_ONCE = 500
 # Below this a sleep is not worth its wake-up; also keeps a clock's rounding from turning into a busy loop.
 SHORTEST_SLEEP_S = 0.001
 

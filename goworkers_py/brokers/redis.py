@@ -133,16 +133,16 @@ class RedisBroker:
 
     def _move_due(self, source: str, due: Sequence[bytes], forward: Forward, now: float) -> list[str]:
         queues: dict[str, int] = {}
-        arguments: list[Argument] = [repr(now)]
+        moves: list[Argument] = []
         for entry in due:
             destination = forward(entry, now)
             if destination is None:
-                arguments += (0, "", entry, b"")
+                moves += (0, entry, b"")
             else:
                 queue, payload = self._keys.bare(destination[0]), destination[1]
-                arguments += (queues.setdefault(queue, len(queues) + 1), queue, entry, payload)
+                moves += (queues.setdefault(queue, len(queues) + 1), entry, payload)
         keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
-        return [text(error) for error in self._connections.script(_PROMOTE, keys, arguments)]
+        return [text(error) for error in self._connections.script(_PROMOTE, keys, (repr(now), *queues, *moves))]
 
     # --- leases
 

@@ -1,26 +1,42 @@
--- Moves due entries into their queues. Each is written to its new place first and removed then, and only where it
--- still was in the set and due: another program may have been faster, or may have put it off.
+-- Moves due entries into their queues. Those of a queue are written to their new place first and removed then, and only
+-- those that still are in the set and due: another program may have been faster, or may have put one off.
 -- KEYS: set, queues, dead, a key that never exists, then queues
--- ARGV: now, then for each entry: number of its queue (0: to the dead set unchanged), queue name, entry, new payload
--- Answer: the texts of the errors that left entries where they were
+-- ARGV: now, the names of the queues, then for each entry: number of its queue (0: to the dead set unchanged), entry,
+--   new payload
+-- Answer: for each entry that had to stay where it was the text of the error
 redis.call('DEL', KEYS[4]) -- a script that has begun to write is let go on when the server is out of memory
+local queues, now = #KEYS - 4, tonumber(ARGV[1])
+local entries, places, payloads = {}, {}, {}
+for i = 2 + queues, #ARGV, 3 do
+  entries[#entries + 1], places[#places + 1], payloads[#payloads + 1] = ARGV[i + 1], tonumber(ARGV[i]), ARGV[i + 2]
+end
+local moved, written = {}, {}
+for queue = 0, queues do
+  moved[queue], written[queue] = {}, {}
+end
+for i, score in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(entries))) do
+  if score and tonumber(score) <= now then
+    local queue = places[i]
+    table.insert(moved[queue], entries[i])
+    table.insert(written[queue], payloads[i])
+  end
+end
 local errors = {}
-for i = 2, #ARGV, 4 do
-  local entry = ARGV[i + 2]
-  local at = redis.call('ZSCORE', KEYS[1], entry)
-  if at and tonumber(at) <= tonumber(ARGV[1]) then
-    local reply
-    if ARGV[i] == '0' then
+for queue = 0, queues do
+  local reply = true
+  if #moved[queue] > 0 and queue > 0 then
+    reply = redis.pcall('LPUSH', KEYS[4 + queue], unpack(written[queue]))
+  elseif #moved[queue] > 0 then
+    for _, entry in ipairs(moved[0]) do
       reply = redis.pcall('ZADD', KEYS[3], ARGV[1], entry)
-    else
-      reply = redis.pcall('LPUSH', KEYS[4 + tonumber(ARGV[i])], ARGV[i + 3])
     end
-    if type(reply) == 'table' and reply.err then
-      errors[#errors + 1] = reply.err
-    else
-      if ARGV[i] ~= '0' then redis.pcall('SADD', KEYS[2], ARGV[i + 1]) end
-      redis.call('ZREM', KEYS[1], entry)
-    end
+  end
+  for _ = 1, type(reply) == 'table' and #moved[queue] or 0 do
+    errors[#errors + 1] = reply.err
+  end
+  if type(reply) == 'number' then
+    if queue > 0 then redis.pcall('SADD', KEYS[2], ARGV[1 + queue]) end
+    redis.call('ZREM', KEYS[1], unpack(moved[queue]))
   end
 end
 return errors
