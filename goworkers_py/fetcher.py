@@ -101,6 +101,8 @@ class Fetcher(BrokerService):
             deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
             self._held.add(deliveries)
             self._buffer.put(deliveries)
+            if len(raws) == 1:
+                time.sleep(0)  # lets go of the interpreter, for which the worker that was just woken would wait
 
     def _reconcile(self, owner: str) -> None:
         """Runs what the server says is ours and we do not know of: the reply that brought it was lost."""
