@@ -24,6 +24,7 @@ from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.fleet import Member, Moment, info, state, work
 from goworkers_py.keys import Keys
+from goworkers_py.life import SAME_REQUEST_S
 from goworkers_py.membership import Membership
 
 ME = "host:12:abcdef012345"
@@ -214,7 +215,7 @@ def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: red
 
 
 def test_orders_of_the_fleet_are_not_for_a_process_inside_of_another_program(
-    redis_url: str, redis: redis_py.Redis, soon: None
+    redis_url: str, redis: redis_py.Redis, soon: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with own_app(redis_url) as app:
         app.process("a", print, 1)
@@ -222,6 +223,7 @@ def test_orders_of_the_fleet_are_not_for_a_process_inside_of_another_program(
             redis.lpush(f"{launcher.identity}-signals", "TSTP", "TERM")
             assert eventually(lambda: not redis.exists(f"{launcher.identity}-signals"))
             assert not launcher.quiet_now
+            assert not caplog.records
 
 
 def test_a_process_that_goes_on_under_a_fresh_identity_is_shown_under_that(
@@ -267,7 +269,7 @@ def test_without_the_permission_it_warns_once_and_its_jobs_run(
 def test_the_words_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
     with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "-t", "10") as daemon:
         daemon.ready()
-        redis.lpush("queue:q", job("Long", 1))
+        redis.lpush("queue:q", job("Long", 3))
         (identity,) = eventually(lambda: members(redis))
         assert eventually(lambda: redis.exists(f"{identity}:work"))
         redis.lpush(f"{identity}-signals", "TTIN", "HUH", "TSTP")
@@ -278,8 +280,10 @@ def test_the_words_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis
         redis.lpush("queue:q", job("Long", 0))
         redis.lpush(f"{identity}-signals", "TERM")
         daemon.says("stopping: running jobs have")
+        time.sleep(SAME_REQUEST_S)
         redis.lpush(f"{identity}-signals", "TERM")  # clicked again, which is no reason to give up the job
         assert daemon.wait() == 0
+        assert daemon.output.count("the fleet asks for TERM") == 2
         assert "not waiting for running jobs" not in daemon.output
         assert (redis.get("stat:processed"), redis.llen("queue:q")) == (b"1", 1)
         assert members(redis) == []

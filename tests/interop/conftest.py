@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from apps import own_app
+from browser import Browser, SidekiqWeb, missing
 from programs import GO, GoWorkers, PyWorkers, Ruby, do_without
 
 from goworkers_py import App
@@ -34,6 +35,15 @@ def go_binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if built.returncode != 0:
         do_without(f"the Go programs cannot be built: {built.stderr}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser(has_sidekiq: None, redis_server: str) -> Iterator[Browser]:
+    """On the pages of a Sidekiq Web of the server that tests share."""
+    if reason := missing():
+        do_without(reason)
+    with SidekiqWeb(redis_server) as web, Browser(web.url) as browser:
+        yield browser
 
 
 @pytest.fixture

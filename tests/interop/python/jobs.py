@@ -13,7 +13,9 @@ from typing import Any
 import redis
 
 import goworkers_py as workers
+from goworkers_py import heartbeat
 
+heartbeat.BEAT_EVERY_S = 0.3  # nobody wants to watch a page for five seconds
 lists = redis.Redis.from_url(os.environ["INTEROP_REDIS"])
 terse = Path(os.environ["INTEROP_TERSE"]).open("ab", buffering=0)  # noqa: SIM115
 
@@ -39,6 +41,13 @@ def record(name: str, args: tuple[Any, ...]) -> None:
 @workers.job("RubyJob", queue="py")
 @workers.job("Billing::InvoiceJob", queue="py")
 def succeed(*args: Any) -> None:
+    record("ran", args)
+
+
+@workers.job("WaitingJob", queue="py")
+def wait(*args: Any) -> None:
+    while not lists.exists("open"):
+        time.sleep(0.05)
     record("ran", args)
 
 

@@ -1,0 +1,168 @@
+"""Sidekiq's own pages over a fleet with Python processes, in a real browser: what they show, what their buttons do."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import redis as redis_py
+from browser import Browser
+from programs import PyWorkers, Ruby, entries, runs
+from waiting import eventually
+
+from goworkers_py import App, EnqueueOptions, __version__
+
+# The first one starts the browser.
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+
+ARGS = [{"name": "Zoë <b>", "big": 12345678901234567890123}, 7]
+SHOWN_ARGS = '{"name"=>"Zoë <b>", "big"=>12345678901234567890123}, 7'
+FAILED = EnqueueOptions(retry=5, backtrace=True)
+
+
+def processes(browser: Browser) -> list[str]:
+    browser.open("/busy")
+    return browser.texts("//table[contains(@class, 'processes')]//td[1]")
+
+
+def process(tag: str) -> str:
+    return f"//table[contains(@class, 'processes')]//tr[.//span = '{tag}']"
+
+
+def row(word: str) -> str:
+    """Of the entry with that argument, in the list of a set."""
+    return f"//div[contains(@class, 'table_container')]//tr[.//div[@class = 'args'][contains(., '{word}')]]"
+
+
+def press(browser: Browser, page: str, word: str, button: str) -> None:
+    """Chooses that entry in the list and clicks on a button under it."""
+    browser.open(page)
+    browser.click(f"{row(word)}//input[@type = 'checkbox']")
+    browser.click(f"//div[contains(@class, 'table_container')]/following-sibling::input[@value = '{button}']")
+
+
+def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
+    browser: Browser, redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers, python: App
+) -> None:
+    with (
+        ruby.sidekiq("rb"),
+        pyworkers("py=1", tag="one", log_level="info") as one,
+        pyworkers("py=1", "more=4", tag="two", log_level="info") as two,
+    ):
+        for daemon in (one, two):
+            daemon.ready()
+            python.enqueue("py", "WaitingJob", ARGS)
+        assert eventually(lambda: len(redis.keys("*:workers")) == 2)
+        assert eventually(lambda: len(processes(browser)) == 3), browser.text
+        first, second = browser.texts(f"{process('one')}//td[1]"), browser.texts(f"{process('two')}//td[1]")
+        for told, daemon, queues in ((first[0], one, "py"), (second[0], two, "py, more")):
+            assert f":{daemon.process.pid} " in told
+            assert f" python pyworkers {__version__}" in told
+            assert told.endswith(f"Queues: {queues}")
+        threads_and_busy = [
+            browser.texts(f"{process(tag)}//td[{column}]") for tag in ("one", "two") for column in (4, 5)
+        ]
+        assert threads_and_busy == [["1"], ["1"], ["5"], ["1"]]
+        jobs = browser.texts("//table[contains(@class, 'workers')]//tr[td]")
+        assert len(jobs) == 2
+        for told in jobs:
+            assert re.search(r" worker:py:1 [0-9a-f]{24} py WaitingJob ", told)
+            assert SHOWN_ARGS in told
+
+        browser.click(f"{process('one')}//button[@name = 'quiet']")
+        one.says("quiet: no new jobs are fetched")
+        assert eventually(lambda: "quiet" in " ".join(processes(browser)))
+        quiet = browser.texts("//table[contains(@class, 'processes')]//tr[.//span = 'quiet']/td[1]")
+        assert [told.split(" ")[1] for told in quiet] == ["one"]
+
+        browser.click(f"{process('two')}//button[@name = 'stop']")
+        two.says("stopping: running jobs have")
+        redis.set("open", 1)
+        assert two.wait() == 0
+        assert eventually(lambda: len(runs(redis)) == 2)
+        assert eventually(lambda: len(processes(browser)) == 2), browser.text
+        assert not browser.texts(process("two"))
+        assert eventually(
+            lambda: processes(browser) and not browser.texts("//table[contains(@class, 'workers')]//tr[td]")
+        )
+
+
+def fail_three(redis: redis_py.Redis, python: App, options: EnqueueOptions, end: str) -> None:
+    for word in ("again", "away", "elsewhere"):
+        python.enqueue_with_options("py", "FailingJob", [word, *ARGS], options)
+    assert eventually(lambda: redis.zcard(end) == 3)
+
+
+def tells_the_failure(browser: Browser, page: str) -> None:
+    """In the list, and with its backtrace on the page of the entry, which is open afterwards."""
+    browser.open(page)
+    (told,) = browser.texts(row("again"))
+    for part in ("py FailingJob", f'"again", {SHOWN_ARGS}', "ValueError: failed <on purpose> é"):
+        assert part in told
+    browser.click(f"{row('again')}//a[contains(@href, '{page}/')]")
+    for part in ("FailingJob", "ValueError", "failed <on purpose> é", "jobs.py:", "in `deeper'", SHOWN_ARGS):
+        assert part in browser.text
+
+
+def args(redis: redis_py.Redis, name: str) -> list[str]:
+    return sorted(entry["args"][0] for entry in entries(redis, name))
+
+
+def test_retries_shows_failures_of_python_and_its_buttons_do_what_they_say(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    with pyworkers("py"):
+        fail_three(redis, python, FAILED, "retry")
+        tells_the_failure(browser, "/retries")
+        browser.click("//input[@value = 'Retry Now']")
+        assert eventually(lambda: [run["args"][0] for run in runs(redis, "raised")].count("again") == 2)
+        assert eventually(lambda: redis.zcard("retry") == 3)
+        press(browser, "/retries", "away", "Delete")
+        press(browser, "/retries", "elsewhere", "Kill")
+        assert eventually(lambda: (args(redis, "retry"), args(redis, "dead")) == (["again"], ["elsewhere"]))
+        assert "ValueError: failed <on purpose> é" in browser.open("/morgue")
+        assert len(runs(redis, "raised")) == 4
+
+
+def test_dead_shows_failures_of_python_and_its_buttons_do_what_they_say(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    with pyworkers("py"):
+        fail_three(redis, python, EnqueueOptions(retry=0, backtrace=True), "dead")
+        tells_the_failure(browser, "/morgue")
+        press(browser, "/morgue", "again", "Retry Now")
+        assert eventually(lambda: [run["args"][0] for run in runs(redis, "raised")].count("again") == 2)
+        assert eventually(lambda: redis.zcard("dead") == 3)
+        press(browser, "/morgue", "away", "Delete")
+        assert eventually(lambda: args(redis, "dead") == ["again", "elsewhere"])
+        assert len(runs(redis, "raised")) == 4
+
+
+def test_scheduled_jobs_of_python_can_be_run_at_once_and_deleted(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    with pyworkers("py"):
+        for word in ("now", "never"):
+            python.enqueue_in("py", "PythonJob", 3600, [word, *ARGS])
+        browser.open("/scheduled")
+        (told,) = browser.texts(row("now"))
+        assert f'py PythonJob "now", {SHOWN_ARGS}' in told
+        press(browser, "/scheduled", "now", "Add to queue")
+        (run,) = eventually(lambda: runs(redis))
+        assert run["args"] == json.loads(json.dumps(["now", *ARGS]))
+        press(browser, "/scheduled", "never", "Delete")
+        assert eventually(lambda: not redis.exists("schedule"))
+        assert "No scheduled jobs were found" in browser.text
+
+
+def test_a_waiting_job_of_python_is_shown_and_deleted_in_its_queue(
+    browser: Browser, redis: redis_py.Redis, python: App
+) -> None:
+    python.enqueue("py", "PythonJob", ["stays"])
+    python.enqueue("py", "PythonJob", ["goes", *ARGS])
+    assert "py 2" in browser.open("/queues")
+    assert SHOWN_ARGS in browser.open("/queues/py")
+    browser.click("//tr[contains(., '\"goes\"')]//input[@name = 'delete']")
+    assert eventually(lambda: redis.llen("queue:py") == 1)
+    assert json.loads(redis.lindex("queue:py", 0))["args"] == ["stays"]
