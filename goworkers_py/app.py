@@ -23,7 +23,7 @@ from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
 from goworkers_py.fleet import Member
-from goworkers_py.inspect import Inspector, for_go_workers
+from goworkers_py.inspect.stats import Inspector, for_go_workers
 from goworkers_py.job import Job
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher, Work
@@ -265,10 +265,15 @@ class App:
     # --- looking
 
     @property
-    def inspector(self) -> Inspector:
+    def place(self) -> tuple[Connections, Keys]:
+        """Where everything lies, for those who look at it."""
         config = self.config
         with self._lock:
-            return Inspector(self._open_connections(config), Keys(config.namespace))
+            return self._open_connections(config), Keys(config.namespace)
+
+    @property
+    def inspector(self) -> Inspector:
+        return Inspector(*self.place)
 
     def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
         """Serves go-workers' `/stats` beside `run` or `start`."""
@@ -305,9 +310,7 @@ class App:
         return launcher
 
     def _join(self, member: Member) -> Membership:
-        config = self.config
-        with self._lock:
-            return Membership(self._open_connections(config), Keys(config.namespace), member)
+        return Membership(*self.place, member)
 
     def _warn_of_eviction(self) -> None:
         policy = self.inspector.eviction_policy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import goworkers_py
-from goworkers_py.commands import enqueue, stats, work
+from goworkers_py.commands import enqueue, queues, sets, stats, work
 from goworkers_py.commands.base import Group
 
 
@@ -15,7 +15,11 @@ def main() -> None:
     """Runs the jobs that Rails, Go and Python put into Redis in Sidekiq's format."""
 
 
-for command in (work.run, enqueue.enqueue, stats.stats, work.version, work.config):
+COMMANDS = (
+    work.run, enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
+    work.version, work.config,
+)  # fmt: skip
+for command in COMMANDS:
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 # has, and now and then without one.
 RECONCILE_EVERY_S = 10.0
 ROOM_WAIT_S = 5.0
+# A paused queue's fetcher sleeps so long at a time.
+PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
 # No job of the queue has ended for so long: the threads are held by long ones. As long as a reserve should last.
 STALLED_AFTER_S = 0.02
@@ -54,6 +57,8 @@ class Fetcher(BrokerService):
         self._give_back_waiting = give_back_waiting
         self._stalled_at = -1  # `ended` of the buffer when its jobs were given back: no reserve until that moves on
         self._reconcile_at = 0.0
+        self._may_fetch = threading.Event()  # not while the queue is paused
+        self._may_fetch.set()
 
     def run_once(self) -> float:
         if time.monotonic() >= self._reconcile_at:
@@ -71,7 +76,7 @@ class Fetcher(BrokerService):
             if jobs_wait:
                 self._look_for_stall(ended)
             return 0.0
-        if self._too_much_unsettled() or not self._lease.fresh:
+        if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
@@ -101,6 +106,8 @@ class Fetcher(BrokerService):
             deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
             self._held.add(deliveries)
             self._buffer.put(deliveries)
+            if not self._may_fetch.is_set():
+                self._give_back_waiting()  # they were on their way when the queue was paused
             if len(raws) == 1:
                 time.sleep(0)  # lets go of the interpreter, for which the worker that was just woken would wait
 
@@ -122,8 +129,26 @@ class Fetcher(BrokerService):
     def after_failure(self) -> None:
         self._reconcile_at = 0.0
 
+    def pause(self, seconds: float) -> None:
+        if self._may_fetch.is_set():
+            super().pause(seconds)
+        else:
+            self._may_fetch.wait(PAUSED_LOOK_S)
+
+    def hold(self) -> None:
+        """Fetches nothing until `release`. From any thread."""
+        self._may_fetch.clear()
+        self._end_fetch()
+
+    def release(self) -> None:
+        self._may_fetch.set()
+
     def wake(self) -> None:
         self._buffer.close()
+        self._may_fetch.set()  # which does no harm: it is stopping
+        self._end_fetch()
+
+    def _end_fetch(self) -> None:
         try:
             self._broker.wake(self._queue)
         except BrokerError:

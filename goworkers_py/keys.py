@@ -17,6 +17,7 @@ class Keys:
         self.schedule = f"{self.prefix}schedule"
         self.retry = f"{self.prefix}retry"
         self.dead = f"{self.prefix}dead"
+        self.paused = f"{self.prefix}paused"
         self.processed = f"{self.prefix}stat:processed"
         self.failed = f"{self.prefix}stat:failed"
         self.processes = f"{self.prefix}processes"

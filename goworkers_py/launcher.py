@@ -26,6 +26,7 @@ from goworkers_py.message import Timestamps, describe
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
+from goworkers_py.pauses import Pauses
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
@@ -103,6 +104,7 @@ class Launcher:
             on_retry=self.scheduler.hint,
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
+        self._pauses = Pauses(broker, {manager.queue: manager.set_paused for manager in self.managers}, self._outage)
 
     def _meet_the_fleet(self) -> None:
         moment = Moment(
@@ -141,6 +143,7 @@ class Launcher:
         self._heartbeat.start()
         self._recoverer.start()
         self._watchdog.start()
+        self._pauses.start()
         self.scheduler.start()
         for manager in self.managers:
             manager.start()
@@ -154,6 +157,7 @@ class Launcher:
                 # What an earlier process on this machine left when it was killed is free at once, its name too.
                 self._recoverer.recover()
                 self._heartbeat.beat()
+                self._pauses.look()  # a paused queue is not fetched from even once
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
             else:
@@ -211,7 +215,7 @@ class Launcher:
 
     def _stop_services(self) -> bool:
         deadline = Deadline(AFTER_JOBS_S)
-        services = (self.scheduler, self._recoverer, self._watchdog)
+        services = (self.scheduler, self._recoverer, self._watchdog, self._pauses)
         for service in services:
             service.stop()
         for service in services:
@@ -265,7 +269,7 @@ class Launcher:
 
     def _revive(self) -> None:
         """A role whose thread has died is played on."""
-        for service in (self.scheduler, self._heartbeat, self._recoverer):
+        for service in (self.scheduler, self._heartbeat, self._recoverer, self._pauses):
             service.revive()
         for manager in self.managers:
             manager.revive()

@@ -107,6 +107,14 @@ class Manager:
         for service in (self._settler, *self._workers, self.fetcher):
             service.revive()
 
+    def set_paused(self, paused: bool) -> None:
+        """What runs is run to its end; nothing is fetched or begun until the queue is resumed. From any thread."""
+        if paused:
+            self.fetcher.hold()
+            self._give_back_waiting()
+        else:
+            self.fetcher.release()
+
     def stop_fetching(self) -> None:
         self.fetcher.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -79,6 +79,9 @@ class Message:
 
     def __contains__(self, field: object) -> bool:
         return field in self._fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
 
     def to_json(self) -> str:
         return json.dumps(self._fields, ensure_ascii=False)

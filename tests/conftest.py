@@ -20,6 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import redis as redis_py
+from calls import call, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 
 from goworkers_py.errors import ConfigError

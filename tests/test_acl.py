@@ -25,7 +25,7 @@ from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
 from goworkers_py.fleet import Member, Moment
-from goworkers_py.inspect import Inspector
+from goworkers_py.inspect.stats import Inspector
 from goworkers_py.keys import Keys
 from goworkers_py.membership import Membership
 from goworkers_py.outcome import DONE, Dead, Outcome, Requeue, Retry
@@ -271,13 +271,17 @@ def meets_the_fleet(life: Life) -> object:
     return words, shown, [life.redis.exists(key) for key in keys], life.redis.ttl(me)
 
 
+def sees_what_is_paused(life: Life) -> object:
+    return life.broker.paused()
+
+
 def leaves(life: Life) -> object:
     return len(life.broker.leave("me")), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
 
 
 STEPS: list[Callable[[Life], Any]] = [
     beats, pushes, fetches, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies, counts_for_a_time_only,
-    promotes, recovers, takes_the_name_of_another, meets_the_fleet, leaves,
+    promotes, recovers, takes_the_name_of_another, meets_the_fleet, sees_what_is_paused, leaves,
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from goworkers_py.brokers.base import Presence, Push
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
 from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.inspect import Inspector, QueueStats, Stats, for_go_workers
+from goworkers_py.inspect.stats import Inspector, QueueStats, Stats, for_go_workers
 from goworkers_py.keys import Keys
 
 FAR = 4_000_000_000.0

@@ -32,6 +32,7 @@ def test_keys_are_those_of_sidekiq_and_go_workers_and_a_few_of_our_own() -> None
         "schedule": "schedule",
         "retry": "retry",
         "dead": "dead",
+        "paused": "paused",
         "processed": "stat:processed",
         "failed": "stat:failed",
         "processed_on": "stat:processed:2025-02-04",

@@ -30,10 +30,11 @@ LAYERS = (
     # 3 around a push and around a job
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
-        "middleware.stats", "client", "job", "inspect", "membership",
+        "middleware.stats", "client", "job", "membership", "inspect", "inspect.entries",
+        "inspect.stats", "inspect.queues", "inspect.sets",
     ),
     # 4 one thread role each
-    ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer"),
+    ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),
     # 5 one per queue
     ("manager",),
     # 6 start, quiet, stop
@@ -41,7 +42,10 @@ LAYERS = (
     # 7 the program and its face
     ("logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.stats", "app", "goworkers_py"),
     # 8 the command line
-    ("commands", "commands.base", "commands.work", "commands.enqueue", "commands.stats", "cli"),
+    (
+        "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
+        "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "cli",
+    ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]
 
@@ -211,7 +215,7 @@ def test_keys_that_are_ordinary_words_are_few() -> None:
     """The search above cannot tell those from a field's or an option's name; the next one can."""
     fixed = {key for name, key in vars(Keys()).items() if name != "prefix"}
     assert {key for key in fixed if not _OF_KEYS.search(key)} == {
-        "queues", "schedule", "retry", "dead", "processes", "process_cleanup",
+        "queues", "schedule", "retry", "dead", "paused", "processes", "process_cleanup",
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the daemon asks of a server: ten verbs, each one atomic step or a loop of them.
+"""What the daemon asks of a server: eleven verbs, each one atomic step or a loop of them.
 
 Every verb raises BrokerUnavailable when the server cannot serve now and BrokerRefused when it says no. After either
 the caller cannot know whether the step was done; every verb may be asked again without doing it twice, but for `push`
@@ -113,6 +113,9 @@ class Broker(Protocol):
     def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
         """Up to `most` payloads, oldest first, moved into the owner's in-progress list; may wait a while for the
         first."""
+
+    def paused(self) -> set[str]:
+        """The queues that nobody is to fetch from just now."""
 
     def wake(self, queue: str) -> None:
         """Ends a `fetch` that waits."""

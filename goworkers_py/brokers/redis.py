@@ -85,6 +85,9 @@ class RedisBroker:
             raise
         return raw
 
+    def paused(self) -> set[str]:
+        return {text(name) for name in self._connections.call("SMEMBERS", self._keys.paused)}
+
     def wake(self, queue: str) -> None:
         line = self._lines.get(queue)
         if line is not None:

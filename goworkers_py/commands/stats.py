@@ -9,7 +9,7 @@ import click
 import goworkers_py
 from goworkers_py.commands.base import configured
 from goworkers_py.config import Config
-from goworkers_py.inspect import Stats
+from goworkers_py.inspect.stats import Stats
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""What people read of the queues and sets."""
+"""The numbers of everything at once."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Inspector:
         commands = [(command, self._keys.queue(name), *rest) for name in names for command, rest in _SIZE_AND_NEXT]
         replies = self._connections.answers(commands)
         return [
-            QueueStats(name, size, _latency(oldest, name))
+            QueueStats(name, size, latency_s(oldest, name))
             for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
             if size is not None
         ]
@@ -112,7 +112,8 @@ class Inspector:
 _SIZE_AND_NEXT = (("LLEN", ()), ("LINDEX", (-1,)))
 
 
-def _latency(oldest: bytes | None, queue: str) -> float:
+def latency_s(oldest: bytes | None, queue: str) -> float:
+    """How long a queue's next job has waited."""
     if oldest is None:
         return 0.0
     try:

@@ -1,0 +1,35 @@
+-- Moves entries of a set into their queues or the dead set. Each is written to its new place first and removed then,
+-- and only where it still was in the set: a process may have been faster.
+-- KEYS: set, queues, dead, then queues
+-- ARGV: dead limit, dead age, then for each entry: number of its queue (0: to the dead set unchanged), queue name,
+--       entry, new payload
+-- Answer: for each entry 1 moved, 0 no longer there, or the text of the error that left it where it was
+local SET, QUEUES, DEAD = KEYS[1], KEYS[2], KEYS[3]
+local time = redis.call('TIME')
+local now = time[1] .. '.' .. string.format('%06d', time[2])
+local answer, buried = {}, false
+for i = 3, #ARGV, 4 do
+  local number, name, entry, payload = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local result = 0
+  if redis.call('ZSCORE', SET, entry) then
+    local reply
+    if number == 0 then
+      reply = redis.pcall('ZADD', DEAD, now, entry)
+    else
+      reply = redis.pcall('LPUSH', KEYS[3 + number], payload)
+    end
+    if type(reply) == 'table' and reply.err then
+      result = reply.err
+    else
+      redis.call('ZREM', SET, entry)
+      result, buried = 1, buried or number == 0
+      if number > 0 then redis.pcall('SADD', QUEUES, name) end
+    end
+  end
+  answer[#answer + 1] = result
+end
+if buried then
+  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[2])
+  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[1] - 1)
+end
+return answer

@@ -1,0 +1,91 @@
+"""Jobs in a table or as JSON, from wherever they lie."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+
+import click
+
+from goworkers_py.commands.tables import Table, as_text, clock_time, cut, printable, when
+from goworkers_py.failure import unpack_backtrace
+from goworkers_py.inspect.entries import PAGE, Entry
+from goworkers_py.message import epoch
+
+LONGEST_ERROR = 60
+
+# A column: its header and its text. The arguments stand last, where they can be cut.
+Columns = Mapping[str, Callable[[Entry], str]]
+
+
+def _field(entry: Entry, name: str) -> str:
+    value = entry.message.get(name) if entry.message else None
+    return "-" if value is None else value if isinstance(value, str) else as_text(value)
+
+
+def _class(entry: Entry) -> str:
+    return "(unreadable)" if entry.message is None else entry.message.job_class or "-"
+
+
+def _arguments(entry: Entry) -> str:
+    return entry.raw.decode("utf-8", "replace") if entry.message is None else as_text(entry.message.args)
+
+
+def _error(entry: Entry) -> str:
+    told = _field(entry, "error_class"), _field(entry, "error_message")
+    return cut(": ".join(text for text in told if text != "-") or "-", LONGEST_ERROR)
+
+
+def _waiting_since(entry: Entry) -> str:
+    message = entry.message
+    return when((message.enqueued_at or message.created_at) if message else None)
+
+
+_JOB: Columns = {"class": _class, "jid": lambda entry: _field(entry, "jid"), "arguments": _arguments}
+_OF_QUEUE: Columns = {"queue": lambda entry: _field(entry, "queue")}
+
+IN_QUEUE: Columns = {"enqueued": _waiting_since, **_JOB}
+SCHEDULED: Columns = {"due": lambda entry: when(entry.at), **_OF_QUEUE, **_JOB}
+RETRIES: Columns = {
+    "due": lambda entry: when(entry.at), "count>": lambda entry: _field(entry, "retry_count"), **_OF_QUEUE,
+    "error": _error, **_JOB,
+}  # fmt: skip
+DEAD: Columns = {"died": lambda entry: when(entry.at), **_OF_QUEUE, "error": _error, **_JOB}
+
+
+def list_entries(columns: Columns, entries: Iterable[Entry], limit: int, as_json: bool) -> int:
+    """Prints up to `limit` of them (0: all), and on stderr when there are more; returns how many."""
+    table, shown, rest = Table(*columns), 0, iter(entries)
+    while chunk := list(itertools.islice(rest, min(PAGE, limit - shown) if limit else PAGE)):
+        shown += len(chunk)
+        if as_json:
+            for entry in chunk:
+                click.echo(entry.as_json)
+        else:
+            table.add([[text(entry) for text in columns.values()] for entry in chunk])
+        if shown == limit:
+            break
+    if limit and shown == limit and next(rest, None) is not None:
+        click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
+    return shown
+
+
+def show_entry(entry: Entry, as_json: bool) -> None:
+    """One job in full."""
+    message = entry.message
+    if as_json or message is None:
+        click.echo(entry.as_json)
+        return
+    times = {"at": entry.at} | {name: epoch(message.get(name)) for name in _TIMES if name in message}
+    names = [*_FIRST, *sorted(set(message) - {*_FIRST, *times, "error_backtrace"})]
+    lines = [(name, clock_time(at)) for name, at in times.items() if at is not None]
+    lines += [(name, _field(entry, name)) for name in names if name in message]
+    for name, text in lines:
+        click.echo(f"{printable(name):<14} {printable(text)}")
+    for line in unpack_backtrace(message.get("error_backtrace")):
+        click.echo(f"    {printable(line)}")
+    click.echo()
+
+
+_FIRST = ("class", "wrapped", "jid", "queue", "args", "error_class", "error_message", "retry", "retry_count")
+_TIMES = ("created_at", "enqueued_at", "failed_at", "retried_at")

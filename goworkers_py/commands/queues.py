@@ -1,0 +1,152 @@
+"""`queues`, `queue show|clear|pause|resume|delete`, `jobs`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+import click
+
+import goworkers_py
+from goworkers_py import payload
+from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
+from goworkers_py.commands.listing import IN_QUEUE, list_entries
+from goworkers_py.commands.sets import COLUMNS, entries_of
+from goworkers_py.commands.tables import Table, duration
+from goworkers_py.config import Config
+from goworkers_py.inspect.entries import Filter
+from goworkers_py.inspect.queues import Queue, Queues
+from goworkers_py.inspect.sets import Changed, SetName
+
+
+@click.command()
+@as_json
+@configured
+def queues(config: Config, as_json: bool) -> None:
+    """The queues: size, how long the next job has waited, whether they are paused."""
+    _show(_queues().all(), as_json)
+
+
+@click.group()
+def queue() -> None:
+    """One queue."""
+
+
+def _name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value or not payload.encodable(value):
+        raise click.BadParameter("a queue's name is text")
+    return value
+
+
+named = click.argument("name", callback=_name)
+
+
+@queue.command()
+@named
+@limit
+@as_json
+@configured
+def show(config: Config, name: str, limit: int, as_json: bool) -> None:
+    """The queue and its next jobs, in the order in which they will run."""
+    found = _existing(name)
+    entries = _queues().next_jobs(name, limit or found.size)
+    if as_json:
+        jobs = ",".join(entry.as_json for entry in entries)
+        click.echo(f'{json.dumps(dataclasses.asdict(found))[:-1]}, "next": [{jobs}]}}')
+    else:
+        _show([found], as_json)
+        click.echo()
+        list_entries(IN_QUEUE, entries, limit, as_json)
+
+
+@queue.command()
+@named
+@yes
+@configured
+def clear(config: Config, name: str, yes: bool) -> None:
+    """Deletes all jobs that wait in it."""
+    found = _existing(name)
+    confirm(f"delete all {found.size} jobs of queue {name}", yes)
+    tell(Changed(_queues().clear(name)), "deleted")
+
+
+@queue.command()
+@named
+@filtered
+@dry_run
+@as_json
+@configured
+def delete(config: Config, name: str, wanted: Filter, dry_run: bool, as_json: bool) -> None:
+    """Deletes the jobs that a filter finds."""
+    if wanted.empty:
+        raise click.UsageError("say which jobs to delete, by --jid or a filter; queue clear deletes all")
+    found, wish, deleted = _existing(name), Wish(wanted), 0
+    with progress(found.size) as advance:
+        for looked_at, removed in _queues().delete(name, wish.fits, dry_run):
+            deleted += removed
+            advance(looked_at)
+    tell(Changed(deleted), "would be deleted" if dry_run else "deleted", as_json)
+    wish.report_missing(f"queue {name}")
+
+
+@queue.command()
+@named
+@configured
+def pause(config: Config, name: str) -> None:
+    """No pyworkers process begins a job of it until `resume`; what runs is run to its end."""
+    known = _queues().one(name)
+    changed = _queues().pause(name)
+    click.echo(f"{name} is paused" if changed else f"{name} was paused already")
+    if known is None:
+        click.echo(f"pyworkers: nothing has been pushed to a queue {name} yet", err=True)
+
+
+@queue.command()
+@named
+@configured
+def resume(config: Config, name: str) -> None:
+    """Ends a pause."""
+    changed = _queues().resume(name)
+    click.echo(f"{name} is resumed" if changed else f"{name} was not paused")
+
+
+@click.command()
+@click.argument("queue", required=False)
+@click.option("--set", "of_set", type=click.Choice([name.value for name in SetName]), help="of a set, not a queue")
+@filtered
+@limit
+@as_json
+@configured
+def jobs(config: Config, queue: str | None, of_set: str | None, wanted: Filter, limit: int, as_json: bool) -> None:
+    """The jobs of a queue, the newest first, or of a set."""
+    if (queue is None) == (of_set is None):
+        raise click.UsageError("say where: a queue's name, or --set retries, scheduled or dead")
+    if queue is not None:
+        _existing(queue)
+        entries = (entry for page in _queues().pages(queue) for entry in page)
+        list_entries(IN_QUEUE, filter(wanted.fits, entries), limit, as_json)
+    else:
+        name = SetName(of_set)
+        list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
+
+
+def _existing(name: str) -> Queue:
+    found = _queues().one(name)
+    if found is None:
+        fail(f"there is no queue {name!r}; pyworkers queues lists them", FAILED)
+    return found
+
+
+def _show(found: Sequence[Queue], as_json: bool) -> None:
+    if as_json:
+        for one in found:
+            click.echo(json.dumps(dataclasses.asdict(one)))
+        return
+    rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
+    Table("queue", "size>", "latency>", "paused").add(rows)
+
+
+def _queues() -> Queues:
+    return Queues(*goworkers_py.app.place)

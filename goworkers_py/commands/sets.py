@@ -1,0 +1,111 @@
+"""`retries`, `scheduled`, `dead`: the sets, each with the same commands as far as they fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+import goworkers_py
+from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
+from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
+from goworkers_py.config import Config
+from goworkers_py.inspect.entries import Entry, Filter
+from goworkers_py.inspect.sets import Changed, JobSet, SetName
+from goworkers_py.message import Timestamps
+
+COLUMNS: dict[SetName, Columns] = {
+    SetName.RETRIES: RETRIES,
+    SetName.SCHEDULED: SCHEDULED,
+    SetName.DEAD: DEAD,
+}
+_ABOUT = {
+    SetName.RETRIES: "Jobs that failed and will be tried again.",
+    SetName.SCHEDULED: "Jobs that are to run later.",
+    SetName.DEAD: "Jobs that failed for good.",
+}
+
+Change = Callable[[JobSet, Sequence[Entry], Timestamps], Changed]
+
+
+def open_set(name: SetName, config: Config) -> JobSet:
+    return JobSet(*goworkers_py.app.place, name, (config.dead_max_jobs, config.dead_timeout))
+
+
+def entries_of(name: SetName, config: Config) -> Iterator[Entry]:
+    """In the order of people's interest: what is due first, what died last."""
+    for page in open_set(name, config).pages(newest_first=name is SetName.DEAD):
+        yield from page
+
+
+def make_group(name: SetName) -> click.Group:
+    @click.group(name.value, help=_ABOUT[name])
+    def group() -> None: ...
+
+    @group.command("list")
+    @filtered
+    @limit
+    @as_json
+    @configured
+    def list_(config: Config, wanted: Filter, limit: int, as_json: bool) -> None:
+        """Lists them: what is due first comes first, and of the dead what died last."""
+        list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
+
+    @group.command()
+    @click.argument("jid")
+    @as_json
+    @configured
+    def show(config: Config, jid: str, as_json: bool) -> None:
+        """Shows one in full, with its error and backtrace."""
+        found = list(filter(Filter(jids=[jid]).fits, entries_of(name, config)))
+        for entry in found:
+            show_entry(entry, as_json)
+        if not found:
+            fail(f"no job with jid {jid} in {name.value}", FAILED)
+
+    @group.command()
+    @yes
+    @configured
+    def clear(config: Config, yes: bool) -> None:
+        """Deletes all of them."""
+        jobs = open_set(name, config)
+        confirm(f"delete all {jobs.size()} jobs of {name.value}", yes)
+        tell(Changed(jobs.clear()), "deleted")
+
+    _add(group, name, "retry", "retried", "Puts jobs into their queues, to run now.", JobSet.retry)
+    _add(group, name, "delete", "deleted", "Deletes jobs.", lambda jobs, chosen, _: jobs.delete(chosen))
+    if name is not SetName.DEAD:
+        _add(group, name, "kill", "killed", "Moves jobs to the dead set.", lambda jobs, chosen, _: jobs.kill(chosen))
+    return group
+
+
+def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, change: Change) -> None:
+    @group.command(verb, help=f"{about} Say which: by --jid, by a filter, or --all.")
+    @filtered
+    @click.option("--all", "everything", is_flag=True, help="all of them")
+    @dry_run
+    @yes
+    @as_json
+    @configured
+    def command(config: Config, wanted: Filter, everything: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+        if wanted.empty != everything:
+            raise click.UsageError(f"say which jobs to {verb}: by --jid, by a filter, or --all")
+        jobs, wish = open_set(name, config), Wish(wanted)
+        size = jobs.size()
+        if everything and verb != "retry" and not dry_run:
+            confirm(f"{verb} all {size} jobs of {name.value}", yes)
+
+        def how(chosen: Sequence[Entry]) -> Changed:
+            return Changed(len(chosen)) if dry_run else change(jobs, chosen, Timestamps(config.timestamps))
+
+        total = Changed()
+        with progress(size) as advance:
+            for looked_at, changed in jobs.change(how, wish.fits, size):
+                total.add(changed)
+                advance(looked_at)
+        tell(total, f"would be {done}" if dry_run else done, as_json)
+        wish.report_missing(name.value)
+
+
+GROUPS = [make_group(name) for name in SetName]

@@ -1,0 +1,76 @@
+"""One entry of a queue or a set as it lies there, and which entries somebody wants to see or change."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from goworkers_py import payload
+from goworkers_py.errors import UnreadablePayload
+from goworkers_py.message import Message
+
+# Entries of a queue or a set that are read in one step.
+PAGE = 500
+
+
+@dataclass(frozen=True)
+class Entry:
+    raw: bytes
+    queue: str = ""  # empty in a set, where the job itself names it
+    at: float | None = None  # its score in a set: when it is due, or died
+
+    @cached_property
+    def message(self) -> Message | None:
+        """None: not a job that anybody can read."""
+        try:
+            return Message(self.raw, self.queue)
+        except UnreadablePayload:
+            return None
+
+    @property
+    def as_json(self) -> str:
+        """One line. The job is written as it lies there: no number changes its digits."""
+        at = "" if self.at is None else f'"at":{json.dumps(self.at)},'
+        if self.message is None:
+            return f'{{{at}"unreadable":{json.dumps(self.raw.decode("utf-8", "replace"))}}}'
+        return f'{{{at}"job":{payload.splice(self.raw, {}).decode("utf-8")}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """All that is given must fit."""
+
+    job_class: str = ""
+    jids: Sequence[str] = ()
+    error: str = ""  # a part of the error's class or message
+    match: str = ""  # a part of the payload as it is written
+
+    @property
+    def empty(self) -> bool:
+        return not (self.job_class or self.jids or self.error or self.match)
+
+    def fits(self, entry: Entry) -> bool:
+        """First what can be told from the bytes, because reading a job takes a hundred times as long."""
+        if self.match and os.fsencode(self.match) not in entry.raw:
+            return False
+        if self.jids and all(map(_PLAIN, self.jids)) and not any(jid.encode() in entry.raw for jid in self.jids):
+            return False
+        return not (self.job_class or self.jids or self.error) or self._fits_fields(entry.message)
+
+    def _fits_fields(self, message: Message | None) -> bool:
+        if message is None:
+            return False
+        errors = (message.get("error_class"), message.get("error_message"))
+        return (
+            (not self.job_class or self.job_class in (message.job_class, message.get("class")))
+            and (not self.jids or message.jid in self.jids)
+            and (not self.error or any(isinstance(told, str) and self.error in told for told in errors))
+        )
+
+
+# What JSON has only one way to write.
+_PLAIN = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch

@@ -1,0 +1,96 @@
+"""Queues as people see and change them, while processes work them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from goworkers_py.connection import Connections
+from goworkers_py.inspect.entries import PAGE, Entry
+from goworkers_py.inspect.stats import latency_s
+from goworkers_py.keys import Keys
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    name: str
+    size: int
+    latency_s: float  # how long the next job to run has waited
+    paused: bool
+
+
+class Queues:
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def all(self) -> list[Queue]:
+        """Those that anybody has pushed to, and those that are paused."""
+        known, paused = self._connections.exchange([("SMEMBERS", self._keys.queues), ("SMEMBERS", self._keys.paused)])
+        return self._look_at({_text(name) for name in [*known, *paused]}, {_text(name) for name in paused})
+
+    def one(self, name: str) -> Queue | None:
+        """None when nobody knows of it."""
+        keys = self._keys
+        known, paused = self._connections.exchange([("SISMEMBER", keys.queues, name), ("SISMEMBER", keys.paused, name)])
+        found = self._look_at({name}, {name} if paused else set())
+        return found[0] if found and (known or paused or found[0].size) else None
+
+    def _look_at(self, names: Collection[str], paused: Collection[str]) -> list[Queue]:
+        ordered = sorted(names)
+        keys = [self._keys.queue(name) for name in ordered]
+        replies = self._connections.answers([c for key in keys for c in (("LLEN", key), ("LINDEX", key, -1))])
+        return [
+            Queue(name, size, latency_s(oldest, name), name in paused)
+            for name, size, oldest in zip(ordered, replies[::2], replies[1::2], strict=True)
+            if size is not None  # the key is no list
+        ]
+
+    def next_jobs(self, name: str, most: int) -> list[Entry]:
+        """In the order in which they will run."""
+        listed = self._connections.call("LRANGE", self._keys.queue(name), -most, -1) if most else []
+        return [Entry(raw, name) for raw in reversed(listed)]
+
+    def pages(self, name: str) -> Iterator[list[Entry]]:
+        """All of them, newest first: what is taken meanwhile leaves at the other end and moves none of the rest."""
+        start, before = 0, set[bytes]()
+        while listed := self._connections.call("LRANGE", self._keys.queue(name), start, start + PAGE - 1):
+            start += len(listed)
+            # What is pushed meanwhile moves all by as many places, so that some would be seen twice.
+            fresh = list(listed)
+            while fresh and fresh[0] in before:
+                del fresh[0]
+            before = set(listed)
+            if fresh:
+                yield [Entry(raw, name) for raw in fresh]
+
+    def delete(self, name: str, wanted: Callable[[Entry], bool], dry_run: bool) -> Iterator[tuple[int, int]]:
+        """Page by page; yields how many jobs were looked at and how many of them deleted, or would be."""
+        key, start = self._keys.queue(name), 0
+        while listed := self._connections.call("LRANGE", key, start, start + PAGE - 1):
+            chosen = [raw for raw in listed if wanted(Entry(raw, name))]
+            start += len(listed)
+            if dry_run or not chosen:
+                yield len(listed), len(chosen)
+            else:
+                # What a process has taken meanwhile is not there any more.
+                deleted = sum(self._connections.exchange([("LREM", key, -1, raw) for raw in chosen]))
+                start -= deleted
+                yield len(listed), deleted
+
+    def clear(self, name: str) -> int:
+        """Returns how many jobs were deleted. As on Sidekiq's page, the queue's name is forgotten too."""
+        key = self._keys.queue(name)
+        size, _, _ = self._connections.transaction([("LLEN", key), ("UNLINK", key), ("SREM", self._keys.queues, name)])
+        return int(size)
+
+    def pause(self, name: str) -> bool:
+        """False when it was paused already."""
+        return bool(self._connections.call("SADD", self._keys.paused, name))
+
+    def resume(self, name: str) -> bool:
+        return bool(self._connections.call("SREM", self._keys.paused, name))
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

@@ -1,0 +1,38 @@
+"""The thread that looks which queues are paused: one small question for all queues of the process, twice a second.
+
+While the server cannot be asked, what it said last holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from goworkers_py.brokers.base import Broker
+from goworkers_py.outage import Outage
+from goworkers_py.service import BrokerService
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+
+Switch = Callable[[bool], None]  # given whether its queue is paused now
+
+
+class Pauses(BrokerService):
+    def __init__(self, broker: Broker, switches: Mapping[str, Switch], outage: Outage) -> None:
+        super().__init__("pauses", outage)
+        self._broker = broker
+        self._switches = switches
+        self._paused: set[str] = set()  # of these queues; changed by `look` alone
+
+    def run_once(self) -> float:
+        self.look()
+        return LOOK_EVERY_S
+
+    def look(self) -> None:
+        paused = self._broker.paused() & set(self._switches)
+        for queue in sorted(paused ^ self._paused):
+            self._switches[queue](queue in paused)
+            log.warning("queue %s: %s", queue, "paused" if queue in paused else "resumed")
+        self._paused = paused

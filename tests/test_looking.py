@@ -1,0 +1,273 @@
+"""The commands that show and change jobs: what they print, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import job
+from calls import Call, one_line
+from daemon import command, environment
+
+from goworkers_py.commands.tables import cut, duration, when
+
+UNSHOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.fixture(autouse=True)
+def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+
+
+@pytest.fixture
+def filled(redis: redis_py.Redis) -> redis_py.Redis:
+    now = time.time()
+    redis.sadd("queues", "mail", "odd name:*")
+    redis.lpush("queue:mail", *(job("Send", n, jid=f"s{n}", enqueued_at=now - 310) for n in range(3)), b"{no\x1b[31m")
+    failed = {"retry_count": 2, "error_class": "ValueError", "error_message": "no user\x1b[0m", "failed_at": now - 60}
+    redis.zadd("retry", {job("Bad", n, jid=f"r{n}", **failed): now + 3_700 + n for n in range(3)})
+    redis.zadd("schedule", {job("Later", jid="l0"): now + 7_300})
+    redis.zadd("dead", {job("Bad", n, jid=f"d{n}", **failed): now - 86_400 * (n + 1) for n in range(2)})
+    redis.zadd("dead", {b"{no job": now - 10 * 86_400})
+    return redis
+
+
+# --- looking
+
+
+def test_queues_are_a_table_or_json(filled: redis_py.Redis, call: Call) -> None:
+    filled.sadd("paused", "mail")
+    assert call("queues").stdout.splitlines() == [
+        "queue       size  latency  paused",
+        "mail           4    5 min  yes",
+        "odd name:*     0    0.0 s  no",
+    ]
+    lines = [json.loads(line) for line in call("queues", "--json").stdout.splitlines()]
+    assert [(line["name"], line["size"], line["paused"]) for line in lines] == [
+        ("mail", 4, True), ("odd name:*", 0, False),
+    ]  # fmt: skip
+
+
+def test_an_empty_server_has_nothing_to_show(redis: redis_py.Redis, call: Call) -> None:
+    for words in (["queues"], ["retries", "list"], ["jobs", "--set", "dead"], ["scheduled", "list", "--json"]):
+        done = call(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call) -> None:
+    done = call("queue", "show", "mail", "-n", "2")
+    assert done.stdout.splitlines()[-3:] == [
+        "enqueued   class  jid  arguments",
+        "5 min ago  Send   s0   [0]",
+        "5 min ago  Send   s1   [1]",
+    ]
+    told = json.loads(call("queue", "show", "mail", "--json").stdout)
+    assert (told["size"], [one["job"]["jid"] for one in told["next"][:3]]) == (4, ["s0", "s1", "s2"])
+    assert told["next"][3] == {"unreadable": "{no\x1b[31m"}
+
+
+def test_jobs_of_a_queue_newest_first_and_what_cannot_be_read_among_them(filled: redis_py.Redis, call: Call) -> None:
+    assert call("jobs", "mail").stdout.splitlines() == [
+        "enqueued   class         jid  arguments",
+        "-          (unreadable)  -    {no\N{REPLACEMENT CHARACTER}[31m",
+        "5 min ago  Send          s2   [2]",
+        "5 min ago  Send          s1   [1]",
+        "5 min ago  Send          s0   [0]",
+    ]
+    assert [
+        json.loads(line)["job"]["jid"] for line in call("jobs", "mail", "--jid", "s1", "--json").stdout.splitlines()
+    ] == ["s1"]
+    assert call("jobs", "mail", "--class", "Other").stdout == ""
+
+
+def test_sets_are_listed(filled: redis_py.Redis, call: Call) -> None:
+    for words in (["retries", "list"], ["jobs", "--set", "retries"]):
+        done = call(*words, "--limit", "2")
+        assert done.stdout.splitlines() == [
+            "due     count  queue  error                    class  jid  arguments",
+            "in 1 h      2  q      ValueError: no user?[0m  Bad    r0   [0]".replace("?", UNSHOWN),
+            "in 1 h      2  q      ValueError: no user?[0m  Bad    r1   [1]".replace("?", UNSHOWN),
+        ]
+        assert one_line(done.stderr) == "these are the first 2; --limit 0 shows all"
+    assert call("scheduled", "list").stdout.split() == [
+        "due",
+        "queue",
+        "class",
+        "jid",
+        "arguments",
+        "in",
+        "2",
+        "h",
+        "q",
+        "Later",
+        "l0",
+        "[]",
+    ]
+    assert [line.split()[0] for line in call("dead", "list").stdout.splitlines()] == ["died", "1", "2", "10"]
+
+
+def test_a_job_is_shown_in_full(filled: redis_py.Redis, call: Call) -> None:
+    out = call("retries", "show", "r1").stdout
+    for line in (r"class          Bad", "error_message  no user\N{REPLACEMENT CHARACTER}[0m", "args           [1]"):
+        assert line in out.splitlines()
+    assert "(60 s ago)" in out or "(1 min ago)" in out
+    assert json.loads(call("retries", "show", "r1", "--json").stdout)["job"]["jid"] == "r1"
+
+
+def test_a_jid_or_a_queue_that_is_not_there_is_one_line_and_exit_code_1(filled: redis_py.Redis, call: Call) -> None:
+    for words, line in (
+        (["retries", "show", "x"], "no job with jid x in retries"),
+        (["dead", "retry", "--jid", "x"], "no such job in dead: jid x"),
+        (["queue", "show", "x y"], "there is no queue 'x y'; pyworkers queues lists them"),
+        (["queue", "delete", "mail", "--jid", "x"], "no such job in queue mail: jid x"),
+        (["jobs", "x"], "there is no queue 'x'; pyworkers queues lists them"),
+    ):
+        done = call(*words)
+        assert done.returncode == 1
+        assert one_line(done.stderr) == line
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["jobs"], "say where: a queue's name, or --set"),
+        (["jobs", "q", "--set", "dead"], "say where: a queue's name, or --set"),
+        (["retries", "delete"], "say which jobs to delete: by --jid, by a filter, or --all"),
+        (["retries", "delete", "--all", "--class", "J"], "say which jobs to delete: by --jid, by a filter, or --all"),
+        (["queue", "delete", "mail"], "say which jobs to delete, by --jid or a filter; queue clear deletes all"),
+        (["queue", "show", "\udcff"], "a queue's name is text"),
+        (["dead", "kill", "--all"], "No such command 'kill'"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_call_is_one_line_and_exit_code_2(
+    filled: redis_py.Redis, call: Call, words: list[str], line: str
+) -> None:
+    done = call(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+# --- acting
+
+
+def test_one_filtered_or_all_jobs_are_retried(filled: redis_py.Redis, call: Call) -> None:
+    assert call("retries", "retry", "--jid", "r0").stdout == "1 job retried\n"
+    assert call("retries", "retry", "--error", "no user", "--dry-run").stdout == "2 jobs would be retried\n"
+    assert filled.zcard("retry") == 2
+    assert json.loads(call("retries", "retry", "--error", "no user", "--json").stdout) == {
+        "retried": 2, "problems": [],
+    }  # fmt: skip
+    assert call("scheduled", "retry", "--all").stdout == "1 job retried\n"
+    assert filled.llen("queue:q") == 4
+
+
+def test_what_cannot_be_retried_is_told_and_the_rest_goes_on(filled: redis_py.Redis, call: Call) -> None:
+    done = call("dead", "retry", "--all")
+    assert (done.returncode, done.stdout) == (1, "2 jobs retried\n")
+    assert one_line(done.stderr) == "not retried: an entry that cannot be read; delete it, or leave it"
+    assert call("dead", "delete", "--match", "{no job").stdout == "1 job deleted\n"
+    assert not filled.exists("dead")
+
+
+def test_jobs_are_killed_and_deleted(filled: redis_py.Redis, call: Call) -> None:
+    assert call("retries", "kill", "--match", '"args": [1]').stdout == "1 job killed\n"
+    assert filled.zcard("dead") == 4
+    assert call("retries", "delete", "--class", "Bad").stdout == "2 jobs deleted\n"
+    assert call("queue", "delete", "mail", "--class", "Send", "--dry-run").stdout == "3 jobs would be deleted\n"
+    assert call("queue", "delete", "mail", "--class", "Send").stdout == "3 jobs deleted\n"
+    assert filled.lrange("queue:mail", 0, -1) == [b"{no\x1b[31m"]
+
+
+EVERYTHING = {
+    "queue clear mail": ("delete all 4 jobs of queue mail", "queue:mail"),
+    "retries clear": ("delete all 3 jobs of retries", "retry"),
+    "retries delete --all": ("delete all 3 jobs of retries", "retry"),
+    "retries kill --all": ("kill all 3 jobs of retries", "retry"),
+    "scheduled clear": ("delete all 1 jobs of scheduled", "schedule"),
+    "dead clear": ("delete all 3 jobs of dead", "dead"),
+}
+
+
+@pytest.mark.parametrize("line", EVERYTHING)
+def test_what_ends_everything_needs_a_yes(filled: redis_py.Redis, call: Call, line: str) -> None:
+    question, key = EVERYTHING[line]
+    done = call(*line.split())
+    assert done.returncode == 2
+    assert one_line(done.stderr).startswith(f"to {question}, say --yes; see ")
+    assert filled.exists(key)
+    assert call(*line.split(), "--yes").returncode == 0
+    assert not filled.exists(key)
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 3), ("y", 0, 0)])
+def test_on_a_terminal_it_is_asked_for(
+    filled: redis_py.Redis, redis_url: str, answer: str, code: int, left: int
+) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    done = subprocess.run(
+        command("retries", "clear", "--redis", redis_url),
+        stdin=theirs, capture_output=True, text=True, env=environment(), timeout=30,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert "delete all 3 jobs of retries? [y/N]" in done.stderr
+    assert (done.returncode, filled.zcard("retry")) == (code, left)
+
+
+def test_a_queue_is_paused_and_resumed(filled: redis_py.Redis, call: Call) -> None:
+    assert call("queue", "pause", "mail").stdout == "mail is paused\n"
+    assert call("queue", "pause", "mail").stdout == "mail was paused already\n"
+    done = call("queue", "pause", "new")
+    assert done.returncode == 0
+    assert one_line(done.stderr) == "nothing has been pushed to a queue new yet"
+    assert filled.smembers("paused") == {b"mail", b"new"}
+    assert call("queue", "resume", "new").stdout == "new is resumed\n"
+    assert call("queue", "resume", "new").stdout == "new was not paused\n"
+
+
+def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
+    done = call("queues", "--redis", "redis://127.0.0.1:1/0")
+    assert (done.returncode, done.stdout) == (75, "")
+    assert one_line(done.stderr).startswith("no server: ")
+
+
+# --- for people
+
+
+def test_on_a_terminal_lines_are_cut_to_its_width_and_in_a_pipe_they_are_whole(
+    filled: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    filled.lpush("queue:long", job("J", "x" * 500))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command("jobs", "long", "--redis", redis_url), stdout=theirs, env=environment(COLUMNS="60"), cwd=tmp_path
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65_536)
+        except OSError:
+            break
+    os.close(ours)
+    assert process.wait(10) == 0
+    lines = shown.decode().splitlines()
+    assert max(map(len, lines)) == 60
+    assert lines[1].endswith("xxx…")
+
+
+def test_times_are_told_in_words() -> None:
+    told = [duration(seconds) for seconds in (0, 4.26, 42, 90, 7_200, 200_000)]
+    assert told == ["0.0 s", "4.3 s", "42 s", "2 min", "2 h", "2 d"]
+    assert when(None) == "-"
+    assert when(time.time() + 7_300) == "in 2 h"
+    assert when(time.time() - 100_000) == "1 d ago"
+    assert (cut("abcdef", 6), cut("abcdef", 5)) == ("abcdef", "abcd…")
