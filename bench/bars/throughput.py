@@ -72,7 +72,7 @@ def _hold_against(table: Table, label: str, times: float = 0.0, note: str = "") 
 def processes(run: Run) -> list[Table]:
     table = Table(
         "processes", f"no-op jobs, {THREADS} threads each", "jobs/s",
-        "As drain, with one and with two `pyworkers run` on the same queue, which is filled once both work.",
+        "As drain, with `processes = 1` and with 2, on a queue that is filled once they work.",
     )  # fmt: skip
     if not run.available(OURS):
         return []
@@ -94,9 +94,10 @@ def _many_processes(run: Run, number: int) -> float:
     server = run.server.client
     with Site(run.server) as site:
         fill(server, count, "noop", [], key="aside")
-        workers = site.ready(OURS, number, THREADS)
+        worker = site.worker(OURS, THREADS, OURS.worker(run.server.url, THREADS, "--processes", str(number)))
+        site.await_idle([worker], number)
         server.rename("aside", KEYS.queue(QUEUE))
-        return rate_of(lambda: OURS.left(server), workers, count)
+        return rate_of(lambda: OURS.left(server), [worker], count)
 
 
 def sleep(run: Run) -> list[Table]:
