@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ SOCKET_TIMEOUT_S = 5.0
 # How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
 REPLY_MARGIN_S = 3.0
 HASTE_S = 0.5
+# Arguments that are sent without copying them.
+LARGE = 16_384
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -262,9 +264,26 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     return replies
 
 
-def _packed(commands: Sequence[Command]) -> list[bytes]:
+def _packed(commands: Sequence[Command]) -> Iterable[bytes]:
+    if any(type(argument) is bytes and len(argument) > LARGE for command in commands for argument in command):
+        return _in_pieces(commands)
     # Straight to hiredis: redis-py's own way there looks at each argument twice.
     return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
+
+
+def _in_pieces(commands: Sequence[Command]) -> Iterator[bytes]:
+    """Large payloads as they are: each copy of them would cost more than the rest of the exchange."""
+    small: list[bytes] = []
+    for command in commands:
+        small.append(b"*%d\r\n" % len(command))
+        for argument in command:
+            if type(argument) is bytes and len(argument) > LARGE:
+                yield b"%b$%d\r\n" % (b"".join(small), len(argument))
+                yield argument
+                small = [b"\r\n"]
+            else:
+                small.append(hiredis.pack_command((argument,)).partition(b"\r\n")[2])
+    yield b"".join(small)
 
 
 @contextmanager

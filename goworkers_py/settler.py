@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 # More than are out at once of a queue of short jobs: its threads take turns at the interpreter's lock, and a second
 # exchange would have to wait for five more turns.
 LARGEST_BATCH = 200
+# The server does nothing else while it reads and does a batch.
+LARGEST_BATCH_BYTES = 1_000_000
 # What is about to end goes along: an exchange costs nearly as much for one as for ten. Jobs that end faster than that
 # come together by themselves, while the exchange before is on its way.
 LONGEST_LINGER_S = 0.001
@@ -94,6 +96,7 @@ class Settler(Service):
 
     def _collect(self) -> None:
         """Waits for the first finished delivery and takes what else has finished meanwhile."""
+        size = 0
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
             if len(self._held) > 1:
@@ -101,7 +104,8 @@ class Settler(Service):
             while True:
                 if item is not None:
                     self._claim(item)
-                if len(self._batch) >= LARGEST_BATCH:
+                    size += len(item.delivery.raw)
+                if len(self._batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._inbox.get_nowait()
         except queue.Empty:

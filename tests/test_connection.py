@@ -83,6 +83,14 @@ def push_script(tmp_path: Path) -> Script:
 # --- whole exchanges
 
 
+@pytest.mark.parametrize("size", [connection.LARGE, connection.LARGE + 1, 3_000_000])
+def test_an_argument_of_any_size_gets_there(connections: Connections, size: int) -> None:
+    large = bytes(range(256)) * (size // 256 + 1)
+    items = ["first", large[:size], 7, large[1 : size + 1], b"", 1.5]
+    replies = connections.exchange([("RPUSH", "list", *items), ("LRANGE", "list", 0, -1), ("ECHO", "last")])
+    assert replies == [6, [b"first", large[:size], b"7", large[1 : size + 1], b"", b"1.5"], b"last"]
+
+
 def test_commands_of_one_exchange_are_answered_in_order_in_one_round_trip(
     connections: Connections, redis: redis_py.Redis
 ) -> None:
