@@ -24,6 +24,13 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
 )  # fmt: skip
+_UNROLL = """
+    document.body.style.backgroundImage = 'none';
+    document.querySelector('.navbar-fixed-bottom').style.display = 'none';
+    const page = document.querySelector('#page');
+    page.style.paddingBottom = 0;
+    return [outerWidth, page.scrollHeight + 20 + outerHeight - innerHeight];
+"""
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the standard gives to a reference
 
 
@@ -116,11 +123,9 @@ class Browser:
         self._ask("POST", f"/element/{found[0]}/click")
 
     def screenshot(self, file: Path) -> None:
-        """The whole page, as high as it is."""
-        width, height = self._ask(
-            "POST", "/execute/sync", args=[],
-            script="return [window.innerWidth, Math.max(500, document.querySelector('#page').scrollHeight + 60)]",
-        )  # fmt: skip
+        """The whole page, as high as it is. Without its footer, which lies over it, and the pattern of its background,
+        which would be most of the file."""
+        width, height = self._ask("POST", "/execute/sync", script=_UNROLL, args=[])
         self._ask("POST", "/window/rect", width=width, height=height)
         file.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
