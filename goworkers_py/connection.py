@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import ssl
 import threading
 import time
 import weakref
@@ -28,8 +26,9 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.errors import BrokerError, ConfigError
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
+from goworkers_py.translation import check_files, hung_up, is_better_elsewhere, is_of_another_type, translated
 
 Argument = str | bytes | int | float
 Command = Sequence[Any]  # of Arguments; hiredis has its own, longer idea of them
@@ -42,27 +41,6 @@ HASTE_S = 0.5
 # Arguments that are sent without copying them.
 LARGE = 16_384
 
-# Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
-# is out of memory or of replicas, runs a long script, or cannot write its disk.
-_TEMPORARY = re.compile(
-    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|MISCONF|UNBLOCKED|"
-    # redis-py has classes for some and takes the word off their text
-    r"ReadOnlyError|BusyLoadingError|MasterDownError|OutOfMemoryError|TryAgainError|ClusterDownError)\b"
-)
-_FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
-# After these another server may answer better: connect anew. A primary without replicas may be one that fell silent,
-# was replaced, and does not know it yet.
-_ELSEWHERE = re.compile(
-    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b"
-)
-
-# What a server says of a client's certificate that it does not accept, or misses.
-_ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
-_THEIR_CERTIFICATE = (
-    "the address must name the host as the certificate does, and ?ssl_ca_certs=FILE the authority that signed it"
-)
-_OUR_CERTIFICATE = "a client certificate that it accepts is named by ?ssl_certfile=FILE&ssl_keyfile=FILE"
-
 
 class Script:
     """A Lua script: sent by its digest, whole where the server does not know it."""
@@ -72,7 +50,30 @@ class Script:
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
-class Connections:
+class _Exchanges:
+    """What can be asked over a connection, whichever it is."""
+
+    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+        """All commands in one round trip; error replies in their places."""
+        raise NotImplementedError
+
+    def call(self, *command: Argument) -> Any:
+        """One command, one reply; an error reply is raised."""
+        return self.exchange([command])[0]
+
+    def exchange(self, commands: Sequence[Command]) -> list[Any]:
+        """Commands in one round trip; the first error reply is raised when all have been read."""
+        return _checked(self._exchange_raw(commands))
+
+    def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        tail = (len(keys), *keys, *arguments)
+        reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
+        return _checked([reply])[0]
+
+
+class Connections(_Exchanges):
     """A free list of connections to one address; a thread borrows one for one exchange. Safe after a fork."""
 
     def __init__(self, url: str, client_name: str = "pyworkers") -> None:
@@ -93,10 +94,6 @@ class Connections:
         self._lent: weakref.WeakSet[Driver] = weakref.WeakSet()
         self._pid = os.getpid()
 
-    def call(self, *command: Argument) -> Any:
-        """One command, one reply; an error reply is raised."""
-        return self.exchange([command])[0]
-
     def call_hastily(self, *command: Argument) -> Any:
         """Like `call`, for somebody who cannot wait for a server that hangs."""
         connection = self._make(**{**self._options, "socket_timeout": HASTE_S, "socket_connect_timeout": HASTE_S})
@@ -112,22 +109,11 @@ class Connections:
             _raise_error(reply)  # says more than EXEC's "discarded because of previous errors"
         return _checked(_checked(replies[-1:])[0])
 
-    def exchange(self, commands: Sequence[Command]) -> list[Any]:
-        """Commands in one round trip; the first error reply is raised when all have been read."""
-        return _checked(self._exchange_raw(commands))
-
     def answers(self, commands: Sequence[Command]) -> list[Any]:
         """Like `exchange`, but a key of a type that the command is not for is answered by None: one such key, made by
         whomever, is not to hide the others."""
         replies = self._exchange_raw(commands)
-        return _checked([None if _of_another_type(reply) else reply for reply in replies])
-
-    def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        tail = (len(keys), *keys, *arguments)
-        reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
-        if isinstance(reply, redis.exceptions.NoScriptError):
-            reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
-        return _checked([reply])[0]
+        return _checked([None if is_of_another_type(reply) else reply for reply in replies])
 
     def blocking_line(self, longest_s: float) -> BlockingLine:
         """A connection outside the list, for one thread whose commands block for at most `longest_s`."""
@@ -182,31 +168,12 @@ def _pool(url: str, **options: Any) -> ConnectionPool:
     except (TypeError, ValueError, redis.RedisError) as error:
         raise ConfigError(f"redis: the address does not fit: {error}") from None
     if isinstance(sample, SSLConnection):
-        _check_files(sample)
+        check_files(sample)
     return pool
 
 
-def _check_files(sample: Driver) -> None:
-    """Those of certificates: without them every connection would fail, with words that only OpenSSL understands."""
-    for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
-        path = getattr(sample, name)
-        if path and not os.access(path, os.R_OK):
-            raise ConfigError(f"redis: ssl_{name} names {path}, which cannot be read")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tried = "ssl_ca_certs"
-    try:
-        if sample.ca_certs:
-            context.load_verify_locations(sample.ca_certs)
-        tried = "ssl_certfile and ssl_keyfile"
-        if sample.certfile or sample.keyfile:
-            # Never asks the terminal for the password of a key.
-            context.load_cert_chain(sample.certfile or "", sample.keyfile, sample.certificate_password or "")
-    except OSError as error:  # SSLError is one
-        raise ConfigError(f"redis: {tried} cannot be used: {error}") from None
-
-
-class BlockingLine:
-    """One thread's own connection for a command that blocks on the server; any other thread can wake it."""
+class BlockingLine(_Exchanges):
+    """One thread's own connection, also for commands that block on the server, which any other thread can end."""
 
     def __init__(self, connections: Connections, connection: Driver) -> None:
         self._connections = connections
@@ -216,14 +183,23 @@ class BlockingLine:
         # Set before the number is looked at by whoever wakes, looked at after the number is set.
         self._wanted = threading.Event()
 
-    def call(self, *command: Argument) -> Any:
+    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+        self._begin()
+        replies = _converse(self._connection, commands)
+        self._whole = True
+        return replies
+
+    def _begin(self) -> None:
+        if not self._whole:
+            self._connection.disconnect()
+        self._whole = False
+
+    def block(self, *command: Argument) -> Any:
         """The reply, or None when the server's time limit came first or `wake` did."""
         if self._wanted.is_set():
             self._wanted.clear()
             return None
-        if not self._whole:
-            self._connection.disconnect()
-        self._whole = False
+        self._begin()
         with _closed_if_cut_short(self._connection):
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
@@ -241,7 +217,7 @@ class BlockingLine:
         return _checked([reply])[0]
 
     def wake(self) -> None:
-        """Ends the call that runs, or the next one."""
+        """Ends the blocking command that runs, or the next one."""
         self._wanted.set()
         self._unblock()
 
@@ -294,12 +270,12 @@ def _closed_if_cut_short(connection: Driver) -> Iterator[None]:
         yield
     except BaseException as error:
         connection.disconnect()
-        translated = _translated(error)
-        if isinstance(translated, BrokerError):
-            translated.began = began
-        if translated is error:
+        ours = translated(error)
+        if isinstance(ours, BrokerError):
+            ours.began = began
+        if ours is error:
             raise
-        raise translated from error
+        raise ours from error
 
 
 def _ready(connection: Driver) -> None:
@@ -318,10 +294,9 @@ def _connect(connection: Driver) -> None:
     try:
         connection.connect()
     except redis.ConnectionError as error:
-        # A server that does not accept our certificate hangs up, and may be gone before we read why.
-        hung_up = any(isinstance(cause, ssl.SSLEOFError | ConnectionResetError) for cause in _causes(error))
-        if hung_up and isinstance(connection, SSLConnection):
-            raise BrokerUnavailable(f"{error}; {_OUR_CERTIFICATE}") from error
+        told = hung_up(error) if isinstance(connection, SSLConnection) else None
+        if told:
+            raise told from error
         raise
 
 
@@ -333,7 +308,7 @@ def _read(connection: Driver) -> Any:
 
 
 def _drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> None:
-    if any(isinstance(reply, redis.ResponseError) and _ELSEWHERE.search(_told(reply)) for reply in replies):
+    if any(map(is_better_elsewhere, replies)):
         connection.disconnect()
 
 
@@ -345,41 +320,4 @@ def _checked(replies: list[Any]) -> list[Any]:
 
 def _raise_error(reply: Any) -> None:
     if isinstance(reply, redis.ResponseError):
-        raise _translated(reply) from reply
-
-
-def _of_another_type(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
-
-
-def _told(error: BaseException) -> str:
-    """Class and text: Redis 6 wraps what went wrong inside a script into a longer text."""
-    return f"{type(error).__name__} {error}"
-
-
-def _translated(error: BaseException) -> BaseException:
-    """The driver's exceptions as ours; anything else (a signal, an exception thrown into the thread) as it is."""
-    if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
-        return error
-    if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
-        return BrokerRefused(f"the server refused the login: {error}")
-    for cause in _causes(error):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return BrokerRefused(
-                f"the server's certificate is not accepted: {cause.verify_message}; {_THEIR_CERTIFICATE}"
-            )
-        if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
-            return BrokerRefused(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
-    told = _told(error)
-    if isinstance(error, redis.ResponseError) and _FULL.search(told):
-        return BrokerFull(str(error))
-    if not isinstance(error, redis.ResponseError) or _TEMPORARY.search(told):
-        return BrokerUnavailable(str(error) or type(error).__name__)
-    return BrokerRefused(str(error))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """What redis-py met when it says that it cannot connect."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
+        raise translated(reply) from reply

@@ -345,7 +345,7 @@ def test_nothing_is_sent_again_after_a_lost_reply(
         lambda: proxied.transaction([("SADD", "queues", "q"), ("RPUSH", "list", "x")]),
         lambda: proxied.script(push_script, ["list"], ["x"]),
         lambda: proxied.call("LPUSH", "list", "x"),
-        lambda: line.call("BRPOPLPUSH", "list", "other", 1),
+        lambda: line.block("BRPOPLPUSH", "list", "other", 1),
     ]
     with closing(proxied.blocking_line(1)) as line:
         for attempt in attempts:
@@ -551,7 +551,7 @@ def waiting_on(line: BlockingLine, server: RedisServer, *command: str | int) -> 
 
     def wait() -> None:
         try:
-            came.append(line.call(*command))
+            came.append(line.block(*command))
         except BrokerError as error:
             came.append(error)
 
@@ -576,7 +576,7 @@ def test_a_blocking_command_brings_what_comes(line: BlockingLine, own_redis: Red
 
 
 def test_a_blocking_command_ends_at_its_own_time_limit(line: BlockingLine) -> None:
-    assert line.call("BRPOPLPUSH", "list", "other", 0.01) is None
+    assert line.block("BRPOPLPUSH", "list", "other", 0.01) is None
     assert line.call("ECHO", "mine") == b"mine"
 
 
@@ -591,14 +591,14 @@ def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
         assert came == [None]
         assert time.monotonic() - begin < 15
     own_redis.client().lpush("list", "job")
-    assert line.call("BRPOPLPUSH", "list", "other", 30) == b"job"
+    assert line.block("BRPOPLPUSH", "list", "other", 30) == b"job"
     clients = [client for client in own_redis.client().client_list() if client["name"] == "pyworkers"]
     assert [client["id"] for client in clients] == [str(line_id)]  # those that woke it are gone
 
 
 def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_redis: RedisServer) -> None:
     with ThreadPoolExecutor(1) as pool:
-        taking = pool.submit(line.call, "BRPOPLPUSH", "list", "other", 5)
+        taking = pool.submit(line.block, "BRPOPLPUSH", "list", "other", 5)
         assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 1)
         assert eventually(lambda: line._client_id is not None)
         own_redis.pause()
@@ -614,7 +614,7 @@ def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_re
 
 def test_a_wake_when_nothing_waits_is_for_the_next_call(line: BlockingLine, own_redis: RedisServer) -> None:
     line.wake()
-    assert line.call("PING") is None
+    assert line.block("PING") is None
     assert line.call("PING") == b"PONG"
     assert "cmdstat_client|unblock" not in own_redis.client().info("commandstats")
 
@@ -629,7 +629,7 @@ def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
 
     monkeypatch.setattr(connection, "_packed", wake_too_early)
     began = time.monotonic()
-    assert line.call("BRPOPLPUSH", "list", "other", 30) is None
+    assert line.block("BRPOPLPUSH", "list", "other", 30) is None
     assert time.monotonic() - began < 15
 
 
@@ -646,7 +646,7 @@ def test_wakes_from_many_threads_lose_nothing(line: BlockingLine, own_redis: Red
     try:
         for number in range(100):
             client.lpush("list", number)
-            while (raw := line.call("BRPOPLPUSH", "list", "other", 1)) is None:
+            while (raw := line.block("BRPOPLPUSH", "list", "other", 1)) is None:
                 pass
             taken.append(int(raw))
     finally:
@@ -679,7 +679,7 @@ def test_a_blocking_command_whose_reply_never_comes_ends_some_time_after_its_lim
         proxy.swallow(b"BRPOPLPUSH", Direction.REPLY, times=1)
         begin = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
-            line.call("BRPOPLPUSH", "list", "other", 0.2)
+            line.block("BRPOPLPUSH", "list", "other", 0.2)
         assert time.monotonic() - begin >= 0.2 + SHORT_S
         assert line.call("ECHO", "mine") == b"mine"
 
@@ -790,7 +790,7 @@ def test_sentinels_are_asked_in_turn_for_the_primary_of_a_service(
     own_redis.client().config_set("requirepass", "p@ss" if password else "")
     with closing(Connections(f"sentinel://{login}127.0.0.1:1,{sentinel}/shop/3")) as connections:
         connections.call("SET", "key", 1)
-        assert connections.blocking_line(1).call("BRPOPLPUSH", "list", "other", 0.01) is None
+        assert connections.blocking_line(1).block("BRPOPLPUSH", "list", "other", 0.01) is None
         assert connections.call_hastily("GET", "key") == b"1"
     with closing(redis_py.Redis(port=own_redis.port, db=3, password="p@ss" if password else None)) as client:
         assert client.get("key") == b"1"

@@ -26,7 +26,10 @@ LAYERS = (
     # 1 the contract of every thread
     ("outage", "service"),
     # 2 what talks to a server
-    ("brokers", "brokers.base", "sentinel", "connection", "brokers.leases", "brokers.redis", "keeper", "embedded"),
+    (
+        "brokers", "brokers.base", "sentinel", "translation", "connection", "brokers.leases", "brokers.redis",
+        "keeper", "embedded",
+    ),
     # 3 around a push and around a job
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
@@ -95,7 +98,7 @@ def test_imports_go_strictly_downward(module: str) -> None:
 @pytest.mark.parametrize(
     ("library", "users"),
     [
-        ("redis", {"connection", "sentinel"}),
+        ("redis", {"connection", "sentinel", "translation"}),
         ("hiredis", {"connection"}),
         ("click", {module for module in MODULES if module == "cli" or module.startswith("commands.")}),
         ("subprocess", {"embedded", "keeper", "supervisor"}),

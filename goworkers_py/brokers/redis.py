@@ -70,20 +70,23 @@ class RedisBroker:
 
     def _grab(self, keys: tuple[str, str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
-        taken: list[bytes] = self._connections.script(_FETCH, (*keys, self._keys.nothing), (most,))
+        taken: list[bytes] = self._line(queue).script(_FETCH, (*keys, self._keys.nothing), (most,))
         self._likely_more[queue] = len(taken) == most
         return taken
 
     def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
-        line = self._lines.get(queue)
-        if line is None:
-            line = self._lines[queue] = self._connections.blocking_line(BLOCK_S)
         try:
-            raw: bytes | None = line.call("BRPOPLPUSH", *keys, BLOCK_S)
+            raw: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, BLOCK_S)
         except BrokerFull:
             self._likely_more[queue] = True  # only the script can fetch from a full server
             raise
         return raw
+
+    def _line(self, queue: str) -> BlockingLine:
+        line = self._lines.get(queue)
+        if line is None:
+            line = self._lines[queue] = self._connections.blocking_line(BLOCK_S)
+        return line
 
     def paused(self) -> set[str]:
         return {text(name) for name in self._connections.call("SMEMBERS", self._keys.paused)}
@@ -94,7 +97,7 @@ class RedisBroker:
             line.wake()
 
     def held(self, owner: str, queue: str) -> list[bytes]:
-        held: list[bytes] = self._connections.call("LRANGE", self._keys.inprogress(queue, owner), 0, -1)
+        held: list[bytes] = self._line(queue).call("LRANGE", self._keys.inprogress(queue, owner), 0, -1)
         return held
 
     # --- settling
@@ -156,12 +159,12 @@ class RedisBroker:
         return self._leases.recover(owner, judge, by_lease)
 
     def leave(self, owner: str) -> list[Recovered]:
-        for line in self._lines.values():
+        for line in list(self._lines.values()):
             line.close()  # what the server still does for them goes into lists that the recoverers look at for a while
         return self._leases.leave(owner)
 
     def close(self) -> None:
-        for line in self._lines.values():
+        for line in list(self._lines.values()):
             line.close()
         self._connections.close()
 
