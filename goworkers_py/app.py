@@ -23,25 +23,23 @@ from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
 from goworkers_py.fleet import Member
-from goworkers_py.inspect.stats import Inspector, for_go_workers
+from goworkers_py.inspect.stats import Inspector
 from goworkers_py.job import Job
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher, Work
 from goworkers_py.loading import import_from_here, import_module, resolve
-from goworkers_py.logs import setup_logging
 from goworkers_py.membership import Membership
 from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handler as FailureHandler
 from goworkers_py.middleware.retry import Handlers
-from goworkers_py.notify import Notifier
+from goworkers_py.program import run
 from goworkers_py.registry import Handler, JobSpec, Registry
-from goworkers_py.signals import run_until_stopped
+from goworkers_py.reports import STARTING, Report, merged
 from goworkers_py.sources import load
-from goworkers_py.supervised import Parent
-from goworkers_py.supervisor import Supervisor
 from goworkers_py.values import without_password
-from goworkers_py.web.stats import StatsServer
+from goworkers_py.web.pages import pages
+from goworkers_py.web.server import StatsServer
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +68,7 @@ class App:
         self._client: Client | None = None
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
+        self._report: Callable[[], Report] = lambda: merged(STARTING, [])
 
     # --- configuration
 
@@ -276,8 +275,8 @@ class App:
         return Inspector(*self.place)
 
     def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
-        """Serves go-workers' `/stats` beside `run` or `start`."""
-        server = StatsServer(host, port, lambda: for_go_workers(self.inspector.stats()))
+        """Serves `/stats` as go-workers has it, and the other pages of `stats_port`, beside `run` or `start`."""
+        server = StatsServer(host, port, pages(lambda: self._report(), lambda: self.inspector.stats()))
         server.start()
         return server
 
@@ -307,6 +306,7 @@ class App:
         )
         launcher = Launcher(config, queues, work, self.broker, self._join, self.clock)
         self.client.on_schedule = launcher.scheduler.hint
+        self._report = launcher.report
         return launcher
 
     def _join(self, member: Member) -> Membership:
@@ -341,17 +341,14 @@ class App:
 
     def run(self) -> int:
         """Works until a signal asks to stop; returns the exit code."""
-        config = self.config
-        setup_logging(config.log_level, config.log_format)
-        parent = Parent.of_this_process(config.max_jobs, config.max_memory)
-        notifier = Notifier()
-        if parent is None and config.needs_a_parent:
-            return Supervisor(config.processes, notifier).run()
+        return run(self.config, self._launcher_of_command, lambda: self.inspector.stats())
+
+    def _launcher_of_command(self) -> Launcher:
         launcher = self.launcher()
         log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
         if not self.registry.names() and not self.registry.any_handlers:
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
-        return run_until_stopped(launcher, parent, notifier)
+        return launcher
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""

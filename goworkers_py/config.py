@@ -90,6 +90,8 @@ class Config:
     )
     log_level: str = option("info", one_of("debug", "info", "warning", "error"), "debug, info, warning or error")
     log_format: str = option("plain", one_of("plain", "json"), "plain or json")
+    stats_port: int = option(0, whole(0, 65_535), "HTTP port for /stats, /metrics, /live and /ready; 0: none")
+    stats_host: str = option("127.0.0.1", text, "where stats_port listens; 0.0.0.0: at every address")
     queues: tuple[QueueConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
 

@@ -30,7 +30,7 @@ from goworkers_py.pauses import Pauses
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
-from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, QueueReport, Report
+from goworkers_py.reports import COUNTERS, QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, QueueReport, Report
 from goworkers_py.scheduler import Scheduler
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog, Watched
@@ -102,6 +102,7 @@ class Launcher:
             counters=self.counters,
             outage=self._outage,
             on_retry=self.scheduler.hint,
+            wall=clock.wall,
         )
         self.managers = [Manager(queue, work.queue_links.get(queue.name, ()), shared) for queue in queues]
         self._pauses = Pauses(broker, {manager.queue: manager.set_paused for manager in self.managers}, self._outage)
@@ -254,7 +255,10 @@ class Launcher:
         loops = [self._heartbeat, *(manager.fetcher for manager in self.managers)]
         still = [f"{loop.name} stands still for {loop.still_s:.0f} s" for loop in loops if loop.still_s > STALE_AFTER_S]
         cut_off = self._started and not self._lease.fresh
+        counts = dict.fromkeys(COUNTERS, 0.0) | self.counters.snapshot()
+        counts["outage_seconds"] = self._outage.total_s
         return Report(
+            processes=1,
             state=self.state,
             stale=", ".join(still),
             cut_off=f"the server was not reached for {self._lease.silent_s:.0f} s" if cut_off else "",
@@ -265,7 +269,13 @@ class Launcher:
                 )
                 for manager in self.managers
             },
+            counts=counts,
+            jobs={manager.queue: manager.tally.snapshot() for manager in self.managers},
         )
+
+    @property
+    def processed(self) -> int:
+        return sum(manager.tally.ended for manager in self.managers)
 
     def _revive(self) -> None:
         """A role whose thread has died is played on."""

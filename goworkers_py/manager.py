@@ -27,6 +27,7 @@ from goworkers_py.outage import Outage
 from goworkers_py.outcome import REQUEUE
 from goworkers_py.registry import Registry
 from goworkers_py.settler import LARGEST_BATCH, Settler
+from goworkers_py.tally import Tally
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog
 from goworkers_py.worker import Worker
@@ -50,21 +51,23 @@ class Shared:
     counters: Counters
     outage: Outage
     on_retry: Callable[[float], None]
+    wall: Callable[[], float]
 
 
 class Manager:
     def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
         self.queue = config.name
         self.concurrency = config.concurrency
+        self.tally = Tally()
         pace = Pace(config.prefetch, config.concurrency)
         prepended = list(shared.prepended)
         wraps: list[Wrap] = [
             *([shared.retry] if prepended else []),
             *map(adapt, prepended),
             log_runs,
+            stats(self.tally, pace, shared.wall),
             shared.retry,
             shared.watchdog.link,
-            stats(shared.counters, pace),
             *map(adapt, shared.appended),
             *map(adapt, links),
         ]

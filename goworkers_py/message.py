@@ -118,6 +118,8 @@ def whole_number(value: Any) -> int | None:
 
 def epoch(value: Any) -> float | None:
     """Epoch seconds from float seconds, integer milliseconds or Go's `2006-01-02 15:04:05 UTC`."""
+    if type(value) is float and -_MILLISECONDS_FROM < value < _MILLISECONDS_FROM:
+        return value  # nearly always, and on every job's path
     if isinstance(value, str):
         return _epoch_from_go(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _NO_TIME_FROM:

@@ -29,6 +29,7 @@ class Outage:
         self._told = False  # of the outage that lasts
         self._began = 0.0
         self._ended = 0.0  # the last one that was told
+        self._lasted_s = 0.0  # all that have ended, together
 
     def failed(self, who: str, error: BrokerError) -> float:
         """Counts a failure of `who`; returns the seconds to wait before the next try."""
@@ -61,11 +62,17 @@ class Outage:
             if ends:
                 self._told = False
                 self._ended = time.monotonic()
+                self._lasted_s += self._ended - self._began
             granted = self._refused.pop(who, None) is not None
         if ends and tell:
             log.warning("Redis serves again after %.1f s", self._ended - self._began)
         if granted and tell:
             log.warning("%s: Redis refuses no more", who)
+
+    @property
+    def total_s(self) -> float:
+        with self._lock:
+            return self._lasted_s + (time.monotonic() - self._began if self._told else 0.0)
 
     @property
     def lasts(self) -> bool:

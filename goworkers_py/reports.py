@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
+from goworkers_py.tally import Rows, sum_of
+
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
 
 # A loop of the heartbeat or of a fetcher comes round every few seconds, also during an outage. Longer than all that a
 # round can wait for together, name servers that do not answer included.
 STALE_AFTER_S = 120.0
+
+
+COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds")
 
 
 class QueueReport(TypedDict):
@@ -22,11 +27,19 @@ class QueueReport(TypedDict):
 
 
 class Report(TypedDict):
+    processes: int
     state: str
     stale: str  # which loop stands still; empty while all come round
     cut_off: str  # since when the server was not told that this process lives; empty while it knows
     oldest_s: float  # since when the oldest running job runs
     queues: dict[str, QueueReport]
+    counts: dict[str, float]  # since the start, by the names in COUNTERS
+    jobs: dict[str, Rows]  # by queue, since the start
+
+
+def past(report: Report) -> Report:
+    """What stays of one whose process has ended."""
+    return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}}
 
 
 def not_live(report: Report) -> str:
@@ -51,12 +64,16 @@ def merged(state: str, reports: Iterable[Report]) -> Report:
             sums["busy"] += queue["busy"]
             sums["capacity"] += queue["capacity"]
             sums["waiting"] += queue["waiting"]
+    all_queues = {name: None for report in reports for name in report["jobs"]}
     return Report(
+        processes=sum(report["processes"] for report in reports),
         state=state,
         stale="; ".join(filter(None, (report["stale"] for report in reports))),
         cut_off="; ".join(filter(None, (report["cut_off"] for report in reports))),
         oldest_s=max((report["oldest_s"] for report in reports), default=0.0),
         queues=queues,
+        counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
+        jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
     )
 
 

@@ -141,6 +141,7 @@ class Settler(Service):
         try:
             results = self._broker.settle(Batch(self._id, self._number, self._queue, self._batch))
         except BrokerError as error:
+            self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))
             return
         batch, self._batch = self._batch, []
@@ -149,6 +150,7 @@ class Settler(Service):
     def _note(self, batch: list[Finished], results: list[Settled]) -> None:
         errors = [result for result in results if isinstance(result, str)]
         if errors:
+            self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))
             self._parked_until = time.monotonic() + PARKED_FOR_S
         elif not self._parked:

@@ -72,6 +72,8 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
                 log.info("the fleet asks for %s", word)
             table.get(word, lambda: log.warning("that is not known here"))()
         life.thread.join()
+        if parent is not None:
+            parent.tell(launcher)  # the last jobs
         return life.exit_code()
     finally:
         for number, handler in before.items():

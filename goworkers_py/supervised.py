@@ -7,9 +7,13 @@ import logging
 import os
 import socket
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
+from goworkers_py.errors import BrokerError
 from goworkers_py.identity import resident_bytes
+from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
 
@@ -17,33 +21,39 @@ log = logging.getLogger(__name__)
 
 # In the environment of a child: the number of its end of the line.
 LINE_VARIABLE = "PYWORKERS_LINE_TO_PARENT"
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
 # What is said on the line, each with a line end.
-READY, WORN_OUT, REPORT = b"ready", b"worn out", b"report "
+READY, WORN_OUT, REPORT, STATS = b"ready", b"worn out", b"report ", b"stats "
 RETIRE, RECOVER = b"retire", b"recover"
+
+
+Look = Callable[[], Stats]
 
 
 class Parent:
     """Tells the parent when this process is ready and when it is worn out, and does what the parent asks for."""
 
-    def __init__(self, line: socket.socket, max_jobs: int, max_memory: int) -> None:
+    def __init__(self, line: socket.socket, max_jobs: int, max_memory: int, look: Look | None) -> None:
         self._line = line
+        self._look = look
+        self._look_at = 0.0  # monotonic
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._said_why = False
         self._one_at_a_time = threading.Lock()  # two threads speak
 
     @classmethod
-    def of_this_process(cls, max_jobs: int, max_memory: int) -> Parent | None:
-        """None where there is none. Found once: programs that a job starts have no part in it."""
+    def of_this_process(cls, max_jobs: int, max_memory: int, look: Look | None) -> Parent | None:
+        """None where there is none. Found once: programs that a job starts have no part in it. `look` asks the server
+        for the figures that the parent shows, if it shows any."""
         number = os.environ.pop(LINE_VARIABLE, None)
         if number is None:
             return None
         line = socket.socket(fileno=int(number))
         line.set_inheritable(False)
         line.settimeout(LOOK_EVERY_S)
-        return cls(line, max_jobs, max_memory)
+        return cls(line, max_jobs, max_memory, look)
 
     def attend(self, launcher: Launcher, life: Life) -> None:
         life.when_ready = lambda: self._say(READY)
@@ -54,8 +64,8 @@ class Parent:
             try:
                 heard = self._line.recv(4096)
             except TimeoutError:
-                self._say(REPORT + json.dumps(launcher.report()).encode())
-                if self._worn_out(launcher.counters.snapshot().get("processed", 0)):
+                self.tell(launcher)
+                if self._worn_out(launcher.processed):
                     self._say(WORN_OUT)  # again and again: the first successor may have failed to start
                 continue
             except OSError:  # ECONNRESET: it died before it read our last word
@@ -68,6 +78,13 @@ class Parent:
                 launcher.look_for_the_dead()
             if RETIRE in heard:
                 life.retire()
+
+    def tell(self, launcher: Launcher) -> None:
+        self._say(REPORT + json.dumps(launcher.report()).encode())
+        if self._look is not None and time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_AT_SERVER_EVERY_S
+            with suppress(BrokerError):  # the parent forgets what it was told before
+                self._say(STATS + json.dumps(self._look().as_dict()).encode())
 
     def _worn_out(self, processed: int) -> bool:
         why = ""

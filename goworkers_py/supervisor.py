@@ -7,6 +7,7 @@ together. On it the child says
     ready        it fetches jobs
     worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
     report JSON  how it does, every second, see `reports`
+    stats JSON   what the server holds, now and then, where `stats_port` shows it
 
 and the parent
 
@@ -35,9 +36,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
+from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.inspect.stats import Stats
 from goworkers_py.notify import Notifier
-from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, Report, merged
-from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REPORT, RETIRE, WORN_OUT
+from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, Report, merged, past
+from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REPORT, RETIRE, STATS, WORN_OUT
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ log = logging.getLogger(__name__)
 SHORT_LIFE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_SLEEP_S = 1.0
+STATS_FRESH_S = 30.0
 
 
 @dataclass(eq=False)
@@ -76,13 +80,12 @@ class Child:
         *lines, self.heard = (self.heard + heard).split(b"\n")
         return lines
 
-    def take(self, report: bytes) -> None:
-        with suppress(ValueError):  # it was cut short
-            self.report, self.reported_at = json.loads(report), time.monotonic()
-
     def says(self) -> Iterator[Report]:
         """Its last report. Silence is a loop that stands still: with the interpreter's lock, or the whole process."""
-        if self.report is None or self.retired:
+        if self.report is None:
+            return
+        if self.retired:
+            yield {**self.report, "stale": "", "cut_off": ""}
             return
         stale = self.report["stale"]
         silent_s = time.monotonic() - self.reported_at
@@ -106,6 +109,8 @@ class Supervisor:
         self._quiet = False
         self._stopping = False
         self._exit_code = 0
+        self._past = merged("", [])  # of the children that have ended
+        self._told_of_server: tuple[Stats | None, float] = None, 0.0
         self._selector = selectors.DefaultSelector()
         self._table: dict[int, Callable[[], None]] = {
             signal.SIGTERM: self._stop,
@@ -141,7 +146,15 @@ class Supervisor:
         return WORKING if self._all_were_ready else STARTING
 
     def report(self) -> Report:
-        return merged(self.state, (report for child in self._children for report in child.says()))
+        """Also asked for by threads of the HTTP port."""
+        return merged(self.state, [self._past, *(report for child in [*self._children] for report in child.says())])
+
+    def stats(self) -> Stats:
+        """What one of the children was told by the server lately. From any thread."""
+        told, at = self._told_of_server
+        if told is None or time.monotonic() - at > STATS_FRESH_S:
+            raise BrokerUnavailable("none of the processes has reached Redis lately")
+        return told
 
     @contextmanager
     def _signals(self) -> Iterator[socket.socket]:
@@ -217,8 +230,15 @@ class Supervisor:
                 self._now_ready(child)
             elif line == WORN_OUT and not child.retired and child not in self._to_replace:
                 self._to_replace.append(child)
-            elif line.startswith(REPORT):
-                child.take(line.removeprefix(REPORT))
+            else:
+                self._take_figures(child, line)
+
+    def _take_figures(self, child: Child, line: bytes) -> None:
+        with suppress(ValueError):  # it was cut short
+            if line.startswith(REPORT):
+                child.report, child.reported_at = json.loads(line.removeprefix(REPORT)), time.monotonic()
+            elif line.startswith(STATS):
+                self._told_of_server = Stats.of(json.loads(line.removeprefix(STATS))), time.monotonic()
 
     def _now_ready(self, child: Child) -> None:
         child.ready = self._any_was_ready = True
@@ -243,6 +263,12 @@ class Supervisor:
                 self._ended(child, code)
 
     def _bury(self, child: Child) -> None:
+        with suppress(EOFError):
+            while True:
+                for line in child.hear():  # its last words
+                    self._take_figures(child, line)
+        if child.report is not None:
+            self._past = merged("", [self._past, past(child.report)])
         self._children.remove(child)
         if child in self._to_replace:
             self._to_replace.remove(child)

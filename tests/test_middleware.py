@@ -16,7 +16,7 @@ from apps import fields, in_progress, job, own_app, queue, working
 from waiting import eventually
 
 from goworkers_py.app import App
-from goworkers_py.counters import Counters, Pace
+from goworkers_py.counters import Pace
 from goworkers_py.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
 from goworkers_py.failure import RetryOptions, RetryPolicy
 from goworkers_py.message import Message, current_message, reset_current, set_current
@@ -27,6 +27,7 @@ from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.middleware.stats import stats
 from goworkers_py.outcome import DISCARD, DONE, KEEP, Dead, Outcome, Retry
 from goworkers_py.registry import JobSpec, Registry
+from goworkers_py.tally import RESULTS, RUN_SUM, WAIT_SUM, Tally
 
 NOW = 1_700_000_000.0
 RETRY = Retry(NOW, b"{}")
@@ -261,13 +262,18 @@ def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
 
 
-def test_stats_count_runs_and_failures_and_learn_the_pace() -> None:
-    counters, pace = Counters(), Pace(None, 1)
-    link = stats(counters, pace)
-    assert link(lambda message: DONE)(message()) is DONE
-    with pytest.raises(ValueError, match="no"):
-        link(fails_with(ValueError("no")))(message())
-    assert counters.snapshot() == {"processed": 2, "failed": 1}
+def test_stats_tally_each_end_and_learn_the_pace() -> None:
+    tally, pace = Tally(), Pace(None, 1)
+    link = stats(tally, pace, wall=lambda: NOW + 2)
+    for outcome in (DONE, DONE, RETRY, KEEP):
+        assert link(lambda message, outcome=outcome: outcome)(message(enqueued_at=NOW + 0.5)) is outcome  # type: ignore[misc]
+    ((name, row),) = tally.snapshot().items()
+    assert name == "J"
+    assert dict(zip(RESULTS, row[:RUN_SUM], strict=True)) == {
+        "done": 2, "retried": 1, "dead": 0, "discarded": 0, "requeued": 0, "unacknowledged": 1,
+    }  # fmt: skip
+    assert row[WAIT_SUM] == 4 * 1.5
+    assert tally.ended == 4
     assert pace.reserve() > 0  # so short a job that it pays to hold some
 
 

@@ -40,7 +40,7 @@ def nap(seconds):
 # The heartbeat's thread hangs at its second beat, as in a call that never returns.
 HANG = """
 from goworkers_py import heartbeat, launcher
-launcher.STALE_AFTER_S = heartbeat.BEAT_EVERY_S = 0.5
+launcher.STALE_AFTER_S = 3.5  # more than an idle fetch takes
 
 def hang(self):
     threading.Event().wait(None if self.beats else 0)

@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "reports", "identity", "version", "fleet",
+        "registry", "loading", "delivery", "counters", "tally", "reports", "identity", "version", "fleet",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -43,7 +43,9 @@ LAYERS = (
     # 6 start, quiet, stop
     ("launcher",),
     # 7 the program and its face
-    ("logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.stats", "app", "goworkers_py"),
+    ("logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.server",
+        "web.metrics", "web.pages", "program", "app", "goworkers_py",
+   ),
     # 8 the command line
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
@@ -124,7 +126,7 @@ def test_threads_are_started_only_where_their_end_is_seen_to() -> None:
     }
     # That of the launcher runs the hooks of a drain, which must not hold it up; that of a supervised process waits for
     # words of its parent, to the end.
-    assert starters == {"service", "life", "launcher", "supervised", "web.stats"}
+    assert starters == {"service", "life", "launcher", "supervised", "web.server"}
 
 
 def test_no_loop_sleeps_past_a_stop() -> None:

@@ -35,6 +35,10 @@ class Stats:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Stats:
+        return cls(**{**told, "queues": [QueueStats(**queue) for queue in told["queues"]]})
+
 
 def for_go_workers(stats: Stats) -> dict[str, Any]:
     """The fields of go-workers' stats page, with its numbers as text where it has text."""

@@ -1,6 +1,6 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( retry( limit( stats( the user's appended links( perform )))))))
+    guard( the user's prepended links( log( stats( retry( limit( the user's appended links( perform )))))))
 
 Our links take a message and return an Outcome. A user's link has go-workers' shape: `call(queue, message, call_next)`
 returns whether the job is acknowledged, mostly by returning what `call_next()` returned. Exceptions become outcomes

@@ -1,27 +1,29 @@
-"""The link that counts runs and learns how long they take."""
+"""The link that tallies how each run ended, how long it took and how long its job had waited."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-from goworkers_py.counters import Counters, Pace
+from goworkers_py.counters import Pace
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run, Wrap
 from goworkers_py.outcome import Outcome
+from goworkers_py.tally import Tally
 
 
-def stats(counters: Counters, pace: Pace) -> Wrap:
+def stats(tally: Tally, pace: Pace, wall: Callable[[], float] = time.time) -> Wrap:
+    add, record, monotonic = tally.add, pace.record, time.monotonic
+
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:
-            began = time.monotonic()
-            try:
-                outcome = inner(message)
-            except BaseException:
-                counters.add("failed")
-                raise
-            finally:
-                pace.record(time.monotonic() - began)
-                counters.add("processed")
+            enqueued_at = message.enqueued_at
+            waited_s = None if enqueued_at is None else wall() - enqueued_at
+            began = monotonic()
+            outcome = inner(message)
+            ran_s = monotonic() - began
+            record(ran_s)
+            add(message.job_class, outcome, ran_s, waited_s)
             return outcome
 
         return run

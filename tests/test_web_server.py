@@ -1,4 +1,4 @@
-"""`/stats` over real HTTP."""
+"""The HTTP port, over real HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 from waiting import eventually
 
 from goworkers_py.errors import BrokerRefused, BrokerUnavailable, ConfigError
-from goworkers_py.web.stats import Source, StatsServer
+from goworkers_py.web.server import StatsServer, as_json
+
+Source = Callable[[], dict[str, Any]]
 
 LOOPBACK = "127.0.0.1"
 
@@ -23,7 +25,7 @@ def serve() -> Iterator[Callable[[Source], StatsServer]]:
     servers: list[StatsServer] = []
 
     def serve(source: Source) -> StatsServer:
-        servers.append(StatsServer(LOOPBACK, 0, source))
+        servers.append(StatsServer(LOOPBACK, 0, {"/stats": lambda: as_json(source())}))
         servers[-1].start()
         return servers[-1]
 
@@ -103,13 +105,13 @@ def test_it_listens_on_loopback_alone(serve: Callable[[Source], StatsServer]) ->
 def test_a_port_that_is_taken_is_a_mistake_in_the_configuration(serve: Callable[[Source], StatsServer]) -> None:
     port = serve(dict).port
     with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
-        StatsServer(LOOPBACK, port, dict)
+        StatsServer(LOOPBACK, port, {})
 
 
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), (LOOPBACK, 70_000)])
 def test_an_address_that_cannot_be_is_a_mistake_in_the_configuration(host: str, port: int) -> None:
     with pytest.raises(ConfigError, match=f"stats server: cannot listen on {host}:{port}: "):
-        StatsServer(host, port, dict)
+        StatsServer(host, port, {})
 
 
 def test_after_a_stop_nobody_listens(serve: Callable[[Source], StatsServer]) -> None:
@@ -123,10 +125,17 @@ def test_after_a_stop_nobody_listens(serve: Callable[[Source], StatsServer]) -> 
 
 
 def test_a_server_that_was_never_started_can_be_stopped() -> None:
-    server = StatsServer(LOOPBACK, 0, dict)
+    server = StatsServer(LOOPBACK, 0, {})
     stopper = threading.Thread(target=server.stop, daemon=True)
     stopper.start()
     stopper.join(5)
     assert not stopper.is_alive()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((LOOPBACK, server.port), 5)
+
+
+def test_a_client_that_says_nothing_holds_up_no_stop(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    with socket.create_connection((LOOPBACK, server.port), 5):
+        assert get(server)[0] == 200
+        server.stop()

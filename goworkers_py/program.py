@@ -1,0 +1,48 @@
+"""One run of the program, from its configuration to its exit code: alone, as a parent, or as a child of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from goworkers_py.config import Config
+from goworkers_py.inspect.stats import Stats
+from goworkers_py.launcher import Launcher
+from goworkers_py.logs import setup_logging
+from goworkers_py.notify import Notifier
+from goworkers_py.reports import STARTING, Report, merged
+from goworkers_py.signals import run_until_stopped
+from goworkers_py.supervised import Parent
+from goworkers_py.supervisor import Supervisor
+from goworkers_py.web.pages import pages
+from goworkers_py.web.server import StatsServer
+
+
+def run(config: Config, make_launcher: Callable[[], Launcher], stats: Callable[[], Stats]) -> int:
+    """`make_launcher` imports the user's code; `stats` asks the server."""
+    setup_logging(config.log_level, config.log_format)
+    notifier = Notifier()
+    parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
+    if parent is not None:
+        return run_until_stopped(make_launcher(), parent, notifier)
+    if config.needs_a_parent:
+        supervisor = Supervisor(config.processes, notifier)
+        with _port(config, supervisor.report, supervisor.stats):
+            return supervisor.run()
+    launcher: Launcher | None = None
+    with _port(config, lambda: launcher.report() if launcher else merged(STARTING, []), stats):
+        launcher = make_launcher()
+        return run_until_stopped(launcher, None, notifier)
+
+
+@contextmanager
+def _port(config: Config, report: Callable[[], Report], stats: Callable[[], Stats]) -> Iterator[None]:
+    if not config.stats_port:
+        yield
+        return
+    server = StatsServer(config.stats_host, config.stats_port, pages(report, stats))
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()

@@ -1,0 +1,72 @@
+"""What came of the jobs of a queue, by class: counts and two histograms.
+
+A row is a flat list of numbers, so that rows are added up by position and travel as JSON.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
+
+# The upper bounds of the buckets; there is one more for what took longer.
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+RESULTS = ("done", "retried", "dead", "discarded", "requeued", "unacknowledged")
+
+# Where in a row things stand.
+RUN_SUM = len(RESULTS)
+RUN = RUN_SUM + 1
+WAIT_SUM = RUN + len(BOUNDS_S) + 1
+WAIT = WAIT_SUM + 1
+END = WAIT + len(BOUNDS_S) + 1
+
+# Classes are named by strangers, and each has a row here and in every monitor.
+MOST_CLASSES = 500
+OTHERS = "(others)"
+
+Row = list[float]
+Rows = dict[str, Row]
+
+_PLACE: dict[type[Outcome], int] = {
+    kind: place for place, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
+}
+
+
+class Tally:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: Rows = {}
+
+    def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:
+        """On every job's path."""
+        with self._lock:
+            row = self._rows.get(job_class) or self._new_row(job_class)
+            row[0 if outcome is DONE else _PLACE[type(outcome)]] += 1
+            row[RUN_SUM] += ran_s
+            row[RUN + bisect_left(BOUNDS_S, ran_s)] += 1
+            if waited_s is not None:
+                row[WAIT_SUM] += waited_s if waited_s > 0 else 0.0  # clocks differ
+                row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
+
+    def _new_row(self, job_class: str) -> Row:
+        name = job_class if len(self._rows) < MOST_CLASSES else OTHERS
+        return self._rows.setdefault(name, [0] * END)
+
+    @property
+    def ended(self) -> int:
+        """How many runs, whatever came of them."""
+        return int(sum(sum(row[:RUN_SUM]) for row in self.snapshot().values()))
+
+    def snapshot(self) -> Rows:
+        with self._lock:
+            return {name: row.copy() for name, row in self._rows.items()}
+
+
+def sum_of(several: Iterable[Rows]) -> Rows:
+    sums: Rows = {}
+    for rows in several:
+        for name, row in rows.items():
+            sums[name] = [one + other for one, other in zip(sums[name], row, strict=True)] if name in sums else row
+    return sums

@@ -1,0 +1,90 @@
+"""The HTTP port: pages that are asked for with GET, on loopback unless told otherwise."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from goworkers_py.errors import BrokerError, ConfigError
+
+SLOWEST_CLIENT_S = 10.0
+
+
+class Answer(NamedTuple):
+    status: int
+    text: str
+    kind: str = "text/plain; charset=utf-8"
+
+
+Page = Callable[[], Answer]
+
+
+def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
+    return Answer(status, json.dumps(body), "application/json; charset=utf-8")
+
+
+class StatsServer:
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        handler = type("Handler", (_Handler,), {"pages": pages})
+        try:
+            self._server = _Server((host, port), handler)
+        except OSError as error:
+            raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error.strerror}") from None
+        except OverflowError as error:
+            raise ConfigError(f"stats server: cannot listen on {host}:{port}: {error}") from None
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="stats-server", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread.ident is not None:  # `shutdown` waits for ever for a loop that never began
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """A slow client holds up no other, and no stop."""
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # theirs asks a name server for the name of this machine
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that went away before it had its answer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    pages: Mapping[str, Page]
+    timeout = SLOWEST_CLIENT_S
+
+    def do_GET(self) -> None:
+        page = self.pages.get(self.path.split("?")[0])
+        if page is None:
+            self._give(as_json({"error": f"there is only {', '.join(self.pages)} here"}, 404))
+            return
+        try:
+            self._give(page())
+        except BrokerError as error:
+            self._give(as_json({"error": str(error)}, 503))
+
+    def _give(self, answer: Answer) -> None:
+        body = answer.text.encode("utf-8", "replace")
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """A line for each look of a monitor would drown the jobs' lines."""

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import threading
+from itertools import product
+
+import pytest
+
+from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.tally import BOUNDS_S, MOST_CLASSES, OTHERS, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Tally, sum_of
+
+
+@pytest.mark.parametrize(
+    ("outcome", "result"),
+    [(DONE, "done"), (Retry(1.0, b""), "retried"), (Dead(b""), "dead"), (DISCARD, "discarded"),
+     (REQUEUE, "requeued"), (KEEP, "unacknowledged")],
+)  # fmt: skip
+def test_each_end_has_its_place(outcome: Outcome, result: str) -> None:
+    tally = Tally()
+    tally.add("A", outcome, 0.2, None)
+    row = tally.snapshot()["A"]
+    assert [name for name, count in zip(RESULTS, row, strict=False) if count] == [result]
+    assert sum(row[:RUN_SUM]) == sum(row[RUN:WAIT_SUM]) == 1
+    assert sum(row[WAIT:]) == 0  # nobody knows when it was enqueued
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0.0, 0), (BOUNDS_S[0], 0), (BOUNDS_S[0] * 1.01, 1), (1.0, 7), (1e9, len(BOUNDS_S))]
+)
+def test_a_bucket_ends_with_its_bound(seconds: float, bucket: int) -> None:
+    tally = Tally()
+    tally.add("A", DONE, seconds, seconds)
+    row = tally.snapshot()["A"]
+    assert row[RUN + bucket] == row[WAIT + bucket] == 1
+    assert row[RUN_SUM] == row[WAIT_SUM] == seconds
+
+
+def test_a_clock_that_is_behind_makes_no_wait_below_zero() -> None:
+    tally = Tally()
+    tally.add("A", DONE, 0.0, -5.0)
+    row = tally.snapshot()["A"]
+    assert (row[WAIT], row[WAIT_SUM]) == (1, 0)
+
+
+def test_strangers_cannot_name_classes_without_end() -> None:
+    tally = Tally()
+    for number in range(MOST_CLASSES + 10):
+        tally.add(f"C{number}", DONE, 0.0, None)
+    rows = tally.snapshot()
+    assert len(rows) == MOST_CLASSES + 1
+    assert rows[OTHERS][0] == 10
+    assert tally.ended == MOST_CLASSES + 10
+
+
+def test_no_count_of_any_thread_is_lost() -> None:
+    tally = Tally()
+    threads = [
+        threading.Thread(target=lambda: [tally.add("A", DONE, 0.0, 0.0) for _ in range(5_000)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert tally.ended == tally.snapshot()["A"][WAIT] == 20_000
+
+
+def test_rows_add_up_by_position() -> None:
+    one, other = Tally(), Tally()
+    for tally, name in product((one, other), ("A", "B")):
+        tally.add(name, DONE, 1.0, None)
+    other.add("C", KEEP, 1.0, None)
+    sums = sum_of([one.snapshot(), other.snapshot()])
+    assert {name: sum(row[:RUN_SUM]) for name, row in sums.items()} == {"A": 2, "B": 2, "C": 1}
+    assert sums["A"][RUN_SUM] == 2.0

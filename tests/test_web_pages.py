@@ -1,0 +1,220 @@
+"""What `stats_port` shows, of one process and of several, over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import own_app
+from daemon import Daemon
+from prometheus_client.parser import text_string_to_metric_families
+from servers import RedisServer, _free_port
+from test_notify import HANG
+from waiting import eventually
+
+from goworkers_py.inspect.stats import QueueStats, Stats
+from goworkers_py.outcome import DONE
+from goworkers_py.reports import COUNTERS, Report, merged
+from goworkers_py.tally import BOUNDS_S, Tally
+from goworkers_py.web.metrics import exposition
+
+JOBS = """
+import pathlib, threading, time
+import goworkers_py as workers
+
+@workers.job(queue="q")
+def fail():
+    raise workers.KillJob("no")
+
+@workers.job(queue="q")
+def note():
+    pass
+
+@workers.job(queue="q")
+def wait_for(path):
+    pathlib.Path(path + ".began").touch()
+    while not pathlib.Path(path).exists():
+        time.sleep(0.01)
+"""
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def samples_of(text: str) -> Samples:
+    return {
+        (sample.name.removeprefix("pyworkers_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+class Port:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def get(self, path: str) -> tuple[int, str]:
+        """0 while nobody listens."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.number}{path}", timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self) -> bool:
+        return self.get("/ready")[0] == 200
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return samples_of(self.get("/metrics")[1]).get((name, tuple(sorted(labels.items()))))
+
+
+@contextmanager
+def daemon(directory: Path, redis_url: str, *flags: str, jobs: str = JOBS) -> Iterator[tuple[Daemon, Port]]:
+    port = Port(_free_port())
+    flags = ("-q", "q=2", "--stats-port", str(port.number), *flags)
+    with Daemon(directory, redis_url, jobs, *flags) as running:
+        yield running, port
+
+
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["one", "two"])
+def test_the_port_tells_what_was_done_and_what_is_under_way(
+    flags: tuple[str, ...], redis_url: str, tmp_path: Path
+) -> None:
+    processes = 2 if flags else 1
+    with own_app(redis_url) as app, daemon(tmp_path, redis_url, *flags) as (running, port):
+        assert eventually(port.ready), running.output
+        app.enqueue_bulk("q", "note", [[]] * 20)
+        app.enqueue("q", "fail", [])
+        app.enqueue("q", "wait_for", [str(tmp_path / "gate")])
+        done = {"queue": "q", "class": "note", "result": "done"}
+        assert eventually(lambda: port.sample("jobs_total", **done) == 20)
+        assert eventually(lambda: port.sample("busy_threads", queue="q") == 1)
+        assert eventually(lambda: port.sample("jobs_total", **{**done, "class": "fail", "result": "dead"}) == 1)
+        assert eventually(lambda: port.sample("dead_jobs") == 1)  # what the server holds
+        assert port.sample("job_run_seconds_count", queue="q", **{"class": "note"}) == 20
+        assert port.sample("queue_latency_seconds_count", queue="q") == 21
+        assert port.sample("threads", queue="q") == 2 * processes
+        assert port.sample("processes") == processes
+        assert port.sample("oldest_job_seconds") is not None
+        assert json.loads(port.get("/stats")[1])["dead"] == 1
+        assert port.get("/live") == (200, f"working, 1 of {2 * processes} threads busy, queues q\n")
+        running.signal(signal.SIGTERM)
+        assert eventually(lambda: port.get("/ready") == (503, "stopping\n"))
+        assert port.get("/live")[0] == 200
+        (tmp_path / "gate").touch()
+        assert running.wait() == 0
+    assert port.get("/live")[0] == 0
+
+
+def test_what_a_child_has_done_is_not_forgotten_with_it(redis_url: str, tmp_path: Path) -> None:
+    with (
+        own_app(redis_url) as app,
+        daemon(tmp_path, redis_url, "--processes", "1", "--max-jobs", "5") as (running, port),
+    ):
+        assert eventually(port.ready), running.output
+        app.enqueue_bulk("q", "note", [[]] * 5)
+        running.says("ended with exit code 0")
+        assert port.sample("jobs_total", queue="q", result="done", **{"class": "note"}) == 5
+        assert eventually(lambda: port.sample("processes") == 1)
+        assert running.stop() == 0
+
+
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["one", "two"])
+def test_it_is_not_live_while_a_heartbeat_hangs(flags: tuple[str, ...], redis_url: str, tmp_path: Path) -> None:
+    with daemon(tmp_path, redis_url, *flags, jobs=JOBS + HANG) as (running, port):
+        assert eventually(lambda: port.get("/live")[0] == 503), running.output
+        assert "heartbeat stands still for " in port.get("/live")[1]
+        assert "heartbeat stands still for " in port.get("/ready")[1]
+        assert port.sample("live") == port.sample("ready") == 0
+        running.stop()
+
+
+def test_it_is_live_but_not_ready_before_the_server_is_there_and_when_it_is_gone(tmp_path: Path) -> None:
+    server = RedisServer()
+    try:
+        server.kill()
+        impatient = "\nfrom goworkers_py import launcher\nlauncher.LEASE_FRESH_S = 6.0\n"
+        with daemon(tmp_path, server.url, jobs=JOBS + impatient) as (running, port):
+            running.says("Redis cannot serve")
+            assert port.get("/live")[0] == 200
+            assert port.get("/ready") == (503, "starting\n")
+            server.start()
+            assert eventually(port.ready), running.output
+            server.kill()
+            assert eventually(lambda: "the server was not reached for " in port.get("/ready")[1])
+            assert port.get("/live")[0] == 200
+            assert port.get("/stats")[0] == 503
+            assert port.sample("redis_up") == 0
+            assert (port.sample("outage_seconds_total") or 0) > 0
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["one", "two"])
+def test_a_port_in_use_ends_it_with_one_line_before_any_job(
+    flags: tuple[str, ...], redis: redis_py.Redis, redis_url: str, tmp_path: Path
+) -> None:
+    with own_app(redis_url) as app, daemon(tmp_path, redis_url) as (running, port):
+        assert eventually(port.ready), running.output
+        running.signal(signal.SIGTSTP)
+        assert eventually(lambda: port.get("/ready") == (503, "quiet\n"))
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0)
+        app.enqueue("q", "note", [])
+        flags = (*flags, "--stats-port", str(port.number))
+        with Daemon(tmp_path, redis_url, JOBS, "-q", "q", *flags) as second:
+            assert second.wait() == 2
+        assert second.output == (
+            f"pyworkers: stats server: cannot listen on 127.0.0.1:{port.number}: Address already in use\n"
+        )
+        assert redis.llen("queue:q") == 1
+        assert running.stop() == 0
+
+
+# --- the text
+
+
+def report(**changes: object) -> Report:
+    return {**merged("working", []), **changes}  # type: ignore[typeddict-item]
+
+
+def test_labels_may_hold_anything() -> None:
+    tally, name = Tally(), 'a\\b"c\nd{}é'
+    tally.add(name, DONE, 0.02, 0.02)
+    text = exposition(report(jobs={name: tally.snapshot()}), None)
+    told = samples_of(text)
+    labels = (("class", name), ("queue", name))
+    assert told["jobs_total", tuple(sorted([*labels, ("result", "done")]))] == 1
+    assert told["job_run_seconds_sum", labels] == 0.02
+
+
+def test_buckets_add_up_to_the_count() -> None:
+    tally = Tally()
+    for seconds in (0.001, 0.02, 0.02, 9_999.0):
+        tally.add("A", DONE, seconds, None)
+    told = samples_of(exposition(report(jobs={"q": tally.snapshot()}), None))
+    buckets = [
+        told["job_run_seconds_bucket", (("class", "A"), ("le", le), ("queue", "q"))]
+        for le in [f"{bound:g}" for bound in BOUNDS_S] + ["+Inf"]
+    ]
+    assert buckets == [1, 1, *[3] * (len(BOUNDS_S) - 2), 4]
+    assert told["job_run_seconds_count", (("class", "A"), ("queue", "q"))] == 4
+
+
+def test_every_metric_has_one_head_and_every_count_a_metric() -> None:
+    stats = Stats(1, 2, 3, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)])
+    text = exposition(report(counts=dict.fromkeys(COUNTERS, 2.5)), stats)
+    heads = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads))
+    told = samples_of(text)
+    assert told["queue_size", (("queue", "q"),)] == 8
+    assert told["queue_oldest_seconds", (("queue", "q"),)] == 1.5
+    assert [value for (name, _), value in told.items() if name.endswith("_total")] == [2.5] * len(COUNTERS)
