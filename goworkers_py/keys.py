@@ -7,6 +7,8 @@ carry none.
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Iterable
 
 
 class Keys:
@@ -32,7 +34,25 @@ class Keys:
 
     def inprogress(self, queue: str, owner: str) -> str:
         """`owner` is an identity of ours, or go-workers' fixed process name."""
-        return f"{self.prefix}queue:{queue}:{owner}:inprogress"
+        return self.queue(queue) + self.inprogress_of(owner)
+
+    def inprogress_of(self, owner: str) -> str:
+        """How the names of all its lists end."""
+        return f":{owner}:inprogress"
+
+    @property
+    def any_inprogress(self) -> str:
+        """A pattern for SCAN."""
+        return re.sub(r"([*?\[\]\\])", r"\\\1", self.prefix) + "queue:*:inprogress"
+
+    def queue_and_owner(self, inprogress: str, queues: Iterable[str]) -> tuple[str, str]:
+        """Both names may hold colons, so the known `queues` tell where the one ends."""
+        middle = inprogress.removeprefix(self.prefix).removeprefix("queue:").removesuffix(":inprogress")
+        for queue in sorted(queues, key=len, reverse=True):
+            if middle.startswith(f"{queue}:"):
+                return queue, middle.removeprefix(f"{queue}:")
+        queue, _, owner = middle.rpartition(":")
+        return queue, owner
 
     def lease(self, owner: str) -> str:
         """Lives while its owner does."""

@@ -186,12 +186,12 @@ def test_jobs_are_killed_and_deleted(filled: redis_py.Redis, call: Call) -> None
 
 
 EVERYTHING = {
-    "queue clear mail": ("delete all 4 jobs of queue mail", "queue:mail"),
-    "retries clear": ("delete all 3 jobs of retries", "retry"),
-    "retries delete --all": ("delete all 3 jobs of retries", "retry"),
-    "retries kill --all": ("kill all 3 jobs of retries", "retry"),
-    "scheduled clear": ("delete all 1 jobs of scheduled", "schedule"),
-    "dead clear": ("delete all 3 jobs of dead", "dead"),
+    "queue clear mail": ("delete all of 4 jobs in queue mail", "queue:mail"),
+    "retries clear": ("delete all of 3 jobs in retries", "retry"),
+    "retries delete --all": ("delete all of 3 jobs in retries", "retry"),
+    "retries kill --all": ("kill all of 3 jobs in retries", "retry"),
+    "scheduled clear": ("delete all of 1 job in scheduled", "schedule"),
+    "dead clear": ("delete all of 3 jobs in dead", "dead"),
 }
 
 
@@ -218,7 +218,7 @@ def test_on_a_terminal_it_is_asked_for(
     )  # fmt: skip
     os.close(ours)
     os.close(theirs)
-    assert "delete all 3 jobs of retries? [y/N]" in done.stderr
+    assert "delete all of 3 jobs in retries? [y/N]" in done.stderr
     assert (done.returncode, filled.zcard("retry")) == (code, left)
 
 

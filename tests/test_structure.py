@@ -34,7 +34,7 @@ LAYERS = (
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "membership", "inspect", "inspect.entries",
-        "inspect.stats", "inspect.queues", "inspect.sets",
+        "inspect.stats", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.inprogress",
     ),
     # 4 one thread role each
     ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),
@@ -49,7 +49,8 @@ LAYERS = (
     # 8 the command line
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
-        "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "cli",
+        "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
+        "commands.recover", "commands.top", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]

@@ -42,6 +42,15 @@ class Group(click.Group):
             fail(str(error), FAILED)
 
 
+class Listing(click.Group):
+    """A group whose first word may be left out: it lists."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
 @contextmanager
 def _one_line_for_usage() -> Iterator[None]:
     try:

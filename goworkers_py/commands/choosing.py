@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from goworkers_py.commands.base import FAILED, Command, fail
+from goworkers_py.commands.tables import counted
 from goworkers_py.inspect.entries import PAGE, Entry, Filter
 from goworkers_py.inspect.sets import Changed
 
@@ -66,7 +67,7 @@ def tell(changed: Changed, done: str, as_json: bool = False) -> None:
     if as_json:
         click.echo(json.dumps({done.replace(" ", "_"): changed.done, "problems": changed.problems}))
     else:
-        click.echo(f"{changed.done} {'job' if changed.done == 1 else 'jobs'} {done}")
+        click.echo(f"{counted(changed.done)} {done}")
         for problem in changed.problems[:MOST_PROBLEMS]:
             click.echo(f"pyworkers: {problem}", err=True)
     if len(changed.problems) > MOST_PROBLEMS:

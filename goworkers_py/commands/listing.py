@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
 
 import click
 
@@ -14,6 +15,13 @@ from goworkers_py.message import epoch
 
 LONGEST_ERROR = 60
 
+
+class Listed(Protocol):
+    @property
+    def as_json(self) -> str: ...
+
+
+T = TypeVar("T", bound=Listed)
 # A column: its header and its text. The arguments stand last, where they can be cut.
 Columns = Mapping[str, Callable[[Entry], str]]
 
@@ -41,20 +49,20 @@ def _waiting_since(entry: Entry) -> str:
     return when((message.enqueued_at or message.created_at) if message else None)
 
 
-_JOB: Columns = {"class": _class, "jid": lambda entry: _field(entry, "jid"), "arguments": _arguments}
+JOB: Columns = {"class": _class, "jid": lambda entry: _field(entry, "jid"), "arguments": _arguments}
 _OF_QUEUE: Columns = {"queue": lambda entry: _field(entry, "queue")}
 
-IN_QUEUE: Columns = {"enqueued": _waiting_since, **_JOB}
-SCHEDULED: Columns = {"due": lambda entry: when(entry.at), **_OF_QUEUE, **_JOB}
+IN_QUEUE: Columns = {"enqueued": _waiting_since, **JOB}
+SCHEDULED: Columns = {"due": lambda entry: when(entry.at), **_OF_QUEUE, **JOB}
 RETRIES: Columns = {
     "due": lambda entry: when(entry.at), "count>": lambda entry: _field(entry, "retry_count"), **_OF_QUEUE,
-    "error": _error, **_JOB,
+    "error": _error, **JOB,
 }  # fmt: skip
-DEAD: Columns = {"died": lambda entry: when(entry.at), **_OF_QUEUE, "error": _error, **_JOB}
+DEAD: Columns = {"died": lambda entry: when(entry.at), **_OF_QUEUE, "error": _error, **JOB}
 
 
-def list_entries(columns: Columns, entries: Iterable[Entry], limit: int, as_json: bool) -> int:
-    """Prints up to `limit` of them (0: all), and on stderr when there are more; returns how many."""
+def list_entries(columns: Mapping[str, Callable[[T], str]], entries: Iterable[T], limit: int, as_json: bool) -> None:
+    """Prints up to `limit` of them (0: all), and on stderr when there are more."""
     table, shown, rest = Table(*columns), 0, iter(entries)
     while chunk := list(itertools.islice(rest, min(PAGE, limit - shown) if limit else PAGE)):
         shown += len(chunk)
@@ -67,7 +75,6 @@ def list_entries(columns: Columns, entries: Iterable[Entry], limit: int, as_json
             break
     if limit and shown == limit and next(rest, None) is not None:
         click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
-    return shown
 
 
 def show_entry(entry: Entry, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import IN_QUEUE, list_entries
 from goworkers_py.commands.sets import COLUMNS, entries_of
-from goworkers_py.commands.tables import Table, duration
+from goworkers_py.commands.tables import Table, counted, duration
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Filter
 from goworkers_py.inspect.queues import Queue, Queues
@@ -68,7 +68,7 @@ def show(config: Config, name: str, limit: int, as_json: bool) -> None:
 def clear(config: Config, name: str, yes: bool) -> None:
     """Deletes all jobs that wait in it."""
     found = _existing(name)
-    confirm(f"delete all {found.size} jobs of queue {name}", yes)
+    confirm(f"delete all of {counted(found.size)} in queue {name}", yes)
     tell(Changed(_queues().clear(name)), "deleted")
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.base import FAILED, Listing, configured, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
+from goworkers_py.commands.tables import counted
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Entry, Filter
 from goworkers_py.inspect.sets import Changed, JobSet, SetName
@@ -40,7 +41,7 @@ def entries_of(name: SetName, config: Config) -> Iterator[Entry]:
 
 
 def make_group(name: SetName) -> click.Group:
-    @click.group(name.value, help=_ABOUT[name])
+    @click.group(name.value, cls=Listing, help=_ABOUT[name])
     def group() -> None: ...
 
     @group.command("list")
@@ -70,7 +71,7 @@ def make_group(name: SetName) -> click.Group:
     def clear(config: Config, yes: bool) -> None:
         """Deletes all of them."""
         jobs = open_set(name, config)
-        confirm(f"delete all {jobs.size()} jobs of {name.value}", yes)
+        confirm(f"delete all of {counted(jobs.size())} in {name.value}", yes)
         tell(Changed(jobs.clear()), "deleted")
 
     _add(group, name, "retry", "retried", "Puts jobs into their queues, to run now.", JobSet.retry)
@@ -94,7 +95,7 @@ def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, ch
         jobs, wish = open_set(name, config), Wish(wanted)
         size = jobs.size()
         if everything and verb != "retry" and not dry_run:
-            confirm(f"{verb} all {size} jobs of {name.value}", yes)
+            confirm(f"{verb} all of {counted(size)} in {name.value}", yes)
 
         def how(chosen: Sequence[Entry]) -> Changed:
             return Changed(len(chosen)) if dry_run else change(jobs, chosen, Timestamps(config.timestamps))

@@ -17,7 +17,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 class Table:
     """Columns as wide as the first rows need. A header that ends in > is of a column of numbers.
 
-    The last column is cut at the edge of a terminal; in a pipe it is whole.
+    Lines are cut at the edge of a terminal; in a pipe they are whole.
     """
 
     def __init__(self, *headers: str) -> None:
@@ -27,21 +27,27 @@ class Table:
 
     def add(self, rows: Sequence[Sequence[str]]) -> None:
         """Prints them; the headers come with the first ones."""
+        for line in self.lines(rows):
+            click.echo(cut(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
+
+    def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
         clean = [[printable(cell) for cell in row] for row in rows]
         if not self._widths and clean:
             self._widths = [max(map(len, column)) for column in zip(self._headers, *clean, strict=True)]
             clean.insert(0, self._headers)
-        for row in clean:
-            click.echo(self._line(row))
+        return [self._line(row) for row in clean]
 
     def _line(self, row: Sequence[str]) -> str:
         cells = zip(row, self._widths, self._right, strict=True)
-        line = "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
-        return cut(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line
+        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
 
 
 def cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def counted(number: int, one: str = "job", many: str = "jobs") -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def printable(text: str) -> str:

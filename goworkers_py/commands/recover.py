@@ -1,0 +1,104 @@
+"""`inprogress`, `recover`: who holds which jobs, and taking back those of the dead."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import click
+
+import goworkers_py
+from goworkers_py.brokers.base import Found, Recovered
+from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.choosing import as_json, confirm, limit, tell, yes
+from goworkers_py.commands.listing import JOB, list_entries
+from goworkers_py.commands.tables import counted, when
+from goworkers_py.config import Config
+from goworkers_py.inspect.entries import Entry
+from goworkers_py.inspect.inprogress import Held, InProgress
+from goworkers_py.inspect.sets import Changed
+from goworkers_py.message import Timestamps, describe
+from goworkers_py.poison import Fate, PoisonPolicy
+from goworkers_py.recoverer import STEADY_FOR_S
+
+
+def _of_entry(text: Callable[[Entry], str]) -> Callable[[Held], str]:
+    return lambda held: text(held.entry)
+
+
+_COLUMNS: dict[str, Callable[[Held], str]] = {
+    "process": lambda held: held.owner.identity,
+    "alive": lambda held: "yes" if held.owner.alive else "no",
+    "began": lambda held: when(held.running_since),
+    "queue": lambda held: held.queue,
+    **{name: _of_entry(text) for name, text in JOB.items()},
+}
+
+
+@click.command()
+@limit
+@as_json
+@configured
+def inprogress(config: Config, limit: int, as_json: bool) -> None:
+    """Jobs that processes have fetched and not finished."""
+    list_entries(_COLUMNS, _in_progress().jobs(), limit, as_json)
+
+
+@click.command()
+@click.option(
+    "--go-workers", "go_process", metavar="PROCESS", help="what that process of go-workers left, when it has ended"
+)
+@yes
+@as_json
+@configured
+def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) -> None:
+    """Gives the jobs of dead processes back to their queues now, as live processes do by themselves before long."""
+    if go_process is not None:
+        _take_over(go_process, yes, as_json)
+        return
+    _await_the_silent()
+    policy = PoisonPolicy(config.poison_limit, config.poison_window, Timestamps(config.timestamps))
+    clock = goworkers_py.app.clock
+
+    def judge(found: Found) -> Fate:
+        return policy.judge(found.raw, found.queue, found.owner, found.begun, found.trial, now=clock.wall())
+
+    recovered = goworkers_py.app.broker.recover("", judge, by_lease=True)
+    for job in recovered:
+        click.echo(_line(job), err=as_json)
+    tell(Changed(len(recovered)), "recovered", as_json)
+
+
+def _await_the_silent() -> None:
+    """After an outage every process is silent; those that live are heard of again before long."""
+    silent = [owner for owner in _in_progress().owners() if not (owner.alive or owner.dead_for_sure)]
+    if silent:
+        click.echo(
+            f"pyworkers: not heard of for a minute: {', '.join(owner.identity for owner in silent)}; "
+            f"waiting {STEADY_FOR_S:.0f} s for a sign of life",
+            err=True,
+        )
+        threading.Event().wait(STEADY_FOR_S)
+
+
+def _line(job: Recovered) -> str:
+    what = f"dropped: {job.fate.error}" if job.fate.discarded else f"to the dead set: {job.fate.error}"
+    return f"{describe(job.raw, job.queue)} of {job.owner}: {what if job.fate.error else 'back to its queue'}"
+
+
+def _take_over(process: str, yes: bool, as_json: bool) -> None:
+    """go-workers does this itself when a process of the same name starts again."""
+    jobs = sum(left.size for left in _in_progress().leftovers() if left.process == process)
+    if not jobs:
+        fail(
+            f"no jobs are left in progress by a process {process} of go-workers; pyworkers doctor looks for some",
+            FAILED,
+        )
+    if _in_progress().lives(process):
+        fail(f"process {process} of go-workers lives: its jobs would run twice", FAILED)
+    confirm(f"move {counted(jobs)}, to run twice if process {process} of go-workers has not ended", yes)
+    tell(Changed(sum(_in_progress().take_over(process))), "recovered", as_json)
+
+
+def _in_progress() -> InProgress:
+    return InProgress(*goworkers_py.app.place)

@@ -1,0 +1,127 @@
+"""The processes of the fleet, in whatever language: what they tell of themselves and what they run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.connection import Connections
+from goworkers_py.inspect.entries import Entry
+from goworkers_py.keys import Keys
+from goworkers_py.message import whole_number
+
+ASKED_FOR_S = 60  # as Sidekiq's own page: who has not obeyed by then never will
+QUIET = "TSTP"
+STOP = "TERM"
+DUMP = "TTIN"
+
+_FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    identity: str
+    version: str  # as it tells it; of Sidekiq before 7 nothing
+    tag: str
+    queues: list[str]
+    concurrency: int
+    busy: int
+    quiet: bool
+    embedded: bool  # part of another program, and not to be asked to stop
+    rss_kb: int
+    started_at: float
+    beat: float
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that a process says it runs."""
+
+    identity: str
+    queue: str
+    entry: Entry
+    since: float
+
+
+class Processes:
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def all(self) -> list[Process]:
+        """Those that live, or did a minute ago."""
+        identities = self._identities()
+        replies = self._connections.answers([("HMGET", self._keys.member(one), *_FIELDS) for one in identities])
+        return [
+            _process(identity, dict(zip(_FIELDS, reply, strict=True)))
+            for identity, reply in zip(identities, replies, strict=True)
+            if reply is not None and reply[0] is not None  # else its entry has run out
+        ]
+
+    def running(self) -> list[Running]:
+        """The oldest first."""
+        identities = self._identities()
+        # Sidekiq writes one of the two, by its version, and we write both.
+        replies = self._connections.answers([("HVALS", key) for one in identities for key in self._keys.works(one)])
+        found = []
+        for identity, new, old in zip(identities, replies[::2], replies[1::2], strict=True):
+            found += [_running(identity, told) for told in new or old or ()]
+        return sorted((one for one in found if one is not None), key=lambda one: one.since)
+
+    def ask(self, identities: Sequence[str], word: str) -> None:
+        """They obey within a beat, five to ten seconds."""
+        for identity in identities:
+            key = self._keys.signals(identity)
+            self._connections.transaction([("LPUSH", key, word), ("EXPIRE", key, ASKED_FOR_S)])
+
+    def _identities(self) -> list[str]:
+        members: list[bytes] = self._connections.call("SMEMBERS", self._keys.processes)
+        return sorted(member.decode("utf-8", "replace") for member in members)
+
+
+def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
+    info = _object(told["info"])
+    queues = info.get("queues")
+    return Process(
+        identity=identity,
+        version=_text(info.get("version")),
+        tag=_text(info.get("tag")),
+        queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
+        # Sidekiq moved it from the one place to the other.
+        concurrency=int(_number(told["concurrency"])) or whole_number(info.get("concurrency")) or 0,
+        busy=int(_number(told["busy"])),
+        quiet=told["quiet"] in (b"true", b"1"),
+        embedded=info.get("embedded") is True,
+        rss_kb=int(_number(told["rss"])),
+        started_at=_number(info.get("started_at")),
+        beat=_number(told["beat"]),
+    )
+
+
+def _running(identity: str, told: bytes) -> Running | None:
+    work = _object(told)
+    payload, queue = work.get("payload"), _text(work.get("queue"))
+    # Before Sidekiq 6.0.2 the payload was an object in the object.
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    return Running(identity, queue, Entry(text.encode("utf-8", "replace"), queue), _number(work.get("run_at")))
+
+
+def _object(told: bytes | None) -> dict[str, Any]:
+    try:
+        value = json.loads(told or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value or 0)
+    except (TypeError, ValueError):
+        return 0.0
