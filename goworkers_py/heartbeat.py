@@ -33,6 +33,7 @@ class Heartbeat(BrokerService):
         clock: Clock,
         outage: Outage,
         after_beat: Callable[[], None] = lambda: None,
+        trouble: Callable[[], str] = lambda: "",
     ) -> None:
         super().__init__("heartbeat", outage)
         self._broker = broker
@@ -41,6 +42,7 @@ class Heartbeat(BrokerService):
         self._process = process
         self._clock = clock
         self._after_beat = after_beat
+        self._trouble = trouble
         self.round_trip_s = 0.0  # of the last beat
         self._one_at_a_time = threading.Lock()  # a worker beats too when it begins a trial
         self._trial = ""
@@ -89,7 +91,7 @@ class Heartbeat(BrokerService):
             return server_time
 
     def _presence(self, identity: str) -> Presence:
-        return Presence(identity, self._begun_at_most(), self._process, self._trial)
+        return Presence(identity, self._begun_at_most(), self._process, self._trial, self._trouble())
 
     def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
         """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""

@@ -30,7 +30,17 @@ from goworkers_py.pauses import Pauses
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
-from goworkers_py.reports import COUNTERS, QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, QueueReport, Report
+from goworkers_py.reports import (
+    COUNTERS,
+    QUIET,
+    STALE_AFTER_S,
+    STARTING,
+    STOPPING,
+    WORKING,
+    QueueReport,
+    Report,
+    not_live,
+)
 from goworkers_py.scheduler import Scheduler
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog, Watched
@@ -78,7 +88,14 @@ class Launcher:
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         self._membership = join(Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag))
         self._heartbeat = Heartbeat(
-            broker, self._lease, self._begun_at_most, config.process, clock, self._outage, self._meet_the_fleet
+            broker,
+            self._lease,
+            self._begun_at_most,
+            config.process,
+            clock,
+            self._outage,
+            self._meet_the_fleet,
+            self._trouble,
         )
         poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps, work.registry.options_for)
         self._recoverer = Recoverer(
@@ -272,6 +289,10 @@ class Launcher:
             counts=counts,
             jobs={manager.queue: manager.tally.snapshot() for manager in self.managers},
         )
+
+    def _trouble(self) -> str:
+        report = self.report()
+        return not_live(report) or (report["state"] if report["state"] != WORKING else "")
 
     @property
     def processed(self) -> int:

@@ -35,6 +35,7 @@ LAYERS = (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "membership", "inspect", "inspect.entries",
         "inspect.stats", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.inprogress",
+        "inspect.neighbours",
     ),
     # 4 one thread role each
     ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),
@@ -43,14 +44,15 @@ LAYERS = (
     # 6 start, quiet, stop
     ("launcher",),
     # 7 the program and its face
-    ("logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.server",
-        "web.metrics", "web.pages", "program", "app", "goworkers_py",
-   ),
+    (
+        "logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.server", "web.metrics",
+        "web.pages", "program", "app", "goworkers_py",
+    ),
     # 8 the command line
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
-        "commands.recover", "commands.top", "cli",
+        "commands.recover", "commands.top", "commands.health", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]

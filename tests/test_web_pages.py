@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -24,6 +25,8 @@ from goworkers_py.outcome import DONE
 from goworkers_py.reports import COUNTERS, Report, merged
 from goworkers_py.tally import BOUNDS_S, Tally
 from goworkers_py.web.metrics import exposition
+
+DASHBOARD = Path(__file__).parents[1] / "conf/grafana/pyworkers.json"
 
 JOBS = """
 import pathlib, threading, time
@@ -218,3 +221,20 @@ def test_every_metric_has_one_head_and_every_count_a_metric() -> None:
     assert told["queue_size", (("queue", "q"),)] == 8
     assert told["queue_oldest_seconds", (("queue", "q"),)] == 1.5
     assert [value for (name, _), value in told.items() if name.endswith("_total")] == [2.5] * len(COUNTERS)
+
+
+def test_the_dashboard_asks_for_what_there_is() -> None:
+    tally = Tally()
+    tally.add("A", DONE, 0.1, 0.1)
+    queues = {"q": {"busy": 0, "capacity": 1, "waiting": 0}}
+    told = samples_of(
+        exposition(
+            report(jobs={"q": tally.snapshot()}, queues=queues), Stats(1, 2, 3, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)])
+        )
+    )
+    asked = set(
+        re.findall(r"pyworkers_(\w+)", " ".join(re.findall(r'"(?:expr|query)": "(.*)"', DASHBOARD.read_text())))
+    )
+    assert len(asked) > 15
+    assert asked <= {name for name, _ in told}
+    json.loads(DASHBOARD.read_text())

@@ -95,6 +95,7 @@ class Presence:
     queues: Mapping[str, int]  # with how many jobs of each it can have begun
     process: str = ""  # a fixed name that it claims
     trial: str = ""  # the suspect that it runs now
+    trouble: str = ""  # why it fetches no jobs now
 
 
 class DeclaredDead(Exception):

@@ -49,7 +49,14 @@ class Leases:
 
     def beat(self, presence: Presence) -> float:
         keys, owner, process = self._keys, presence.owner, presence.process
-        entry = json.dumps({"queues": dict(presence.queues), "trial": presence.trial, "origin": origin()})
+        entry = json.dumps(
+            {
+                "queues": dict(presence.queues),
+                "trial": presence.trial,
+                "trouble": presence.trouble,
+                "origin": origin(),
+            }
+        )
         holder = keys.holder(process) if process else keys.nothing
         answer = self._connections.script(
             _BEAT, (keys.lease(owner), keys.owners, keys.gone, holder), (owner, entry, LEASE_S, keys.lease(""), process)
