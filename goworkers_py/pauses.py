@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.base import Broker
+from goworkers_py.errors import BrokerRefused
 from goworkers_py.outage import Outage
 from goworkers_py.service import BrokerService
 
@@ -25,14 +26,27 @@ class Pauses(BrokerService):
         self._broker = broker
         self._switches = switches
         self._paused: set[str] = set()  # of these queues; changed by `look` alone
+        self._warned = False
 
     def run_once(self) -> float:
         self.look()
         return LOOK_EVERY_S
 
     def look(self) -> None:
-        paused = self._broker.paused() & set(self._switches)
+        try:
+            paused = self._broker.paused() & set(self._switches)
+        except BrokerRefused as error:
+            self._warn(error)
+            return
         for queue in sorted(paused ^ self._paused):
             self._switches[queue](queue in paused)
             log.warning("queue %s: %s", queue, "paused" if queue in paused else "resumed")
         self._paused = paused
+
+    def _warn(self, error: BrokerRefused) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "this process cannot see which queues are paused: %s; it works them all "
+                "(what a user of Redis must be allowed to do stands in docs/reliability.md)", error
+            )  # fmt: skip
