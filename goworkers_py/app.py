@@ -339,9 +339,9 @@ class App:
         of_config = [_link(path, f"[queue:{queue.name}] middleware") for path in queue.middleware]
         return [*self._queue_links.get(queue.name, []), *of_config]
 
-    def run(self) -> int:
+    def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """Works until a signal asks to stop; returns the exit code."""
-        return run(self.config, self._launcher_of_command, lambda: self.inspector.stats())
+        return run(self.config, self._launcher_of_command, lambda: self.inspector.stats(), ready)
 
     def _launcher_of_command(self) -> Launcher:
         launcher = self.launcher()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import goworkers_py
-from goworkers_py.commands import enqueue, health, processes, queues, recover, sets, stats, top, work
+from goworkers_py.commands import daemon, enqueue, health, processes, queues, recover, sets, stats, top, work
 from goworkers_py.commands.base import Group
 
 
@@ -16,7 +16,8 @@ def main() -> None:
 
 
 COMMANDS = (
-    work.run, enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
+    work.run, daemon.start, daemon.stop, daemon.restart, daemon.status, daemon.reload,
+    enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
     processes.processes, recover.inprogress, recover.recover, top.top, health.health,
     work.version, work.config,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from goworkers_py.errors import ConfigError
-from goworkers_py.values import auto_or_whole, one_of, redis_address, seconds, size, text, whole, words
+from goworkers_py.values import auto_or_whole, octal, one_of, redis_address, seconds, size, text, whole, words
 
 SECTION = "pyworkers"
 
@@ -90,6 +90,12 @@ class Config:
     )
     log_level: str = option("info", one_of("debug", "info", "warning", "error"), "debug, info, warning or error")
     log_format: str = option("plain", one_of("plain", "json"), "plain or json")
+    logfile: str = option("", text, "where log lines go, opened anew on HUP; empty: standard error")
+    pidfile: str = option("", text, "holds the number of the main process, locked while that lives")
+    directory: str = option("", text, "where to work; also relative paths in this file are meant from there")
+    user: str = option("", text, "as whom to work, when started by root")
+    group: str = option("", text, "with which group; empty: that of `user`")
+    umask: str = option("", octal, "which permissions new files do not have, such as 027; empty: as it is")
     stats_port: int = option(0, whole(0, 65_535), "HTTP port for /stats, /metrics, /live and /ready; 0: none")
     stats_host: str = option("127.0.0.1", text, "where stats_port listens; 0.0.0.0: at every address")
     queues: tuple[QueueConfig, ...] = ()

@@ -7,19 +7,24 @@ import logging
 import os
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TextIO
 
+from goworkers_py.errors import ConfigError
 from goworkers_py.message import current_message
 
+log = logging.getLogger(__name__)
 
-def setup_logging(level: str, style: str) -> None:
-    """Our lines and those of the jobs' own loggers, to standard error. Leaves logging alone where the program has
-    set it up already."""
+
+def setup_logging(level: str, style: str, logfile: str = "") -> None:
+    """Our lines and those of the jobs' own loggers, to standard error or a file. Leaves logging alone where the program
+    has set it up already."""
     logging.getLogger("goworkers_py").setLevel(level.upper())
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = Handler(sys.stderr)
+    handler = LogFile(logfile) if logfile else Handler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter())
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -41,6 +46,49 @@ class Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic from 
         assert self.lock is not None
         with self.lock:
             self.stream.flush()
+
+
+class LogFile(Handler):
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).absolute()
+        super().__init__(self._open())
+        with Path(os.devnull).open("wb") as nowhere:  # where the output of a detached process goes
+            self._redirect_output(nowhere.fileno())
+
+    def _open(self) -> TextIO:
+        try:
+            return self._path.open("a", encoding="utf-8", errors="backslashreplace")  # for life
+        except OSError as error:
+            raise ConfigError(f"logfile {self._path}: cannot be written: {error.strerror}") from None
+
+    def reopen(self) -> None:
+        """After logrotate has moved it away."""
+        fresh = self._open()
+        assert self.lock is not None
+        with self.lock:
+            old, self.stream = self.stream, fresh
+        self._redirect_output(old.fileno())
+        old.close()
+
+    def _redirect_output(self, of: int) -> None:
+        """What is printed goes here too, unless it goes elsewhere than `of`."""
+        for standard in (1, 2):
+            with suppress(OSError):  # it is closed
+                if os.path.sameopenfile(standard, of):
+                    os.dup2(self.stream.fileno(), standard)
+
+
+def log_files() -> list[LogFile]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, LogFile)]
+
+
+def reopen_log_files() -> None:
+    for file in log_files():
+        try:
+            file.reopen()
+        except ConfigError as error:
+            log.error("%s; going on with the old one", error)
+    log.info("the log file is opened anew")
 
 
 def _context(record: logging.LogRecord) -> dict[str, str]:

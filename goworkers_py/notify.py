@@ -26,7 +26,10 @@ STATUS_EVERY_S = 5.0
 class Notifier:
     """Used by the main thread only."""
 
-    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, environment: MutableMapping[str, str] = os.environ, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        self._ready = ready
         address, watchdog_us, watchdog_pid = (environment.pop(name, "") for name in VARIABLES)
         # A leading @ stands for the zero byte of an abstract socket.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
@@ -38,17 +41,20 @@ class Notifier:
 
     def follow(self, state: str, report: Callable[[], Report]) -> None:
         """Called often; says what is new, and now and then that all is well."""
-        now = time.monotonic()
-        if not self._address or (state == self._state and now < self._next_at):
+        now, before = time.monotonic(), self._state
+        if state == before and now < self._next_at:
             return
-        told = report()
-        lines = [f"STATUS={in_words(told)}"]
-        if state != self._state and state in _MILESTONES:
-            lines.append(_MILESTONES[state])
-        if not not_live(told):
-            lines.append("WATCHDOG=1")
         self._state, self._next_at = state, now + self._every_s
-        self.say("\n".join(lines))
+        if state == WORKING and state != before:
+            self._ready()
+        if self._address:
+            told = report()
+            lines = [f"STATUS={in_words(told)}"]
+            if state != before and state in _MILESTONES:
+                lines.append(_MILESTONES[state])
+            if not not_live(told):
+                lines.append("WATCHDOG=1")
+            self.say("\n".join(lines))
 
     def say(self, text: str) -> None:
         if not self._address:

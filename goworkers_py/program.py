@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from goworkers_py.config import Config
+from goworkers_py.daemon import change_directory, settled
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
 from goworkers_py.logs import setup_logging
@@ -13,20 +14,38 @@ from goworkers_py.notify import Notifier
 from goworkers_py.reports import STARTING, Report, merged
 from goworkers_py.signals import run_until_stopped
 from goworkers_py.supervised import Parent
-from goworkers_py.supervisor import Supervisor
+from goworkers_py.supervisor import Supervisor, own_command
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
 
 
-def run(config: Config, make_launcher: Callable[[], Launcher], stats: Callable[[], Stats]) -> int:
-    """`make_launcher` imports the user's code; `stats` asks the server."""
-    setup_logging(config.log_level, config.log_format)
-    notifier = Notifier()
+def run(
+    config: Config,
+    make_launcher: Callable[[], Launcher],
+    stats: Callable[[], Stats],
+    ready: Callable[[], None] = lambda: None,
+) -> int:
+    """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
     parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
     if parent is not None:
-        return run_until_stopped(make_launcher(), parent, notifier)
+        change_directory(config.directory)
+        setup_logging(config.log_level, config.log_format, config.logfile)
+        return run_until_stopped(make_launcher(), parent, Notifier())
+    command = own_command()
+    with settled(config):
+        setup_logging(config.log_level, config.log_format, config.logfile)
+        return _run_main(config, command, make_launcher, stats, Notifier(ready=ready))
+
+
+def _run_main(
+    config: Config,
+    command: list[str],
+    make_launcher: Callable[[], Launcher],
+    stats: Callable[[], Stats],
+    notifier: Notifier,
+) -> int:
     if config.needs_a_parent:
-        supervisor = Supervisor(config.processes, notifier)
+        supervisor = Supervisor(config.processes, command, notifier)
         with _port(config, supervisor.report, supervisor.stats):
             return supervisor.run()
     launcher: Launcher | None = None

@@ -8,6 +8,7 @@ from the fleet, when somebody clicks on Quiet or Stop in Sidekiq's page, go the 
     TERM, INT   stop gracefully; again, later: at once, running jobs go back to their queues
     TSTP, USR1  quiet: no new jobs
     TTIN        log the stack of every thread, with the job that it runs
+    HUP         open the log file anew, where there is one
     USR2        for the parent of `processes`, see `supervisor`; one that is sent to a single process does nothing
 """
 
@@ -25,6 +26,7 @@ from types import FrameType
 
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
+from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.message import describe
 from goworkers_py.notify import Notifier
 from goworkers_py.supervised import Parent
@@ -57,6 +59,8 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
         signal.SIGTTIN: lambda: dump_threads(launcher),
         signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
     }
+    if log_files():
+        table[signal.SIGHUP] = reopen_log_files
     table |= {
         "TSTP": launcher.quiet,
         "TERM": life.stop_without_hurry,  # an impatient second click is no order to leave jobs behind

@@ -16,6 +16,7 @@ from goworkers_py.identity import resident_bytes
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
+from goworkers_py.logs import reopen_log_files
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
 # What is said on the line, each with a line end.
 READY, WORN_OUT, REPORT, STATS = b"ready", b"worn out", b"report ", b"stats "
-RETIRE, RECOVER = b"retire", b"recover"
+RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
 Look = Callable[[], Stats]
@@ -60,6 +61,7 @@ class Parent:
         threading.Thread(target=self._listen, args=(launcher, life), name="parent", daemon=True).start()
 
     def _listen(self, launcher: Launcher, life: Life) -> None:
+        table = {RECOVER: launcher.look_for_the_dead, REOPEN: reopen_log_files, RETIRE: life.retire}
         while True:
             try:
                 heard = self._line.recv(4096)
@@ -74,10 +76,8 @@ class Parent:
                 log.error("the parent process is gone: stopping")
                 life.stop_without_hurry()
                 return
-            if RECOVER in heard:
-                launcher.look_for_the_dead()
-            if RETIRE in heard:
-                life.retire()
+            for word in heard.splitlines():
+                table.get(word, lambda: None)()
 
     def tell(self, launcher: Launcher) -> None:
         self._say(REPORT + json.dumps(launcher.report()).encode())

@@ -13,6 +13,7 @@ and the parent
 
     retire       another is in your place: end when your running jobs have, without a time limit
     recover      one of the others has died: look for its jobs now
+    reopen       the log file was moved away: open it anew
 
 Who is still wanted is replaced by a successor that is ready before the other one retires, one at a time: worn-out
 children, and all of them on USR2. When a successor does not get ready, the others stay.
@@ -34,13 +35,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.inspect.stats import Stats
+from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.notify import Notifier
 from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, Report, merged, past
-from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REPORT, RETIRE, STATS, WORN_OUT
+from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REOPEN, REPORT, RETIRE, STATS, WORN_OUT
 
 log = logging.getLogger(__name__)
 
@@ -95,10 +98,10 @@ class Child:
 
 
 class Supervisor:
-    def __init__(self, processes: int, notifier: Notifier) -> None:
+    def __init__(self, processes: int, command: list[str], notifier: Notifier) -> None:
         self._processes = processes
         self._notifier = notifier
-        self._command = [sys.executable, *sys.orig_argv[1:]]
+        self._command = command
         self._children: list[Child] = []
         self._to_replace: deque[Child] = deque()
         self._successor: Child | None = None
@@ -119,6 +122,7 @@ class Supervisor:
             signal.SIGUSR1: self._be_quiet,
             signal.SIGTTIN: lambda: self._forward(signal.SIGTTIN),
             signal.SIGUSR2: self._replace_all,
+            **({signal.SIGHUP: self._reopen} if log_files() else {}),
             signal.SIGCHLD: lambda: None,  # wakes the loop, which looks at all children anyway
         }
 
@@ -336,12 +340,25 @@ class Supervisor:
             child for child in self._children if not child.retired and child not in self._to_replace
         )
 
+    def _reopen(self) -> None:
+        reopen_log_files()
+        for child in self._children:
+            child.say(REOPEN)
+
     def _forward(self, number: signal.Signals) -> None:
         log.info("SIG%s for %d processes", number.name.removeprefix("SIG"), len(self._children))
         for child in self._children:
             # Before it has its handlers, TSTP and TTIN would stop it as they stop any program, for good.
             if child.ready or number == signal.SIGTERM:
                 child.process.send_signal(number)
+
+
+def own_command() -> list[str]:
+    """What started this process, in words that hold in any directory."""
+    arguments = sys.orig_argv[1:]
+    if arguments and not arguments[0].startswith("-"):
+        arguments[0] = str(Path(arguments[0]).absolute())
+    return [sys.executable, *arguments]
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

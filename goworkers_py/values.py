@@ -50,6 +50,12 @@ def seconds(lowest: float, highest: float = 365 * 86400) -> Callable[[str], floa
     return parse
 
 
+def octal(value: str) -> str:
+    if not re.fullmatch(r"[0-7]{0,4}", value.strip()):
+        raise ValueError(f"must be an octal number such as 027, is {value!r}")
+    return value.strip()
+
+
 def size(lowest: int) -> Callable[[str], int]:
     """In bytes; 0 for no limit."""
 

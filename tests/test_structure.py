@@ -45,14 +45,14 @@ LAYERS = (
     ("launcher",),
     # 7 the program and its face
     (
-        "logs", "life", "notify", "supervised", "supervisor", "signals", "web", "web.server", "web.metrics",
-        "web.pages", "program", "app", "goworkers_py",
+        "logs", "life", "notify", "supervised", "supervisor", "signals", "pidfile", "daemon", "web",
+        "web.server", "web.metrics", "web.pages", "program", "app", "goworkers_py",
     ),
     # 8 the command line
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
-        "commands.recover", "commands.top", "commands.health", "cli",
+        "commands.recover", "commands.top", "commands.health", "commands.daemon", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]
@@ -107,7 +107,8 @@ def test_imports_go_strictly_downward(module: str) -> None:
         ("hiredis", {"connection"}),
         ("click", {module for module in MODULES if module == "cli" or module.startswith("commands.")}),
         ("subprocess", {"embedded", "keeper", "supervisor"}),
-        ("signal", {"keeper", "signals", "supervisor"}),
+        ("signal", {"keeper", "signals", "supervisor", "daemon", "commands.daemon"}),
+        ("daemon", {"daemon"}),
     ],
 )
 def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[str]) -> None:
@@ -117,7 +118,7 @@ def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[st
 
 def test_only_declared_libraries_are_imported() -> None:
     found = {name.partition(".")[0] for module in MODULES for name in imported(module)}
-    assert found - set(sys.stdlib_module_names) == {"goworkers_py", "redis", "hiredis", "click"}
+    assert found - set(sys.stdlib_module_names) == {"goworkers_py", "redis", "hiredis", "click", "daemon"}
 
 
 def test_threads_are_started_only_where_their_end_is_seen_to() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -76,6 +77,8 @@ def configured(command: Command) -> Command:
         config = load(
             config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
         )
+        if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
+            raise ConfigError("directory: with `processes` the configuration file must be named by its full path")
         if has_password(flags["redis"] or ""):
             click.echo(
                 "pyworkers: everybody on this machine can read the password in --redis (ps shows it): "

@@ -1,0 +1,83 @@
+"""`start`, `stop`, `restart`, `status` and `reload`: for machines without a service manager."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import click
+
+import goworkers_py
+from goworkers_py import daemon
+from goworkers_py.commands.base import FAILED, TEMPORARY, configured, fail
+from goworkers_py.config import Config
+from goworkers_py.errors import ConfigError
+
+QUEUES = click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="a queue to work; may be repeated"
+)
+
+
+@click.command()
+@QUEUES
+@configured
+def start(config: Config) -> None:
+    """Works in the background; returns when it does. Needs `pidfile` and `logfile`."""
+    _start(config)
+
+
+@click.command()
+@configured
+def stop(config: Config) -> None:
+    """Stops what the pidfile names, and returns when it has ended. Running jobs have `timeout` seconds."""
+    _needs_pidfile(config)
+    pid = daemon.stop(config)
+    click.echo("pyworkers does not run" if pid is None else f"process {pid} has ended")
+
+
+@click.command()
+@QUEUES
+@configured
+def restart(config: Config) -> None:
+    """Stops, and starts again with new code."""
+    if not daemon.is_child():
+        _needs_pidfile(config)
+        daemon.stop(config)
+    _start(config)
+
+
+@click.command()
+@configured
+def status(config: Config) -> None:
+    """Whether what the pidfile names runs: exit code 0 or 1."""
+    _needs_pidfile(config)
+    pid = daemon.pidfile_of(config).holder()
+    click.echo("pyworkers does not run" if pid is None else f"pyworkers runs, as process {pid}")
+    sys.exit(0 if pid else FAILED)
+
+
+@click.command()
+@configured
+def reload(config: Config) -> None:
+    """New code without a gap: replaces all of `processes`, one at a time. It is the signal USR2."""
+    _needs_pidfile(config)
+    if not config.needs_a_parent:
+        raise ConfigError("reload is for `processes` of 2 or more; one process alone is restarted: pyworkers restart")
+    pid = daemon.pidfile_of(config).holder()
+    if pid is None:
+        fail("pyworkers does not run", FAILED)
+    daemon.tell(pid, signal.SIGUSR2)
+    click.echo(f"process {pid} replaces its children; the log says how that goes")
+
+
+def _start(config: Config) -> None:
+    works = daemon.start(config, goworkers_py.app.run)
+    pid = daemon.pidfile_of(config).holder()
+    if not works:
+        fail(f"process {pid} does not work yet, and goes on trying; {config.logfile} says why", TEMPORARY)
+    click.echo(f"pyworkers works, as process {pid}")
+
+
+def _needs_pidfile(config: Config) -> None:
+    if not config.pidfile:
+        raise ConfigError("no pidfile is named: set it in the configuration file or with --pidfile")

@@ -1,0 +1,118 @@
+"""The file that holds the number of the daemon's process, and says whether that lives.
+
+A number proves nothing: after a crash it may belong to another program. So the daemon holds a lock on the file while it
+lives. The kernel takes it away at the process's end, whatever that is, and neither children nor forks of it have it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from goworkers_py.clock import Deadline
+from goworkers_py.errors import ConfigError, WorkersError
+
+log = logging.getLogger(__name__)
+
+# Who looks at the file holds a lock for a moment too.
+OTHERS_LOOK_S = 1.0
+
+
+class Pidfile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def hold(self) -> None:
+        """Until `release`, or the end of this process."""
+        file = self._lock()
+        left = os.read(file, 32).decode("ascii", "replace").strip()
+        if left:
+            log.warning("pidfile %s: process %s has ended without its farewell", self._path, left)
+        os.ftruncate(file, 0)
+        os.pwrite(file, b"%d\n" % os.getpid(), 0)
+        self._file = file
+
+    def _lock(self) -> int:
+        deadline = Deadline(OTHERS_LOOK_S)
+        while True:
+            try:
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise ConfigError(f"pidfile {self._path}: cannot be written: {error.strerror}") from None
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), self._path.stat()):
+                    return file
+            except OSError:  # locked, or removed by its last holder just now
+                pid = _number(file)
+            else:
+                pid = None
+            os.close(file)
+            if deadline.left() == 0:
+                raise WorkersError(f"pidfile {self._path}: pyworkers runs already, as process {pid}")
+            threading.Event().wait(0.05)
+
+    def release(self) -> None:
+        """The lock stays until this process has really ended: `end_holder` waits for that."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            with suppress(OSError):  # the directory is not ours any more: the empty file stays
+                self._path.unlink()
+            self._file = None
+
+    def holder(self) -> int | None:
+        """The process that lives, or None."""
+        with self._opened() as file:
+            return _holder(file)
+
+    def end_holder(self, ask: Callable[[int], None], within_s: float) -> int | None:
+        """Asks it to end and returns its number when it has, or None if there is none."""
+        with self._opened() as file:
+            pid = _holder(file)
+            if pid is None:
+                return None
+            ask(pid)
+            deadline = Deadline(within_s)
+            while file is not None and _locked(file):
+                if deadline.left() == 0:
+                    raise WorkersError(f"process {pid} does not end; stop it again, and it gives its jobs back at once")
+                threading.Event().wait(0.05)
+            return pid
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise WorkersError(f"pidfile {self._path}: cannot be read: {error.strerror}") from None
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+
+def _holder(file: int | None) -> int | None:
+    return _number(file) if file is not None and _locked(file) else None
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.lockf(file, fcntl.LOCK_UN)
+    return False
+
+
+def _number(file: int) -> int | None:
+    text = os.pread(file, 32, 0).strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,293 @@
+"""`start`, `stop`, `restart`, `status` and `reload`, with real daemons."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import own_app
+from daemon import Daemon, environment, pyworkers
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py import daemon as daemon_module
+from goworkers_py.app import App
+from goworkers_py.errors import ConfigError, WorkersError
+from goworkers_py.pidfile import Pidfile
+
+JOBS = """
+import os, time
+import goworkers_py as workers
+
+@workers.job(queue="q")
+def note(text):
+    print("printed", text, os.getpid(), flush=True)
+"""
+
+
+class Site:
+    def __init__(self, directory: Path, redis_url: str) -> None:
+        self.directory = directory
+        self.pidfile, self.logfile = directory / "pid", directory / "log"
+        self._flags = ("-c", str(directory / "conf.ini"))
+        (directory / "jobs.py").write_text(JOBS)
+        self.configure(redis_url)
+
+    def configure(self, redis_url: str, **options: str) -> None:
+        options = {"redis": redis_url, "require": "jobs", "pidfile": "pid", "logfile": "log", "timeout": "5"} | options
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        (self.directory / "conf.ini").write_text("\n".join(["[pyworkers]", *lines, "[queue:q]", "concurrency = 2", ""]))
+
+    def run(self, word: str, *flags: str) -> tuple[int, str]:
+        done = pyworkers(word, *self._flags, *flags, cwd=self.directory)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def pid(self) -> int:
+        return int(self.pidfile.read_text())
+
+    def log(self) -> str:
+        return self.logfile.read_text() if self.logfile.exists() else ""
+
+
+@pytest.fixture
+def site(redis_url: str, tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, redis_url)
+    yield site
+    if pid := Pidfile(site.pidfile).holder():
+        os.kill(pid, signal.SIGKILL)
+
+
+def lives(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_it_starts_works_and_stops(site: Site, redis_url: str) -> None:
+    assert site.run("status") == (1, "pyworkers does not run")
+    assert site.run("stop") == (0, "pyworkers does not run")
+    code, told = site.run("start")
+    pid = site.pid()
+    assert (code, told) == (0, f"pyworkers works, as process {pid}")
+    assert os.getsid(pid) not in (os.getsid(0), pid)  # no terminal is its own, nor ever will be
+    assert site.run("status") == (0, f"pyworkers runs, as process {pid}")
+    assert site.run("start") == (
+        1, f"pyworkers: pidfile {site.pidfile}: pyworkers runs already, as process {pid}"
+    )  # fmt: skip
+    with own_app(redis_url) as app:
+        app.enqueue("q", "note", ["this"])
+        assert eventually(lambda: f"printed this {pid}" in site.log())
+    assert site.run("stop") == (0, f"process {pid} has ended")
+    assert not lives(pid)
+    assert not site.pidfile.exists()
+    assert " INFO: stopped" in site.log()
+
+
+def test_after_a_crash_it_starts_again_and_says_so(site: Site) -> None:
+    site.run("start")
+    crashed = site.pid()
+    os.kill(crashed, signal.SIGKILL)
+    assert eventually(lambda: not lives(crashed))
+    assert site.run("status")[0] == 1
+    site.pidfile.write_text(f"{os.getpid()}\n")  # its number was given to another program since
+    assert site.run("status")[0] == 1
+    assert site.run("stop") == (0, "pyworkers does not run")
+    code, told = site.run("restart")
+    assert (code, told) == (0, f"pyworkers works, as process {site.pid()}"), site.log()
+    assert site.run("stop")[0] == 0
+
+
+def test_restart_and_reload_bring_new_code(site: Site, redis_url: str) -> None:
+    site.configure(redis_url, processes="2", directory=str(site.directory))
+    assert site.run("start")[0] == 0, site.log()
+    parent = site.pid()
+    (site.directory / "jobs.py").write_text(JOBS.replace("printed", "newly printed"))
+    code, told = site.run("reload")
+    assert (code, told) == (0, f"process {parent} replaces its children; the log says how that goes")
+    assert eventually(lambda: site.log().count("retires when its jobs have ended") == 2), site.log()
+    with own_app(redis_url) as app:
+        app.enqueue("q", "note", ["this"])
+        assert eventually(lambda: "newly printed this" in site.log()), site.log()
+    code, told = site.run("restart")
+    assert (code, told) == (0, f"pyworkers works, as process {site.pid()}")
+    assert site.pid() != parent
+    assert not lives(parent)
+    assert site.run("stop")[0] == 0
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_log_file_is_opened_anew_on_hup(site: Site, redis_url: str, processes: str) -> None:
+    site.configure(redis_url, processes=processes)
+    assert site.run("start")[0] == 0, site.log()
+    site.logfile.rename(site.directory / "log.1")
+    os.kill(site.pid(), signal.SIGHUP)
+    with own_app(redis_url) as app:
+        told = 1 if processes == "1" else 3  # the parent and its children
+        assert eventually(lambda: site.log().count("the log file is opened anew") == told)
+        app.enqueue("q", "note", ["this"])
+        assert eventually(lambda: "printed this" in site.log())
+        assert eventually(lambda: "class=note" in site.log())
+    assert site.run("stop")[0] == 0
+    assert "printed this" not in (site.directory / "log.1").read_text()
+
+
+def test_in_the_foreground_the_log_file_and_the_pidfile_are_used_too(site: Site, redis_url: str) -> None:
+    flags = ("--logfile", "log", "--pidfile", "pid", "--umask", "077")
+    with Daemon(site.directory, redis_url, JOBS, *flags) as daemon:
+        assert eventually(lambda: " works; stop it" in site.log())
+        assert site.pid() == daemon.process.pid
+        assert site.logfile.stat().st_mode & 0o777 == 0o600
+        site.logfile.unlink()
+        daemon.signal(signal.SIGHUP)
+        assert eventually(lambda: "the log file is opened anew" in site.log())
+        assert daemon.stop() == 0
+    assert daemon.output == ""
+
+
+@pytest.mark.parametrize("word", ["start", "run"])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"user": "nobody-of-that-name"}, "user nobody-of-that-name: there is no such user on this machine"),
+        ({"group": "nobody-of-that-name"}, "group nobody-of-that-name: there is no such group on this machine"),
+        ({"pidfile": "/nowhere/pid"}, "pidfile /nowhere/pid: cannot be written: No such file or directory"),
+        ({"logfile": "/nowhere/log"}, "logfile /nowhere/log: cannot be written: No such file or directory"),
+        ({"directory": "/nowhere"}, "directory /nowhere: No such file or directory"),
+        ({"umask": "9"}, "conf.ini: [pyworkers] umask must be an octal number such as 027, is '9'"),
+        ({"redis": "nowhere"}, "conf.ini: [pyworkers] redis must be redis://host:port/db"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_before_any_job_is_fetched(
+    site: Site, redis: redis_py.Redis, redis_url: str, word: str, options: dict[str, str], told: str
+) -> None:
+    redis.lpush("queue:q", '{"class":"note","args":[1],"jid":"a","retry":true}')
+    site.configure(redis_url, **options)
+    code, said = site.run(word)
+    assert (code, said.count("\n")) == (2, 0), said
+    assert told in said
+    assert redis.llen("queue:q") == 1
+    assert not site.pidfile.exists()
+
+
+def test_what_fails_in_the_users_code_is_in_the_log(site: Site) -> None:
+    (site.directory / "jobs.py").write_text("raise RuntimeError('broken')\n")
+    code, told = site.run("start")
+    assert code == 2
+    assert told.startswith("pyworkers: require: module 'jobs' cannot be imported: RuntimeError: broken")
+    assert "RuntimeError" in site.log()
+
+
+@pytest.mark.parametrize(
+    ("word", "option", "told"),
+    [
+        ("start", "pidfile", "start needs a pidfile: set it in the configuration file or with --pidfile"),
+        ("start", "logfile", "start needs a logfile: set it in the configuration file or with --logfile"),
+        ("stop", "pidfile", "no pidfile is named"),
+        ("status", "pidfile", "no pidfile is named"),
+        ("reload", "", "reload is for `processes` of 2 or more; one process alone is restarted: pyworkers restart"),
+    ],
+)
+def test_what_a_command_needs_is_said(site: Site, redis_url: str, word: str, option: str, told: str) -> None:
+    site.configure(redis_url, **({option: ""} if option else {}))
+    code, said = site.run(word)
+    assert code == 2
+    assert told in said
+
+
+def test_start_does_not_wait_for_ever_for_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = RedisServer()
+    site = Site(tmp_path, server.url)
+    try:
+        server.kill()
+        impatient = "import goworkers_py.cli as c, goworkers_py.daemon as d; d.START_S = 0.5; c.main()"
+        done = subprocess.run(
+            [sys.executable, "-c", impatient, "start", "-c", "conf.ini"],
+            cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert done.returncode == 75, done.stderr
+        assert eventually(site.pidfile.exists)
+        assert "does not work yet, and goes on trying; log says why" in done.stderr
+        server.start()
+        assert eventually(lambda: " works; stop it" in site.log())
+        assert site.run("stop")[0] == 0
+    finally:
+        if pid := Pidfile(site.pidfile).holder():
+            os.kill(pid, signal.SIGKILL)
+        server.close()
+
+
+# --- as whom
+
+
+AS_NOBODY = """
+import os
+from goworkers_py.app import App
+from goworkers_py.daemon import settled
+app = App()
+app.configure(user="nobody", pidfile={pidfile!r})
+with settled(app.config):
+    print(os.getuid(), os.getgid(), os.getgroups(), os.environ["USER"])
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_it_works_as_the_user_that_is_named(tmp_path: Path) -> None:
+    import pwd
+
+    nobody = pwd.getpwnam("nobody")
+    program = textwrap.dedent(AS_NOBODY.format(pidfile=str(tmp_path / "pid")))
+    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True)
+    assert done.stderr == ""
+    assert re.match(rf"{nobody.pw_uid} {nobody.pw_gid} \[{nobody.pw_gid}\] nobody", done.stdout)
+    assert (tmp_path / "pid").read_text() == ""  # root's directory: only root could have removed it
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root can")
+def test_only_root_can_become_somebody_else() -> None:
+    app = App()
+    app.configure(user="root")
+    with pytest.raises(ConfigError, match="only root can work as somebody else"), daemon_module.settled(app.config):
+        pass
+
+
+# --- the pidfile
+
+
+def test_a_lock_that_is_held_for_a_moment_by_who_looks_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    looker = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(f"""
+            import fcntl, time
+            file = open({str(path)!r}, "w+")
+            fcntl.lockf(file, fcntl.LOCK_SH)
+            print(flush=True)
+            time.sleep(0.3)
+        """)],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert looker.stdout is not None
+    with looker, looker.stdout:
+        looker.stdout.readline()
+        pidfile = Pidfile(path)
+        pidfile.hold()
+        assert path.read_text() == f"{os.getpid()}\n"
+        pidfile.release()
+        pidfile.release()
+    assert not path.exists()
+
+
+def test_a_file_that_is_no_pidfile_is_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    path.write_text("hello")
+    assert Pidfile(path).holder() is None
+    with pytest.raises(WorkersError, match="cannot be read"):
+        Pidfile(tmp_path / "pid" / "deeper").holder()
