@@ -22,13 +22,11 @@ from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
-from goworkers_py.fleet import Member
 from goworkers_py.inspect.stats import Inspector
 from goworkers_py.job import Job
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher, Work
 from goworkers_py.loading import import_from_here, import_module, resolve
-from goworkers_py.membership import Membership
 from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handler as FailureHandler
@@ -304,13 +302,10 @@ class App:
             before_start=[self._warn_of_eviction, *self._before_start],
             during_drain=self._during_drain,
         )
-        launcher = Launcher(config, queues, work, self.broker, self._join, self.clock)
+        launcher = Launcher(config, queues, work, self.broker, self.place, self.clock)
         self.client.on_schedule = launcher.scheduler.hint
         self._report = launcher.report
         return launcher
-
-    def _join(self, member: Member) -> Membership:
-        return Membership(*self.place, member)
 
     def _warn_of_eviction(self) -> None:
         policy = self.inspector.eviction_policy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import goworkers_py
-from goworkers_py.commands import daemon, enqueue, health, processes, queues, recover, sets, stats, top, work
+from goworkers_py.commands import daemon, enqueue, health, mark, processes, queues, recover, sets, stats, top, work
 from goworkers_py.commands.base import Group
 
 
@@ -18,7 +18,7 @@ def main() -> None:
 COMMANDS = (
     work.run, daemon.start, daemon.stop, daemon.restart, daemon.status, daemon.reload,
     enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
-    processes.processes, recover.inprogress, recover.recover, top.top, health.health,
+    processes.processes, recover.inprogress, recover.recover, top.top, health.health, mark.mark,
     work.version, work.config,
 )  # fmt: skip
 for command in COMMANDS:

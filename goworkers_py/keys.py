@@ -84,6 +84,29 @@ class Keys:
         """What it is asked to do."""
         return f"{self.prefix}{identity}-signals"
 
+    def minute_of_seven(self, at: datetime.datetime) -> str:
+        """What each class did in a minute, as Sidekiq 7 has it; all times of these are in UTC."""
+        return f"{self.prefix}j|{at:%Y%m%d}|{at.hour}:{at.minute}"
+
+    def histogram_of_seven(self, job_class: str, at: datetime.datetime) -> str:
+        return f"{self.prefix}{job_class}-{at:%d-%H}:{at.minute}"
+
+    def minute_of_eight(self, at: datetime.datetime) -> str:
+        return f"{self.prefix}j|{at:%y%m%d}|{at.hour}:{at:%M}"
+
+    def ten_minutes_of_eight(self, at: datetime.datetime) -> str:
+        return self.minute_of_eight(at)[:-1]
+
+    def histogram_of_eight(self, job_class: str, at: datetime.datetime) -> str:
+        return f"{self.prefix}h|{job_class}-{at.day}-{at.hour}:{at.minute}"
+
+    def marks(self, day: datetime.date) -> str:
+        """Deploys, by the minute."""
+        return f"{self.prefix}{day:%Y%m%d}-marks"
+
+    def deploy_lock(self, label: str) -> str:
+        return f"{self.prefix}deploylock-{label}"
+
     def bare(self, queue: str) -> str:
         """The queue's name without the prefix that go-workers leaks into the payloads it retries."""
         return queue.removeprefix(self.prefix) if self.prefix else queue

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from goworkers_py.brokers.base import Broker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import Config, QueueConfig
+from goworkers_py.connection import Connections
 from goworkers_py.counters import BusyMap, Counters
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError, BrokerUnavailable
@@ -20,6 +21,7 @@ from goworkers_py.failure import RetryPolicy
 from goworkers_py.fleet import Member, Moment
 from goworkers_py.heartbeat import Heartbeat
 from goworkers_py.identity import Lease, resident_bytes
+from goworkers_py.keys import Keys
 from goworkers_py.manager import Manager, Shared
 from goworkers_py.membership import Membership
 from goworkers_py.message import Timestamps, describe
@@ -65,12 +67,12 @@ class Work:
     during_drain: Sequence[Callable[[], None]]
 
 
-Join = Callable[[Member], Membership]
+Place = tuple[Connections, Keys]
 
 
 class Launcher:
     def __init__(
-        self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, join: Join, clock: Clock
+        self, config: Config, queues: Sequence[QueueConfig], work: Work, broker: Broker, place: Place, clock: Clock
     ) -> None:
         self._config = config
         self._work = work
@@ -86,7 +88,8 @@ class Launcher:
         self._impatient = False
         timestamps = Timestamps(config.timestamps)
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
-        self._membership = join(Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag))
+        member = Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag)
+        self._membership = Membership(*place, member)
         self._heartbeat = Heartbeat(
             broker,
             self._lease,

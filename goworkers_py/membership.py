@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable
 
 from goworkers_py.connection import Argument, Command, Connections
-from goworkers_py.errors import BrokerError, BrokerRefused
+from goworkers_py.courtesy import Courtesy
 from goworkers_py.fleet import Member, Moment, state, work
 from goworkers_py.keys import Keys
-
-log = logging.getLogger(__name__)
 
 SHOWN_FOR_S = 60
 # Words that are taken at once: somebody may have clicked twice.
@@ -20,15 +16,14 @@ PRUNE_EVERY_S = 60
 
 
 class Membership:
-    """Used by the heartbeat's thread, and by the farewell when that has ended. Nothing here may cost the lease, so no
-    error gets out: the process is not shown then, and its jobs run all the same."""
+    """Used by the heartbeat's thread, and by the farewell when that has ended. Nothing here may cost the lease."""
 
     def __init__(self, connections: Connections, keys: Keys, member: Member) -> None:
         self._connections = connections
         self._keys = keys
         self._member = member
         self._shown = ""  # the identity of the entry
-        self._warned = False
+        self._try = Courtesy("this process cannot be shown to the fleet or asked by it")
         self._prune_at = 0.0
 
     def meet(self, identity: str, now: Moment) -> list[str]:
@@ -85,19 +80,6 @@ class Membership:
         stale = [member for member, there in zip(members, shown, strict=True) if not there]
         if stale:
             self._connections.call("SREM", keys.processes, *stale)
-
-    def _try(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except BrokerRefused as error:
-            if not self._warned:
-                self._warned = True
-                log.warning(
-                    "this process cannot be shown to the fleet or asked by it: %s; jobs run all the same "
-                    "(what a user of Redis must be allowed to do stands in docs/reliability.md)", error
-                )  # fmt: skip
-        except BrokerError as error:
-            log.debug("this process cannot be shown to the fleet now: %s", error)  # the beat says it too
 
 
 def _flat(fields: dict[str, str] | dict[str, str | int]) -> list[Argument]:

@@ -7,6 +7,7 @@ import pytest
 from goworkers_py.keys import Keys
 
 DAY = datetime.date(2025, 2, 4)
+MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -21,6 +22,13 @@ def every_key(keys: Keys) -> dict[str, str]:
         "work": keys.works("host:1:abc")[0],
         "workers": keys.works("host:1:abc")[1],
         "signals": keys.signals("host:1:abc"),
+        "minute_of_seven": keys.minute_of_seven(MINUTE),
+        "histogram_of_seven": keys.histogram_of_seven("Foo", MINUTE),
+        "minute_of_eight": keys.minute_of_eight(MINUTE),
+        "ten_minutes_of_eight": keys.ten_minutes_of_eight(MINUTE),
+        "histogram_of_eight": keys.histogram_of_eight("Foo", MINUTE),
+        "marks": keys.marks(MINUTE),
+        "deploy_lock": keys.deploy_lock("v1"),
         "processed_on": keys.processed_on(DAY),
         "failed_on": keys.failed_on(DAY),
     }
@@ -51,6 +59,13 @@ def test_keys_are_those_of_sidekiq_and_go_workers_and_a_few_of_our_own() -> None
         "work": "host:1:abc:work",
         "workers": "host:1:abc:workers",
         "signals": "host:1:abc-signals",
+        "minute_of_seven": "j|20250204|8:3",
+        "histogram_of_seven": "Foo-04-08:3",
+        "minute_of_eight": "j|250204|8:03",
+        "ten_minutes_of_eight": "j|250204|8:0",
+        "histogram_of_eight": "h|Foo-4-8:3",
+        "marks": "20250204-marks",
+        "deploy_lock": "deploylock-v1",
     }
 
 

@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "tally", "reports", "identity", "version", "fleet",
+        "registry", "loading", "delivery", "counters", "executions", "tally", "reports", "identity", "version", "fleet",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -33,7 +33,7 @@ LAYERS = (
     # 3 around a push and around a job
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
-        "middleware.stats", "client", "job", "membership", "inspect", "inspect.entries",
+        "middleware.stats", "client", "job", "courtesy", "membership", "metrics", "inspect", "inspect.entries",
         "inspect.stats", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.inprogress",
         "inspect.neighbours",
     ),
@@ -52,7 +52,7 @@ LAYERS = (
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
-        "commands.recover", "commands.top", "commands.health", "commands.daemon", "cli",
+        "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.daemon", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]

@@ -1,0 +1,26 @@
+"""`mark`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+import goworkers_py
+from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.config import Config
+from goworkers_py.metrics import mark as mark_deploy
+
+
+@click.command()
+@click.argument("label")
+@configured
+def mark(config: Config, label: str) -> None:
+    """Marks a deploy: a line at this minute in the graphs of Sidekiq's Metrics page."""
+    if not label.strip():
+        raise click.UsageError("the label is empty")
+    has = mark_deploy(*goworkers_py.app.place, label, time.time())
+    if has == label:
+        click.echo("marked already")
+    elif has is not None:
+        fail(f"this minute has a mark already: {has}", FAILED)
