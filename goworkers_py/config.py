@@ -88,6 +88,12 @@ class Config:
     stuck_exit: int = option(
         0, whole(0), "stop this process, for its supervisor to start again, at this many stuck jobs; 0: never"
     )
+    metrics: str = option(
+        "auto",
+        one_of("auto", "7", "8", "off"),
+        "executions for Sidekiq's Metrics page, in the layout of Sidekiq 7 or 8; auto: those of the processes that "
+        "are there",
+    )
     log_level: str = option("info", one_of("debug", "info", "warning", "error"), "debug, info, warning or error")
     log_format: str = option("plain", one_of("plain", "json"), "plain or json")
     logfile: str = option("", text, "where log lines go, opened anew on HUP; empty: standard error")

@@ -36,16 +36,25 @@ class Executions(NamedTuple):
     milliseconds: int
     histogram: tuple[int, ...]
 
-    def since(self, before: Executions | None) -> Executions:
-        if before is None:
-            return self
-        histogram = tuple(now - then for now, then in zip(self.histogram, before.histogram, strict=True))
+    def plus(self, other: Executions, sign: int = 1) -> Executions:
         return Executions(
-            self.runs - before.runs,
-            self.failures - before.failures,
-            self.milliseconds - before.milliseconds,
-            histogram,
+            self.runs + sign * other.runs,
+            self.failures + sign * other.failures,
+            self.milliseconds + sign * other.milliseconds,
+            tuple(one + sign * more for one, more in zip(self.histogram, other.histogram, strict=True)),
         )
+
+    def since(self, before: Executions | None) -> Executions:
+        return self if before is None else self.plus(before, -1)
+
+
+def total(several: Iterable[Mapping[str, Executions]]) -> dict[str, Executions]:
+    """Of several queues together."""
+    sums: dict[str, Executions] = {}
+    for executions in several:
+        for name, more in executions.items():
+            sums[name] = sums[name].plus(more) if name in sums else more
+    return sums
 
 
 def layouts_of(versions: Iterable[str]) -> Collection[int]:

@@ -17,6 +17,7 @@ from goworkers_py.connection import Connections
 from goworkers_py.counters import BusyMap, Counters
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError, BrokerUnavailable
+from goworkers_py.executions import total
 from goworkers_py.failure import RetryPolicy
 from goworkers_py.fleet import Member, Moment
 from goworkers_py.heartbeat import Heartbeat
@@ -25,6 +26,7 @@ from goworkers_py.keys import Keys
 from goworkers_py.manager import Manager, Shared
 from goworkers_py.membership import Membership
 from goworkers_py.message import Timestamps, describe
+from goworkers_py.metrics import Metrics
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
@@ -77,6 +79,7 @@ class Launcher:
         self._config = config
         self._work = work
         self._broker = broker
+        self._clock = clock
         self._outage = Outage()
         self._lease = Lease(LEASE_FRESH_S)
         self.counters = Counters()
@@ -90,6 +93,7 @@ class Launcher:
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         member = Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag)
         self._membership = Membership(*place, member)
+        self._metrics = Metrics(*place, config.metrics)
         self._heartbeat = Heartbeat(
             broker,
             self._lease,
@@ -139,6 +143,10 @@ class Launcher:
         for word in self._membership.meet(self.identity, moment):
             if self.obey is not None:
                 self.obey(word)
+        self._write_metrics()
+
+    def _write_metrics(self) -> None:
+        self._metrics.write(total(manager.tally.executions() for manager in self.managers), self._clock.wall())
 
     def _begun_at_most(self) -> dict[str, int]:
         return {manager.queue: manager.begun_at_most for manager in self.managers}
@@ -250,6 +258,7 @@ class Launcher:
         try:
             if self._outage.lasts:
                 raise BrokerUnavailable("the server does not serve")
+            self._write_metrics()
             self._membership.leave()
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")

@@ -6,15 +6,13 @@ import json
 import time
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
-from typing import Final
 
 from goworkers_py.connection import Connections
 from goworkers_py.courtesy import Courtesy
-from goworkers_py.executions import LAYOUTS, Executions, commands, layouts_of
+from goworkers_py.executions import Executions, commands, layouts_of
 from goworkers_py.keys import Keys
 
 AUTO, OFF = "auto", "off"
-CHOICES: Final = (AUTO, *map(str, LAYOUTS), OFF)
 
 LOOK_EVERY_S = 60
 MARK_LIFE_S = 90 * 86_400

@@ -6,9 +6,11 @@ A row is a flat list of numbers, so that rows are added up by position and trave
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
+from goworkers_py.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
+from goworkers_py.executions import Executions
 from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
 
 # The upper bounds of the buckets; there is one more for what took longer.
@@ -21,6 +23,10 @@ RUN = RUN_SUM + 1
 WAIT_SUM = RUN + len(BOUNDS_S) + 1
 WAIT = WAIT_SUM + 1
 END = WAIT + len(BOUNDS_S) + 1
+# For Sidekiq's page, which looks only at the times of runs that ended well, and has buckets of its own.
+DONE_SUM = END
+DONE_RUN = DONE_SUM + 1
+_LENGTH = DONE_RUN + len(SIDEKIQS_BOUNDS_S) + 1
 
 # Classes are named by strangers, and each has a row here and in every monitor.
 MOST_CLASSES = 500
@@ -43,7 +49,12 @@ class Tally:
         """On every job's path."""
         with self._lock:
             row = self._rows.get(job_class) or self._new_row(job_class)
-            row[0 if outcome is DONE else _PLACE[type(outcome)]] += 1
+            if outcome is DONE:
+                row[0] += 1
+                row[DONE_SUM] += ran_s
+                row[DONE_RUN + bisect_right(SIDEKIQS_BOUNDS_S, ran_s)] += 1
+            else:
+                row[_PLACE[type(outcome)]] += 1
             row[RUN_SUM] += ran_s
             row[RUN + bisect_left(BOUNDS_S, ran_s)] += 1
             if waited_s is not None:
@@ -52,7 +63,7 @@ class Tally:
 
     def _new_row(self, job_class: str) -> Row:
         name = job_class if len(self._rows) < MOST_CLASSES else OTHERS
-        return self._rows.setdefault(name, [0] * END)
+        return self._rows.setdefault(name, [0] * _LENGTH)
 
     @property
     def ended(self) -> int:
@@ -61,7 +72,17 @@ class Tally:
 
     def snapshot(self) -> Rows:
         with self._lock:
-            return {name: row.copy() for name, row in self._rows.items()}
+            return {name: row[:END] for name, row in self._rows.items()}
+
+    def executions(self) -> dict[str, Executions]:
+        with self._lock:
+            return {name: _executions(row) for name, row in self._rows.items()}
+
+
+def _executions(row: Row) -> Executions:
+    done, retried, dead, discarded = map(int, row[:4])
+    failures = retried + dead + discarded
+    return Executions(done + failures, failures, int(row[DONE_SUM] * 1000), tuple(map(int, row[DONE_RUN:])))
 
 
 def sum_of(several: Iterable[Rows]) -> Rows:

@@ -24,10 +24,12 @@ from goworkers_py.connection import Connections
 from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
+from goworkers_py.executions import Executions
 from goworkers_py.fleet import Member, Moment
 from goworkers_py.inspect.stats import Inspector
 from goworkers_py.keys import Keys
 from goworkers_py.membership import Membership
+from goworkers_py.metrics import Metrics
 from goworkers_py.outcome import DONE, Dead, Outcome, Requeue, Retry
 from goworkers_py.poison import Fate
 
@@ -275,13 +277,19 @@ def sees_what_is_paused(life: Life) -> object:
     return life.broker.paused()
 
 
+def writes_metrics(life: Life) -> object:
+    for layout in "78":
+        Metrics(life.connections, Keys(), layout).write({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
+    return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
+
+
 def leaves(life: Life) -> object:
     return len(life.broker.leave("me")), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
 
 
 STEPS: list[Callable[[Life], Any]] = [
     beats, pushes, fetches, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies, counts_for_a_time_only,
-    promotes, recovers, takes_the_name_of_another, meets_the_fleet, sees_what_is_paused, leaves,
+    promotes, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,
 ]  # fmt: skip
 
 

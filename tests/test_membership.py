@@ -244,7 +244,7 @@ def test_without_the_permission_it_warns_once_and_its_jobs_run(
 ) -> None:
     redis = own_redis.client()
     redis.execute_command("ACL", "SETUSER", "walled", "on", ">secret", "~queue*", "~stat:*", "~pyworkers:*", "+@all")
-    redis.execute_command("ACL", "SETUSER", "walled", "~retry", "~schedule", "~dead", "~paused")
+    redis.execute_command("ACL", "SETUSER", "walled", "~retry", "~schedule", "~dead")
     with own_app(own_redis.url.replace("//", "//walled:secret@")) as app:
         beats = []
         done = threading.Event()

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 import redis as redis_py
+from apps import job, own_app, started
 from daemon import pyworkers
 from servers import RedisServer
+from waiting import eventually
 
+from goworkers_py import heartbeat
 from goworkers_py import metrics as module
 from goworkers_py.connection import Connections
 from goworkers_py.executions import BOUNDS_S, Executions, layouts_of
 from goworkers_py.keys import Keys
 from goworkers_py.metrics import Metrics, mark
+from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
+from goworkers_py.tally import Tally
 
 AT = datetime(2025, 2, 14, 8, 3, 59, tzinfo=timezone.utc).timestamp()
 SEVEN = {"j|20250214|8:3", "Foo-14-08:3"}
@@ -83,6 +89,22 @@ def test_executions_stand_where_that_version_looks_for_them(
         assert life - 60 < redis.ttl(key) <= life
     assert buckets(redis, bits) == list(FOO.histogram)
     assert 8 * 3600 - 60 < redis.ttl(bits) <= 8 * 3600
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0.0, 0), (0.0199, 0), (0.020, 1), (0.099, 4), (334.9, 24), (335.0, 25), (1e6, 25)]
+)
+def test_a_run_that_ended_well_falls_into_the_bucket_where_sidekiq_puts_it(seconds: float, bucket: int) -> None:
+    tally = Tally()
+    tally.add("Foo", DONE, seconds, None)
+    assert tally.executions() == {"Foo": Executions(1, 0, int(seconds * 1000), histogram(**{f"b{bucket}": 1}))}
+
+
+def test_runs_that_failed_count_and_their_times_do_not() -> None:
+    tally = Tally()
+    for outcome in (Retry(1.0, b""), Dead(b""), DISCARD, REQUEUE, KEEP):
+        tally.add("Foo", outcome, 5.0, None)
+    assert tally.executions() == {"Foo": Executions(3, 3, 0, histogram())}
 
 
 def test_only_what_is_new_is_added(connections: Connections, redis: redis_py.Redis) -> None:
@@ -182,6 +204,33 @@ def test_without_the_permission_it_warns_once(own_redis: RedisServer, caplog: py
     connections.close()
     (warning,) = caplog.messages
     assert "Metrics page" in warning
+
+
+def test_the_executions_of_a_process_are_written_while_it_works_and_at_its_end(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
+    outcomes: dict[str, Callable[[], object]] = {"good": lambda: time.sleep(0.021), "bad": lambda: 1 / 0}
+    with own_app(redis_url, metrics="8") as app:
+        for queue in ("a", "b"):
+            app.process(queue, lambda message: outcomes[message.args[0]](), 1)
+        with started(app) as launcher:
+            redis.lpush("queue:a", job("Foo", "good"))
+            assert eventually(lambda: redis.keys("h|Foo-*"))
+            redis.lpush("queue:a", job("Foo", "bad", retry=5), job("Foo", "bad", retry=0))
+            redis.lpush("queue:b", job("Foo", "good"))
+            monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 1000)
+            assert eventually(lambda: redis.zcard("retry") + redis.zcard("dead") == 2)
+            assert eventually(lambda: redis.get("stat:processed") == b"4")
+            assert launcher.stop()
+    minutes = [counts(redis, key.decode()) for key in redis.keys("j|??????|*:??")]
+    assert sum(minute.get("Foo|p", 0) for minute in minutes) == 4
+    assert sum(minute.get("Foo|f", 0) for minute in minutes) == 2
+    assert 42 <= sum(minute.get("Foo|ms", 0) for minute in minutes) < 20_000
+    histograms = [buckets(redis, key.decode()) for key in redis.keys("h|Foo-*")]
+    assert sum(map(sum, histograms)) == 2
+    assert sum(histogram[0] for histogram in histograms) == 0
+    assert not redis.keys("j|????????|*")
 
 
 # --- marks
