@@ -5,7 +5,20 @@ from __future__ import annotations
 import click
 
 import goworkers_py
-from goworkers_py.commands import daemon, enqueue, health, mark, processes, queues, recover, sets, stats, top, work
+from goworkers_py.commands import (
+    daemon,
+    doctor,
+    enqueue,
+    health,
+    mark,
+    processes,
+    queues,
+    recover,
+    sets,
+    stats,
+    top,
+    work,
+)
 from goworkers_py.commands.base import Group
 
 
@@ -18,7 +31,7 @@ def main() -> None:
 COMMANDS = (
     work.run, daemon.start, daemon.stop, daemon.restart, daemon.status, daemon.reload,
     enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
-    processes.processes, recover.inprogress, recover.recover, top.top, health.health, mark.mark,
+    processes.processes, recover.inprogress, recover.recover, top.top, health.health, doctor.doctor, mark.mark,
     work.version, work.config,
 )  # fmt: skip
 for command in COMMANDS:

@@ -115,6 +115,13 @@ class Connections(_Exchanges):
         replies = self._exchange_raw(commands)
         return _checked([None if is_of_another_type(reply) else reply for reply in replies])
 
+    def refusals(self, commands: Sequence[Command]) -> list[tuple[Command, str]]:
+        """Which of them the server would refuse. None is run: they stand in a transaction with a mistake in it."""
+        self.transaction([("TIME",)])  # or else it would run them one by one
+        replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
+        answered = zip(commands, replies, strict=True)
+        return [(command, str(reply)) for command, reply in answered if isinstance(reply, redis.ResponseError)]
+
     def blocking_line(self, longest_s: float) -> BlockingLine:
         """A connection outside the list, for one thread whose commands block for at most `longest_s`."""
         return BlockingLine(self, self._make(**{**self._options, "socket_timeout": longest_s + REPLY_MARGIN_S}))

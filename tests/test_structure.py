@@ -35,7 +35,7 @@ LAYERS = (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "courtesy", "membership", "metrics", "inspect", "inspect.entries",
         "inspect.stats", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.inprogress",
-        "inspect.neighbours",
+        "inspect.neighbours", "inspect.doctor",
     ),
     # 4 one thread role each
     ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),
@@ -52,7 +52,8 @@ LAYERS = (
     (
         "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
-        "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.daemon", "cli",
+        "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.doctor",
+        "commands.daemon", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]

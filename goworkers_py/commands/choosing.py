@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from goworkers_py.commands.base import FAILED, Command, fail
-from goworkers_py.commands.tables import counted
-from goworkers_py.inspect.entries import PAGE, Entry, Filter
+from goworkers_py.inspect.entries import PAGE, Entry, Filter, counted
 from goworkers_py.inspect.sets import Changed
 
 MOST_PROBLEMS = 20

@@ -12,8 +12,9 @@ import click
 import goworkers_py
 from goworkers_py.commands.base import FAILED, Listing, configured, fail
 from goworkers_py.commands.choosing import as_json, confirm, yes
-from goworkers_py.commands.tables import Table, counted, duration
+from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
+from goworkers_py.inspect.entries import counted
 from goworkers_py.inspect.processes import DUMP, QUIET, STOP, Process, Processes
 
 

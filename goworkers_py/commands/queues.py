@@ -14,9 +14,9 @@ from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import IN_QUEUE, list_entries
 from goworkers_py.commands.sets import COLUMNS, entries_of
-from goworkers_py.commands.tables import Table, counted, duration
+from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
-from goworkers_py.inspect.entries import Filter
+from goworkers_py.inspect.entries import Filter, counted
 from goworkers_py.inspect.queues import Queue, Queues
 from goworkers_py.inspect.sets import Changed, SetName
 

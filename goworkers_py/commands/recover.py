@@ -12,9 +12,9 @@ from goworkers_py.brokers.base import Found, Recovered
 from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.commands.choosing import as_json, confirm, limit, tell, yes
 from goworkers_py.commands.listing import JOB, list_entries
-from goworkers_py.commands.tables import counted, when
+from goworkers_py.commands.tables import when
 from goworkers_py.config import Config
-from goworkers_py.inspect.entries import Entry
+from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.inprogress import Held, InProgress
 from goworkers_py.inspect.sets import Changed
 from goworkers_py.message import Timestamps, describe

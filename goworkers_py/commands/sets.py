@@ -10,9 +10,8 @@ import goworkers_py
 from goworkers_py.commands.base import FAILED, Listing, configured, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
-from goworkers_py.commands.tables import counted
 from goworkers_py.config import Config
-from goworkers_py.inspect.entries import Entry, Filter
+from goworkers_py.inspect.entries import Entry, Filter, counted
 from goworkers_py.inspect.sets import Changed, JobSet, SetName
 from goworkers_py.message import Timestamps
 

@@ -46,10 +46,6 @@ def cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def counted(number: int, one: str = "job", many: str = "jobs") -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
 def printable(text: str) -> str:
     """A class or an error message may hold anything, also what a terminal obeys."""
     return (

@@ -74,3 +74,7 @@ class Filter:
 
 # What JSON has only one way to write.
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]+").fullmatch
+
+
+def counted(number: int, one: str = "job", many: str = "jobs") -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -78,6 +78,11 @@ class InProgress:
             yield from reversed(listed)
             start += PAGE
 
+    def held(self, owner: Owner) -> int:
+        """How many jobs lie in its lists."""
+        lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for queue in owner.queues]
+        return sum(filter(None, self._connections.answers(lists)))
+
     # --- go-workers
 
     def leftovers(self) -> list[Leftover]:
