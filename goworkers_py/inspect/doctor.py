@@ -210,7 +210,7 @@ class Doctor:
 
 
 # A day and an hour of one digit, which Sidekiq 7 and 8 write in different ways.
-_EARLY = datetime.datetime(2025, 2, 4, 8, 3)
+_EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
 _RULES = "grant what docs/reliability.md lists under access rules"
 
 
