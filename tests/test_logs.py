@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from apps import job
 
-from goworkers_py.logs import JsonFormatter, PlainFormatter, setup_logging
+from goworkers_py.logformat import JsonFormatter, PlainFormatter
+from goworkers_py.logs import setup_logging
 from goworkers_py.message import Message, reset_current, set_current
 
 ROOT, OURS = logging.getLogger(), logging.getLogger("goworkers_py")
@@ -20,7 +21,7 @@ ROOT, OURS = logging.getLogger(), logging.getLogger("goworkers_py")
 def record(text: str = "hello", **extra: Any) -> logging.LogRecord:
     return logging.makeLogRecord(
         {"name": "app", "levelname": "INFO", "msg": text, "created": 1_700_000_000.25, "msecs": 250.0,
-         "threadName": "worker:q:1", **extra}
+         "threadName": "worker:q:1", "process": os.getpid(), **extra}
     )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def test_a_plain_line_has_time_pid_thread_and_level() -> None:
 
 @pytest.mark.usefixtures("running")
 def test_a_line_from_inside_a_job_names_it() -> None:
-    line = PlainFormatter().format(record(duration=1.23456))
+    line = PlainFormatter().format(record(elapsed=1.235))
     assert " worker:q:1 class=A::B jid=abc queue=mail elapsed=1.235 INFO: hello" in line
 
 
@@ -63,11 +64,11 @@ def test_a_strangers_class_name_cannot_pass_for_another_line_or_field(name: str)
 
 @pytest.mark.usefixtures("running")
 def test_a_json_line_is_one_object() -> None:
-    line = JsonFormatter().format(record("größer\nals", duration=0.5))
+    line = JsonFormatter().format(record("größer\nals", elapsed=0.5))
     assert "\n" not in line
     assert json.loads(line) == {
         "ts": "2023-11-14T22:13:20.250Z", "pid": os.getpid(), "thread": "worker:q:1", "lvl": "INFO", "logger": "app",
-        "msg": "größer\nals", "class": "A::B", "jid": "abc", "queue": "mail", "elapsed": "0.500",
+        "msg": "größer\nals", "class": "A::B", "jid": "abc", "queue": "mail", "elapsed": 0.5,
     }  # fmt: skip
 
 

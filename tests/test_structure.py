@@ -22,6 +22,7 @@ LAYERS = (
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
         "registry", "loading", "delivery", "counters", "executions", "tally", "reports", "identity", "version", "fleet",
+        "levels", "logformat",
     ),
     # 1 the contract of every thread
     ("outage", "service"),

@@ -1,0 +1,122 @@
+"""Lines of single jobs: their level, their fields, their colours."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from apps import job, own_app
+from daemon import Daemon, command, environment
+from waiting import eventually
+
+from goworkers_py.levels import JobLevels, level_of
+from goworkers_py.message import Message, reset_current, set_current
+
+JOBS = """
+import logging
+import goworkers_py as workers
+
+log = logging.getLogger("myapp")
+
+@workers.job(queue="q")
+def chat(name):
+    log.debug("debug of %s", name)
+    log.info("info of %s", name, extra={"order": 42, "jid": "forged", "who": {"é": [1]}})
+    log.error("error of %s", name)
+"""
+
+
+def chat(redis_url: str, tmp_path: Path, *flags: str) -> str:
+    with own_app(redis_url) as app, Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", *flags) as daemon:
+        levels = {"loud": "debug", "quiet": "ERROR", "odd": "shout", "last": 7}
+        app.client_middleware(lambda job: {**job, "log_level": levels.get(job["args"][0])})
+        for name in ("usual", *levels):
+            app.enqueue("q", "chat", [name])
+        assert eventually(lambda: "error of last" in daemon.output), daemon.output
+        assert daemon.stop() == 0
+        return daemon.output
+
+
+def test_a_job_has_lines_of_the_level_that_it_asks_for(redis_url: str, tmp_path: Path) -> None:
+    told = chat(redis_url, tmp_path)
+    lines = re.findall(r"(debug|info|error) of (\w+)", told)
+    assert lines == [
+        ("info", "usual"), ("error", "usual"),
+        ("debug", "loud"), ("info", "loud"), ("error", "loud"),
+        ("error", "quiet"),
+        ("info", "odd"), ("error", "odd"),
+        ("info", "last"), ("error", "last"),
+    ]  # fmt: skip
+    assert told.count(" INFO: start\n") == told.count(" INFO: done\n") == 4
+
+
+def test_what_a_job_adds_stands_beside_our_fields(redis_url: str, tmp_path: Path) -> None:
+    told = [json.loads(line) for line in chat(redis_url, tmp_path, "--log-format", "json").splitlines()]
+    (line,) = [line for line in told if line["msg"] == "info of usual"]
+    assert (line["order"], line["who"], line["class"], line["lvl"]) == (42, {"é": [1]}, "chat", "INFO")
+    assert re.fullmatch("[0-9a-f]{24}", line["jid"])
+    (done, *_) = [line for line in told if line["msg"] == "done"]
+    assert isinstance(done["elapsed"], float)
+    assert {"ts", "pid", "thread", "queue"} < set(done)
+
+
+@pytest.mark.parametrize(
+    ("wish", "level"),
+    [("debug", 10), ("WARN", 30), ("warning", 30), ("fatal", 50), ("shout", None), (3, None), (None, None)],
+)
+def test_a_level_is_a_word_of_sidekiq(wish: object, level: int | None) -> None:
+    assert level_of(Message(job("J", log_level=wish), "q")) == level
+
+
+def test_while_one_job_is_loud_the_other_threads_are_not() -> None:
+    logger = logging.getLogger("test_levels")
+    logger.setLevel(logging.INFO)
+    levels = JobLevels()
+    levels.configure([logger])
+    debug = logging.makeLogRecord({"levelno": logging.DEBUG})
+    with levels.during(logging.DEBUG), levels.during(logging.DEBUG), levels.during(logging.ERROR):
+        assert logger.level == logging.DEBUG
+        assert not levels.wanted(debug)
+        token = set_current(Message(job("J", log_level="debug"), "q"))
+        assert levels.wanted(debug)
+        reset_current(token)
+    assert logger.level == logging.INFO
+
+
+@pytest.mark.parametrize(
+    ("changes", "coloured"),
+    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_there_are_colours_only_on_a_terminal(changes: dict[str, str], coloured: bool, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.Popen(
+            command("run", "--redis", "redis://127.0.0.1:1", "-t", "0"),
+            stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=tmp_path,
+            env=environment(**{"NO_COLOR": "", **changes}),
+        )  # fmt: skip
+        told = b""
+        while b"Redis cannot serve" not in told:
+            told += os.read(ours, 4096)
+        done.terminate()
+        done.wait()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert (b"\x1b[31mERROR\x1b[0m" in told) == coloured
+    assert (b"\x1b" in told) == coloured
+
+
+def test_a_file_has_no_colours_and_takes_lines_of_several_processes(redis_url: str, tmp_path: Path) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "--processes", "2", "--logfile", "log", changes={"TERM": "xterm"}) as daemon:
+        log = tmp_path / "log"
+        assert eventually(lambda: log.exists() and log.read_text().count(" works; stop it") == 2)
+        assert daemon.stop() == 0
+    assert "\x1b" not in log.read_text()
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in log.read_text().splitlines())
