@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from goworkers_py.keys import Keys
+from goworkers_py.payload import encodable
 
 # Sidekiq's: the upper bounds of the buckets in seconds. There is one more for what takes longer.
 BOUNDS_S = (
@@ -68,8 +69,7 @@ def commands(
     keys: Keys, layouts: Collection[int], at: datetime, news: Mapping[str, Executions]
 ) -> Iterator[list[Word]]:
     """What adds `news`, by class, to the minute of `at`, in UTC."""
-    # Who reads splits a field at the bar.
-    told = {name: executions for name, executions in news.items() if name and "|" not in name and executions.runs}
+    told = {name: executions for name, executions in news.items() if executions.runs and _can_be_told(name)}
     if not told:
         return
     for layout in layouts:
@@ -81,6 +81,11 @@ def commands(
         histogram_of = keys.histogram_of_seven if layout == SEVEN else keys.histogram_of_eight
         for name, executions in told.items():
             yield from _histogram(histogram_of(name, at), executions.histogram)
+
+
+def _can_be_told(name: str) -> bool:
+    """Who reads splits a field at the bar."""
+    return name != "" and "|" not in name and encodable(name)
 
 
 def _counts(key: str, life_s: int, told: Mapping[str, Executions]) -> Iterator[list[Word]]:

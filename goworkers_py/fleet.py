@@ -13,8 +13,12 @@ from typing import Any
 
 from goworkers_py.counters import Running
 from goworkers_py.errors import UnreadablePayload
-from goworkers_py.payload import read
+from goworkers_py.payload import read, write
 from goworkers_py.version import __version__
+
+# Pages show little of a job's arguments, and this is written anew with every beat.
+LONGEST_PAYLOAD = 100_000
+_SHOWN_OF_LONG = {"class", "wrapped", "jid", "queue", "created_at", "enqueued_at"}
 
 NAME = f"pyworkers {__version__}"
 
@@ -90,11 +94,19 @@ def work(running: Mapping[str, Running]) -> dict[str, str]:
     told = {}
     for thread, (delivery, since, _) in running.items():
         try:
-            read(delivery.raw)
-        except UnreadablePayload:
+            payload = _shortened(delivery.raw)
+        except (UnreadablePayload, ValueError):  # half a character, which Python reads and cannot write
             continue
-        told[thread] = _json({"queue": delivery.queue, "payload": delivery.raw.decode(), "run_at": int(since)})
+        told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(since)})
     return told
+
+
+def _shortened(raw: bytes) -> bytes:
+    fields = read(raw)
+    if len(raw) <= LONGEST_PAYLOAD:
+        return raw
+    shown: dict[str, Any] = {name: value for name, value in fields.items() if name in _SHOWN_OF_LONG}
+    return write({**shown, "args": [f"{len(raw):,} bytes, too long to be shown here"]})
 
 
 def _json(value: Any) -> str:

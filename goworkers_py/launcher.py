@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.brokers.base import Broker
@@ -137,7 +138,7 @@ class Launcher:
             quiet=self.quiet_now,
             rss=resident_bytes(),
             round_trip_s=self._heartbeat.round_trip_s,
-            at=time.time(),
+            at=self._clock.wall(),
             embedded=self.obey is None,
         )
         for word in self._membership.meet(self.identity, moment):
@@ -258,10 +259,11 @@ class Launcher:
         try:
             if self._outage.lasts:
                 raise BrokerUnavailable("the server does not serve")
-            self._write_metrics()
-            self._membership.leave()
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
             report(self._broker.leave(self.identity), "given back at the end by")
+            with suppress(BrokerUnavailable):  # nothing is owed to anybody any more
+                self._write_metrics()
+                self._membership.leave()
         except BrokerError as error:
             log.error("no farewell: %s; jobs that were not settled, to be recovered by others: %d", error, unsettled)
             return False

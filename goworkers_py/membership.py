@@ -30,11 +30,11 @@ class Membership:
         """Returns what the fleet asks of this process, oldest first: TSTP, TERM, TTIN."""
         words: list[str] = []
         self._try(lambda: self._show(identity, now))
-        # By itself, because a server that is full takes no entry.
-        self._try(lambda: words.extend(self._asked(identity)))
         if time.monotonic() >= self._prune_at:
             self._prune_at = time.monotonic() + PRUNE_EVERY_S
             self._try(self._prune)
+        # By itself, because a server that is full takes no entry; and last, because what is taken must be obeyed.
+        self._try(lambda: words.extend(self._asked(identity)))
         return words
 
     def leave(self) -> None:

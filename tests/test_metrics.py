@@ -19,6 +19,7 @@ from waiting import eventually
 from goworkers_py import heartbeat
 from goworkers_py import metrics as module
 from goworkers_py.connection import Connections
+from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.executions import BOUNDS_S, Executions, layouts_of
 from goworkers_py.keys import Keys
 from goworkers_py.metrics import Metrics, mark
@@ -131,7 +132,8 @@ def test_what_could_not_be_written_comes_with_the_next(own_redis: RedisServer) -
     connections = Connections(own_redis.url)
     it = Metrics(connections, Keys(), "7")
     own_redis.stop()
-    it.write({"Foo": FOO}, AT)
+    with pytest.raises(BrokerUnavailable):
+        it.write({"Foo": FOO}, AT)
     own_redis.start()
     it.write({"Foo": FOO._replace(runs=6)}, AT)
     assert counts(own_redis.client(), "j|20250214|8:3") == {"Foo|p": 6, "Foo|f": 1, "Foo|ms": 1234}
@@ -139,7 +141,7 @@ def test_what_could_not_be_written_comes_with_the_next(own_redis: RedisServer) -
 
 
 def test_classes_that_would_break_the_page_are_left_out(connections: Connections, redis: redis_py.Redis) -> None:
-    Metrics(connections, Keys(), "7").write({"a|b": FOO, "": FOO, "Foo": FOO}, AT)
+    Metrics(connections, Keys(), "7").write({"a|b": FOO, "": FOO, "\ud800": FOO, "Foo": FOO}, AT)
     assert keys(redis) == SEVEN
     assert len(counts(redis, "j|20250214|8:3")) == 3
 
