@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now (t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -68,8 +68,9 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def configured(command: Command) -> Command:
-    """Adds `-c` and a flag for each row of the option table; the command is given the configured app."""
+def configured(command: Command, told_of: Container[str] = options_of(Config)) -> Command:
+    """Adds `-c` and a flag for each row of the option table; the command is given the configuration, and the app has
+    it. Its help tells of the flags named in `told_of`."""
 
     def run(config_file: str | None, **arguments: Any) -> Any:
         flags = {name: arguments.pop(name) for name in options_of(Config)}
@@ -92,5 +93,15 @@ def configured(command: Command) -> Command:
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for name, row in reversed(options_of(Config).items()):
         names = [f"--{name.replace('_', '-')}", *([row.metadata["flag"]] if row.metadata["flag"] else [])]
-        run = click.option(*names, name, metavar="VALUE", help=row.metadata["help"])(run)
+        run = click.option(*names, name, metavar="VALUE", help=row.metadata["help"], hidden=name not in told_of)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
+
+
+def connected(command: Command) -> Command:
+    """`configured`, for a command that needs to know little more than where the server is."""
+    return configured(command, {"redis", "data_dir", "namespace"})
+
+
+def with_jobs(command: Command) -> Command:
+    """`connected`, for a command that imports the jobs too."""
+    return configured(command, {"redis", "data_dir", "namespace", "require", "timestamps"})

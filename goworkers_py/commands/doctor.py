@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import FAILED, configured
+from goworkers_py.commands.base import FAILED, with_jobs
 from goworkers_py.commands.choosing import as_json
 from goworkers_py.commands.tables import printable
 from goworkers_py.config import Config
@@ -23,7 +23,7 @@ from goworkers_py.message import Message
 @click.command()
 @click.option("--skip", multiple=True, metavar="CHECK", help="passes over findings of this check; may be repeated")
 @as_json
-@configured
+@with_jobs
 def doctor(config: Config, skip: tuple[str, ...], as_json: bool) -> None:
     """Looks for what should be mended: a finding a line, with what to do. Exit code 1 when one is a problem."""
     findings = [one for one in _findings(config) if one.check not in skip]

@@ -10,7 +10,7 @@ import click
 
 import goworkers_py
 from goworkers_py.client import EnqueueOptions
-from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.base import FAILED, fail, with_jobs
 from goworkers_py.config import Config
 
 
@@ -21,7 +21,7 @@ from goworkers_py.config import Config
 @click.option("--retry", metavar="N", help="how many retries, or true or false")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
-@configured
+@with_jobs
 def enqueue(
     config: Config,
     queue: str | None,

@@ -7,14 +7,14 @@ import time
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.base import FAILED, connected, fail
 from goworkers_py.config import Config
 from goworkers_py.metrics import mark as mark_deploy
 
 
 @click.command()
 @click.argument("label")
-@configured
+@connected
 def mark(config: Config, label: str) -> None:
     """Marks a deploy: a line at this minute in the graphs of Sidekiq's Metrics page."""
     if not label.strip():

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import FAILED, Listing, configured, fail
+from goworkers_py.commands.base import FAILED, Listing, connected, fail
 from goworkers_py.commands.choosing import as_json, confirm, yes
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
@@ -25,7 +25,7 @@ def processes() -> None:
 
 @processes.command("list")
 @as_json
-@configured
+@connected
 def list_(config: Config, as_json: bool) -> None:
     """What runs where."""
     found = Processes(*goworkers_py.app.place).all()
@@ -61,7 +61,7 @@ def _add(name: str, word: str, about: str, asks: bool) -> None:
     @click.argument("identity", required=False)
     @click.option("--all", "everyone", is_flag=True, help="all processes of the fleet, whatever they are written in")
     @yes
-    @configured
+    @connected
     def command(config: Config, identity: str | None, everyone: bool, yes: bool) -> None:
         if (identity is None) != everyone:
             raise click.UsageError("say which process, as `processes list` names it, or --all")

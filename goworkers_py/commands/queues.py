@@ -10,7 +10,7 @@ import click
 
 import goworkers_py
 from goworkers_py import payload
-from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.base import FAILED, connected, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import IN_QUEUE, list_entries
 from goworkers_py.commands.sets import COLUMNS, entries_of
@@ -23,7 +23,7 @@ from goworkers_py.inspect.sets import Changed, SetName
 
 @click.command()
 @as_json
-@configured
+@connected
 def queues(config: Config, as_json: bool) -> None:
     """The queues: size, how long the next job has waited, whether they are paused."""
     _show(_queues().all(), as_json)
@@ -47,7 +47,7 @@ named = click.argument("name", callback=_name)
 @named
 @limit
 @as_json
-@configured
+@connected
 def show(config: Config, name: str, limit: int, as_json: bool) -> None:
     """The queue and its next jobs, in the order in which they will run."""
     found = _existing(name)
@@ -64,7 +64,7 @@ def show(config: Config, name: str, limit: int, as_json: bool) -> None:
 @queue.command()
 @named
 @yes
-@configured
+@connected
 def clear(config: Config, name: str, yes: bool) -> None:
     """Deletes all jobs that wait in it."""
     found = _existing(name)
@@ -77,7 +77,7 @@ def clear(config: Config, name: str, yes: bool) -> None:
 @filtered
 @dry_run
 @as_json
-@configured
+@connected
 def delete(config: Config, name: str, wanted: Filter, dry_run: bool, as_json: bool) -> None:
     """Deletes the jobs that a filter finds."""
     if wanted.empty:
@@ -93,7 +93,7 @@ def delete(config: Config, name: str, wanted: Filter, dry_run: bool, as_json: bo
 
 @queue.command()
 @named
-@configured
+@connected
 def pause(config: Config, name: str) -> None:
     """No pyworkers process begins a job of it until `resume`; what runs is run to its end."""
     known = _queues().one(name)
@@ -105,7 +105,7 @@ def pause(config: Config, name: str) -> None:
 
 @queue.command()
 @named
-@configured
+@connected
 def resume(config: Config, name: str) -> None:
     """Ends a pause."""
     changed = _queues().resume(name)
@@ -118,7 +118,7 @@ def resume(config: Config, name: str) -> None:
 @filtered
 @limit
 @as_json
-@configured
+@connected
 def jobs(config: Config, queue: str | None, of_set: str | None, wanted: Filter, limit: int, as_json: bool) -> None:
     """The jobs of a queue, the newest first, or of a set."""
     if (queue is None) == (of_set is None):

@@ -9,7 +9,7 @@ import click
 
 import goworkers_py
 from goworkers_py.brokers.base import Found, Recovered
-from goworkers_py.commands.base import FAILED, configured, fail
+from goworkers_py.commands.base import FAILED, connected, fail
 from goworkers_py.commands.choosing import as_json, confirm, limit, tell, yes
 from goworkers_py.commands.listing import JOB, list_entries
 from goworkers_py.commands.tables import when
@@ -38,7 +38,7 @@ _COLUMNS: dict[str, Callable[[Held], str]] = {
 @click.command()
 @limit
 @as_json
-@configured
+@connected
 def inprogress(config: Config, limit: int, as_json: bool) -> None:
     """Jobs that processes have fetched and not finished."""
     list_entries(_COLUMNS, _in_progress().jobs(), limit, as_json)
@@ -50,7 +50,7 @@ def inprogress(config: Config, limit: int, as_json: bool) -> None:
 )
 @yes
 @as_json
-@configured
+@connected
 def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) -> None:
     """Gives the jobs of dead processes back to their queues now, as live processes do by themselves before long."""
     if go_process is not None:

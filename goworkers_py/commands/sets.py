@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import FAILED, Listing, configured, fail
+from goworkers_py.commands.base import FAILED, Listing, connected, fail
 from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
 from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
 from goworkers_py.config import Config
@@ -47,7 +47,7 @@ def make_group(name: SetName) -> click.Group:
     @filtered
     @limit
     @as_json
-    @configured
+    @connected
     def list_(config: Config, wanted: Filter, limit: int, as_json: bool) -> None:
         """Lists them: what is due first comes first, and of the dead what died last."""
         list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
@@ -55,7 +55,7 @@ def make_group(name: SetName) -> click.Group:
     @group.command()
     @click.argument("jid")
     @as_json
-    @configured
+    @connected
     def show(config: Config, jid: str, as_json: bool) -> None:
         """Shows one in full, with its error and backtrace."""
         found = list(filter(Filter(jids=[jid]).fits, entries_of(name, config)))
@@ -66,7 +66,7 @@ def make_group(name: SetName) -> click.Group:
 
     @group.command()
     @yes
-    @configured
+    @connected
     def clear(config: Config, yes: bool) -> None:
         """Deletes all of them."""
         jobs = open_set(name, config)
@@ -87,7 +87,7 @@ def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, ch
     @dry_run
     @yes
     @as_json
-    @configured
+    @connected
     def command(config: Config, wanted: Filter, everything: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
         if wanted.empty != everything:
             raise click.UsageError(f"say which jobs to {verb}: by --jid, by a filter, or --all")

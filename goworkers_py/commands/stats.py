@@ -7,14 +7,14 @@ import json
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import configured
+from goworkers_py.commands.base import connected
 from goworkers_py.config import Config
 from goworkers_py.inspect.stats import Stats
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="for programs")
-@configured
+@connected
 def stats(config: Config, as_json: bool) -> None:
     """What has been done, what waits and where."""
     figures = goworkers_py.app.inspector.stats()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import configured
+from goworkers_py.commands.base import connected
 from goworkers_py.commands.tables import Table, as_text, cut, duration
 from goworkers_py.config import Config
 from goworkers_py.errors import BrokerUnavailable
@@ -33,7 +33,7 @@ _CLEAR_BELOW = "\x1b[J"
 
 @click.command()
 @click.option("--once", is_flag=True, help="prints it once, for scripts")
-@configured
+@connected
 def top(config: Config, once: bool) -> None:
     """A live screen: numbers, queues, processes and what they run. q or Ctrl-C ends it."""
     screen = Screen()
