@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,8 @@ from types import ModuleType
 
 import click
 import pytest
+import redis as redis_py
+from calls import Call
 from daemon import environment
 from servers import RedisServer, do_without
 from waiting import eventually
@@ -201,6 +204,30 @@ def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> Non
                 pass
         else:
             _run(line, tmp_path, redis_url)
+
+
+def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:
+    """In their order, beside a worker: each line that begins with $, and the first line of its answer."""
+    page = ROOT / "docs/operations.md"
+    blocks = _blocks_of(page)
+    [scene] = [_commands(block) for block in blocks if block.language == "sh"]
+    shown = re.findall(r"^\$ pyworkers (.+)\n(.+)$", "".join(block.text for block in blocks), re.MULTILINE)
+    _write_files_of(page, here)
+
+    def answer(line: str) -> str:
+        done = call(*shlex.split(line), PYWORKERS_REDIS=redis_url, PYWORKERS_CONFIG="conf.ini")
+        assert done.returncode == 0 or (line == "doctor" and done.returncode == 1), f"{line}: {done.stderr}"
+        return done.stdout
+
+    for line in scene[:-1]:
+        answer(line.removeprefix("pyworkers "))
+    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", redis_url):
+        assert eventually(lambda: redis.zcard("retry") == 2 and redis.zcard("dead") == 1)
+        [dead] = redis.zrange("dead", 0, -1)
+        for line, first in shown:
+            told = answer(re.sub(r"\b[0-9a-f]{24}\b", json.loads(dead)["jid"], line))
+            if line != "doctor" and not re.search(r"\d", first):
+                assert told.splitlines()[0].split() == first.split(), line
 
 
 @pytest.mark.parametrize(

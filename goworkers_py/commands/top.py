@@ -89,7 +89,7 @@ class Screen:
         done, failed = self._rates(stats.processed, stats.failed)
         dead = f"  dead {stats.dead:,}"
         head = [
-            f"pyworkers top  {without_password(goworkers_py.app.config.redis)}  {time.strftime('%H:%M:%S')}  q ends it",
+            f"pyworkers top  {without_password(goworkers_py.app.config.redis)}  {time.strftime('%H:%M:%S')}",
             f"processed {stats.processed:,}{done}  failed {stats.failed:,}{failed}",
             f"in progress {stats.in_progress:,}  scheduled {stats.scheduled:,}  retries {stats.retries:,}{dead}",
         ]
