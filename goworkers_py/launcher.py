@@ -170,7 +170,6 @@ class Launcher:
         except BaseException:
             self._farewell(0)
             raise
-        self._heartbeat.start()
         self._recoverer.start()
         self._watchdog.start()
         self._pauses.start()
@@ -178,6 +177,7 @@ class Launcher:
         for manager in self.managers:
             manager.start()
         self._started = True
+        self._heartbeat.start()  # its first beat says that it works
         return True
 
     def _register(self, stop_asked: threading.Event) -> bool:
