@@ -311,5 +311,5 @@ def test_each_child_is_a_member_and_the_parent_replaces_one_that_the_fleet_stops
         parent.says("was stopped by somebody else; another takes its place")
         assert eventually(lambda: len(members(redis)) == 2 and first not in members(redis)), parent.output
         assert second in members(redis)
-        assert parent.stop() == 0
-        assert members(redis) == []
+        assert parent.stop() == 0, parent.output
+        assert members(redis) == [], parent.output
