@@ -1,8 +1,8 @@
 """The parent of `processes = N`: starts as many children, replaces those that die or are worn out, forwards signals.
 
-It has one thread, no connection to Redis and nothing of the user's code, so that little can befall it. A child is the
-same command started again, so it runs the code that lies on the disk then. A line, a pair of sockets, ties the two
-together. On it the child says
+It has one thread, beside those of `stats_port`, which only read; no connection to Redis and nothing of the user's code,
+so that little can befall it. A child is the same command started again, so it runs the code that lies on the disk then.
+A line, a pair of sockets, ties the two together. On it the child says
 
     ready        it fetches jobs
     worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
@@ -30,6 +30,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -113,6 +114,7 @@ class Supervisor:
         self._stopping = False
         self._exit_code = 0
         self._past = merged("", [])  # of the children that have ended
+        self._burial = threading.Lock()  # nobody must see a child's figures twice, or not at all
         self._told_of_server: tuple[Stats | None, float] = None, 0.0
         self._selector = selectors.DefaultSelector()
         self._table: dict[int, Callable[[], None]] = {
@@ -151,7 +153,9 @@ class Supervisor:
 
     def report(self) -> Report:
         """Also asked for by threads of the HTTP port."""
-        return merged(self.state, [self._past, *(report for child in [*self._children] for report in child.says())])
+        with self._burial:
+            reports = [self._past, *(report for child in self._children for report in child.says())]
+        return merged(self.state, reports)
 
     def stats(self) -> Stats:
         """What one of the children was told by the server lately. From any thread."""
@@ -271,9 +275,10 @@ class Supervisor:
             while True:
                 for line in child.hear():  # its last words
                     self._take_figures(child, line)
-        if child.report is not None:
-            self._past = merged("", [self._past, past(child.report)])
-        self._children.remove(child)
+        with self._burial:
+            if child.report is not None:
+                self._past = merged("", [self._past, past(child.report)])
+            self._children.remove(child)
         if child in self._to_replace:
             self._to_replace.remove(child)
         with suppress(KeyError):
