@@ -49,9 +49,9 @@ named = click.argument("name", callback=_name)
 @as_json
 @connected
 def show(config: Config, name: str, limit: int, as_json: bool) -> None:
-    """The queue and its next jobs, in the order in which they will run."""
+    """The queue and its next jobs, in the order in which they will run; `jobs` lists all of them."""
     found = _existing(name)
-    entries = _queues().next_jobs(name, limit or found.size)
+    entries = _queues().next_jobs(name, limit)
     if as_json:
         jobs = ",".join(entry.as_json for entry in entries)
         click.echo(f'{json.dumps(dataclasses.asdict(found))[:-1]}, "next": [{jobs}]}}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import sys
@@ -55,8 +56,10 @@ def _live(screen: Screen) -> None:
                 lines = [f"no server: {error}"]
             shown = f"{_CLEAR_LINE}\n".join(cut(line, width) for line in lines[:height])
             click.echo(_HOME + shown + _CLEAR_LINE + _CLEAR_BELOW, nl=False)
-            if select.select([sys.stdin], [], [], EVERY_S)[0] and sys.stdin.read(1) in ("q", "Q", ""):
-                return
+            if select.select([sys.stdin], [], [], EVERY_S)[0]:
+                typed = os.read(sys.stdin.fileno(), 64)
+                if not typed or b"q" in typed.lower():  # nothing: the terminal is gone
+                    return
 
 
 @contextmanager

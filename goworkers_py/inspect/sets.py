@@ -17,7 +17,7 @@ from goworkers_py import payload
 from goworkers_py.connection import Argument, Connections, Script
 from goworkers_py.inspect.entries import PAGE, Entry
 from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps
+from goworkers_py.message import Timestamps, describe
 
 _MOVE = Script(Path(__file__).parents[1] / "brokers/lua/move.lua")
 
@@ -143,5 +143,9 @@ class JobSet:
             arguments += (numbers.get(queue, 0), queue, raw, rewritten)
         keys = [self._key, self._keys.queues, self._keys.dead, *map(self._keys.queue, queues)]
         answer = self._connections.script(_MOVE, keys, arguments)
-        problems = [told.decode("utf-8", "replace") for told in answer if isinstance(told, bytes)]
+        problems = [
+            f"not moved: {describe(raw, queue)}: {told.decode('utf-8', 'replace')}"
+            for (raw, queue, _), told in zip(moves, answer, strict=True)
+            if isinstance(told, bytes)
+        ]
         return Changed(sum(told for told in answer if isinstance(told, int)), problems)
