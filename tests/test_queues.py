@@ -92,6 +92,21 @@ def test_of_equal_payloads_those_are_deleted_that_were_seen(queues: Queues, redi
     assert queue(redis) == [job("Other")]
 
 
+def test_what_is_pushed_while_some_are_deleted_makes_none_of_them_be_passed_over(
+    queues: Queues, redis: redis_py.Redis
+) -> None:
+    push(redis, 3 * PAGE)
+    pushed = iter(range(4))
+
+    def wanted(entry: Entry) -> bool:
+        if entry.message and entry.message.args == [3 * PAGE - 1] and next(pushed, None) is not None:
+            redis.lpush("queue:q", *[job("New")] * (3 * PAGE))  # more than is looked through
+        return entry.message is not None and entry.message.job_class == "J"
+
+    assert sum(deleted for _, deleted in queues.delete("q", wanted, dry_run=False)) == 3 * PAGE
+    assert set(queue(redis)) == {job("New")}
+
+
 def test_clearing_forgets_the_queue_and_no_other(queues: Queues, redis: redis_py.Redis) -> None:
     push(redis, 3, ODD)
     push(redis, 1)

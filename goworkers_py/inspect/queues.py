@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from goworkers_py.connection import Connections
+from goworkers_py.connection import Connections, Script
 from goworkers_py.inspect.entries import PAGE, Entry
 from goworkers_py.inspect.stats import latency_s
 from goworkers_py.keys import Keys
+
+PUSHED_MEANWHILE = 500  # between reading a page and deleting some of it
+_PICK = Script(Path(__file__).parents[1] / "brokers/lua/pick.lua")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,9 @@ class Queues:
             if dry_run or not chosen:
                 yield len(listed), len(chosen)
             else:
-                # What a process has taken meanwhile is not there any more.
-                deleted = sum(self._connections.exchange([("LREM", key, -1, raw) for raw in chosen]))
+                # What was pushed meanwhile has moved them on; those that moved out of sight come with the next page.
+                place = (start - len(listed), start + PUSHED_MEANWHILE, secrets.token_hex(16))
+                deleted = int(self._connections.script(_PICK, (key, self._keys.nothing), (*place, *chosen)))
                 start -= deleted
                 yield len(listed), deleted
 
