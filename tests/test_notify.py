@@ -41,6 +41,7 @@ def nap(seconds):
 HANG = """
 from goworkers_py import heartbeat, launcher
 launcher.STALE_AFTER_S = 3.5  # more than an idle fetch takes
+launcher.AFTER_JOBS_S = 0.5
 
 def hang(self):
     threading.Event().wait(None if self.beats else 0)
