@@ -136,17 +136,16 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
     with DaemonContext(
         detach_process=True, working_directory=".", umask=umask, prevent_core=False, signal_map={}, files_preserve=[say]
     ):
+        line = os.fdopen(say, "w")
 
         def tell(kind: str = "", message: str = "") -> None:
-            with suppress(OSError):  # whoever has started us did not wait
-                os.write(say, json.dumps([kind, message]).encode() + b"\n")
-
-        def ready() -> None:
-            tell()
-            os.close(say)
+            """Once: the first word is the last."""
+            if not line.closed:
+                with suppress(OSError), line:  # whoever has started us may not have waited
+                    line.write(json.dumps([kind, message]) + "\n")
 
         try:
-            code = work(ready)
+            code = work(tell)
         except WorkersError as error:
             log.error("%s", error)
             tell(type(error).__name__, str(error))
@@ -162,10 +161,10 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
 
 def stop(config: Config) -> int | None:
     """Returns when it has ended: its number, or None if there was none."""
-    return pidfile_of(config).end_holder(lambda pid: tell(pid, signal.SIGTERM), config.timeout + AFTER_TIMEOUT_S)
+    return pidfile_of(config).end_holder(lambda pid: send(pid, signal.SIGTERM), config.timeout + AFTER_TIMEOUT_S)
 
 
-def tell(pid: int, number: signal.Signals) -> None:
+def send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:

@@ -66,7 +66,7 @@ def reload(config: Config) -> None:
     pid = daemon.pidfile_of(config).holder()
     if pid is None:
         fail("pyworkers does not run", FAILED)
-    daemon.tell(pid, signal.SIGUSR2)
+    daemon.send(pid, signal.SIGUSR2)
     click.echo(f"process {pid} replaces its children; the log says how that goes")
 
 
