@@ -47,6 +47,6 @@ class Pauses(BrokerService):
         if not self._warned:
             self._warned = True
             log.warning(
-                "this process cannot see which queues are paused: %s; it works them all "
+                "this process cannot see which queues are paused: %s; it goes on as it did "
                 "(what a user of Redis must be allowed to do stands in docs/reliability.md)", error
             )  # fmt: skip
