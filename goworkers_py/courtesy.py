@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from goworkers_py.errors import BrokerFull, BrokerRefused
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused
 
 log = logging.getLogger(__name__)
 
@@ -28,3 +28,10 @@ class Courtesy:
                     "%s: %s; jobs run all the same (what a user of Redis must be allowed to do stands in "
                     "docs/reliability.md)", self._without, error
                 )  # fmt: skip
+        except BrokerError:
+            raise
+        except Exception:
+            # What others wrote there is not what it should be, or we are wrong: neither is to cost the beat.
+            if not self._warned:
+                self._warned = True
+                log.exception("%s; jobs run all the same", self._without)

@@ -58,7 +58,7 @@ class Scheduler(BrokerService):
         while True:
             step = self._broker.promote(waiting, self._forward, AT_ONCE, skip)
             skip += step.stuck
-            if step.looked_at < AT_ONCE or self.stopping.is_set():
+            if not step.more or self.stopping.is_set():
                 return step.next_in_s
 
     def _forward(self, entry: bytes, now: float) -> tuple[str, bytes] | None:

@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterable
 
 
 def text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # bytes of another encoding, on the command line or in the environment
+        raise ValueError("must be text in UTF-8") from None
     return value.strip()
 
 

@@ -418,6 +418,16 @@ def test_promotion_goes_step_by_step(broker: Broker) -> None:
     assert [broker.promote(WaitingSet.SCHEDULE, forward, 2).looked_at for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_promotion_takes_few_large_entries_at_a_time(broker: Broker) -> None:
+    large = [payload.splice(job(n), {"args": [n, "x" * 100_000]}) for n in range(35)]
+    put_waiting(broker, WaitingSet.SCHEDULE, {raw: float(n) for n, raw in enumerate(large)})
+    steps = []
+    while not steps or steps[-1].more:
+        steps.append(broker.promote(WaitingSet.SCHEDULE, forward, 500))
+    assert [step.looked_at for step in steps] == [10, 10, 10, 5]
+    assert fetch_all(broker) == [promoted(raw) for raw in large]
+
+
 def test_promotion_passes_over_as_many_as_it_is_told(broker: Broker) -> None:
     put_waiting(broker, WaitingSet.SCHEDULE, {job(n): float(n) for n in range(5)})
     assert broker.promote(WaitingSet.SCHEDULE, forward, 2, skip=2).looked_at == 2

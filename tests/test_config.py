@@ -356,3 +356,8 @@ def test_a_mistake_in_a_queue_flag_names_the_flag(flag: str, told: str) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.ini") == f"{tmp_path}/none.ini: cannot be read: No such file or directory"
     assert refusal(tmp_path) == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="tag must be text in UTF-8"):
+        load(None, flags={"tag": "caf\udce9"}, environment={})

@@ -273,6 +273,21 @@ def test_without_the_permission_it_warns_once_and_its_jobs_run(
     assert not redis.exists("processes")
 
 
+def test_what_others_wrote_into_the_fleet_costs_neither_the_beat_nor_the_orders(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    redis.sadd("processes", "ruby:1:aa", "ruby:2:bb", "ruby:3:cc")
+    for identity, told_there in (("ruby:1:aa", "[" * 100_000), ("ruby:2:bb", "[1]"), ("ruby:3:cc", '{"version": {}}')):
+        redis.hset(identity, mapping={"info": told_there, "beat": "x"})
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as daemon:
+        daemon.ready()
+        redis.lpush("queue:q", job("Long", 0))
+        mine = eventually(lambda: [identity for identity in members(redis) if "ruby" not in identity])
+        redis.lpush(f"{mine[0]}-signals", "TERM")
+        assert daemon.wait() == 0
+        assert " CRITICAL" not in daemon.output
+
+
 # --- Quiet and Stop
 
 

@@ -58,12 +58,13 @@ class Promoted:
     """What one step of promotion came to.
 
     `looked_at` entries were due, of which `stuck` could not be moved. The next one is due in `next_in_s` seconds
-    (None: no entry waits).
+    (None: no entry waits). There may be `more` that are due.
     """
 
     looked_at: int
     stuck: int
     next_in_s: float | None
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)

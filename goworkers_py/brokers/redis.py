@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # How long a fetch waits on the server. It bounds how long a connection that died unnoticed can still take a job.
 BLOCK_S = 2
+# The server does nothing else while it hands due entries out and takes them back.
+PROMOTED_BYTES = 1_000_000
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
@@ -129,13 +131,13 @@ class RedisBroker:
 
     def promote(self, waiting: WaitingSet, forward: Forward, most: int, skip: int = 0) -> Promoted:
         source = self._keys.schedule if waiting is WaitingSet.SCHEDULE else self._keys.retry
-        now_text, next_score, due = self._connections.script(_DUE, (source,), (most, skip))
+        now_text, next_score, due, more = self._connections.script(_DUE, (source,), (most, skip, PROMOTED_BYTES))
         now = float(now_text)
         stuck = self._move_due(source, due, forward, now) if due else []
         for error in dict.fromkeys(stuck):
             log.error("an entry of %s is due but cannot be moved: %s", waiting.value, error)
         next_in_s = max(0.0, float(next_score) - now) if next_score else None
-        return Promoted(len(due), len(stuck), next_in_s)
+        return Promoted(len(due), len(stuck), next_in_s, bool(more))
 
     def _move_due(self, source: str, due: Sequence[bytes], forward: Forward, now: float) -> list[str]:
         queues: dict[str, int] = {}

@@ -1,8 +1,18 @@
 -- The due entries of a sorted set by the server's own clock, and when the next one is due.
--- KEYS: set    ARGV: how many at most, how many to pass over
--- Answer: now, score of the first entry that is not due ('' when there is none), the due entries
+-- KEYS: set    ARGV: how many at most, how many to pass over, after how many bytes it is enough
+-- Answer: now, score of the first entry that is not due ('' when there is none), the due entries, 1 if there are more
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', ARGV[2], ARGV[1])
+local most, skip, enough = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local due, bytes, more = {}, 0, 1
+while more == 1 and #due < most and bytes < enough do
+  local asked = math.min(10, most - #due) -- a few at a time, for they may be large
+  local part = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', skip + #due, asked)
+  if #part < asked then more = 0 end
+  for _, entry in ipairs(part) do
+    due[#due + 1] = entry
+    bytes = bytes + #entry
+  end
+end
 local next_one = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-return {now, next_one[2] or '', due}
+return {now, next_one[2] or '', due, more}
