@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 
 import pytest
 import redis as redis_py
@@ -261,6 +262,17 @@ def test_no_job_is_lost_or_doubled_while_a_scheduler_takes_and_others_retry(
     jids = sorted(json.loads(raw)["jid"] for raw in redis.lrange("queue:q", 0, -1))
     assert jids == sorted(f"jid-{n:06}" for n in range(3_000))
     assert not redis.exists("retry")
+
+
+def test_what_stays_among_entries_of_one_time_counts_once(retries: JobSet, redis: redis_py.Redis) -> None:
+    readable = [b'{"class":"J","args":[%d],"queue":"q","jid":"%d"}' % (n, n) for n in range(3 * PAGE)]
+    unreadable = [b"%d, no job" % n for n in range(4)]
+    redis.zadd("retry", dict.fromkeys([*readable, *unreadable], 5.0))
+    how = partial(retries.retry, timestamps=SECONDS)
+    steps = [changed for _, changed in retries.change(how, lambda entry: True, redis.zcard("retry"))]
+    assert sum(changed.done for changed in steps) == len(readable)
+    assert sum(len(changed.problems) for changed in steps) == len(unreadable)
+    assert redis.zcard("retry") == len(unreadable)
 
 
 def test_a_job_that_comes_back_at_once_is_not_retried_for_ever(retries: JobSet, redis: redis_py.Redis) -> None:

@@ -86,10 +86,13 @@ class JobSet:
 
         `most` keeps a job that fails at once and comes back from being retried for ever.
         """
+        before = set[bytes]()
         for page in self.pages():
-            chosen = list(itertools.islice(filter(wanted, page), most))
+            fresh = [entry for entry in page if entry.raw not in before]
+            before = {entry.raw for entry in page}  # those that cannot be moved may come again
+            chosen = list(itertools.islice(filter(wanted, fresh), most))
             most -= len(chosen)
-            yield len(page), how(chosen) if chosen else Changed()
+            yield len(fresh), how(chosen) if chosen else Changed()
             if most <= 0:
                 return
 
