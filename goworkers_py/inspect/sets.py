@@ -86,13 +86,11 @@ class JobSet:
 
         `most` keeps a job that fails at once and comes back from being retried for ever.
         """
-        before = set[bytes]()
         for page in self.pages():
-            fresh = [entry for entry in page if entry.raw not in before]
-            before = {entry.raw for entry in page}  # those that cannot be moved may come again
-            chosen = list(itertools.islice(filter(wanted, fresh), most))
-            most -= len(chosen)
-            yield len(fresh), how(chosen) if chosen else Changed()
+            chosen = list(itertools.islice(filter(wanted, page), most))
+            changed = how(chosen) if chosen else Changed()
+            most -= changed.done  # not those that stay, which may come again among entries of one time
+            yield len(page), changed
             if most <= 0:
                 return
 
