@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
-from goworkers_py.tally import Rows, sum_of
+from goworkers_py.tally import END, Rows, sum_of
+from goworkers_py.version import __version__
 
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
 
@@ -35,6 +36,10 @@ class Report(TypedDict):
     queues: dict[str, QueueReport]
     counts: dict[str, float]  # since the start, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start
+
+
+# Figures of another shape cannot be added to ours. USR2 after an upgrade gives a parent children of another version.
+SHAPE = " ".join([__version__, str(END), *Report.__annotations__, *QueueReport.__annotations__])
 
 
 def past(report: Report) -> Report:

@@ -17,6 +17,7 @@ from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
 from goworkers_py.logs import reopen_log_files
+from goworkers_py.reports import SHAPE
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ LINE_VARIABLE = "PYWORKERS_LINE_TO_PARENT"
 LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
 # What is said on the line, each with a line end.
-READY, WORN_OUT, REPORT, STATS = b"ready", b"worn out", b"report ", b"stats "
+READY, WORN_OUT, FIGURES, REPORT, STATS = b"ready", b"worn out", b"figures ", b"report ", b"stats "
 RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
@@ -57,6 +58,7 @@ class Parent:
         return cls(line, max_jobs, max_memory, look)
 
     def attend(self, launcher: Launcher, life: Life) -> None:
+        self._say(FIGURES + SHAPE.encode())
         life.when_ready = lambda: self._say(READY)
         threading.Thread(target=self._listen, args=(launcher, life), name="parent", daemon=True).start()
 

@@ -6,6 +6,7 @@ A line, a pair of sockets, ties the two together. On it the child says
 
     ready        it fetches jobs
     worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
+    figures ...  of what shape its figures are; the parent leaves those of another one alone
     report JSON  how it does, every second, see `reports`
     stats JSON   what the server holds, now and then, where `stats_port` shows it
 
@@ -23,7 +24,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import selectors
 import signal
@@ -35,16 +35,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from goworkers_py.child import Child
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.notify import Notifier
-from goworkers_py.reports import QUIET, STALE_AFTER_S, STARTING, STOPPING, WORKING, Report, merged, past
-from goworkers_py.supervised import LINE_VARIABLE, READY, RECOVER, REOPEN, REPORT, RETIRE, STATS, WORN_OUT
+from goworkers_py.reports import QUIET, SHAPE, STARTING, STOPPING, WORKING, Report, merged, past
+from goworkers_py.supervised import FIGURES, LINE_VARIABLE, READY, RECOVER, REOPEN, REPORT, RETIRE, STATS, WORN_OUT
 
 log = logging.getLogger(__name__)
 
@@ -53,49 +53,6 @@ SHORT_LIFE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_SLEEP_S = 1.0
 STATS_FRESH_S = 30.0
-
-
-@dataclass(eq=False)
-class Child:
-    process: subprocess.Popen[bytes]
-    line: socket.socket
-    born: float = field(default_factory=time.monotonic)
-    ready: bool = False
-    retired: bool = False
-    heard: bytes = b""  # the beginning of a line
-    report: Report | None = None
-    reported_at: float = math.inf  # monotonic
-
-    def __str__(self) -> str:
-        return f"process {self.process.pid}"
-
-    def say(self, word: bytes) -> None:
-        with suppress(OSError):  # it is just ending
-            self.line.send(word + b"\n")
-
-    def hear(self) -> list[bytes]:
-        """The lines that have come; raises EOFError when none will any more."""
-        try:
-            heard = self.line.recv(65_536)
-        except OSError:
-            heard = b""
-        if not heard:
-            raise EOFError
-        *lines, self.heard = (self.heard + heard).split(b"\n")
-        return lines
-
-    def says(self) -> Iterator[Report]:
-        """Its last report. Silence is a loop that stands still: with the interpreter's lock, or the whole process."""
-        if self.report is None:
-            return
-        if self.retired:
-            yield {**self.report, "stale": "", "cut_off": ""}
-            return
-        stale = self.report["stale"]
-        silent_s = time.monotonic() - self.reported_at
-        if silent_s > STALE_AFTER_S:
-            stale = f"says nothing for {silent_s:.0f} s"
-        yield {**self.report, "stale": f"{self}: {stale}" if stale else ""}
 
 
 class Supervisor:
@@ -155,7 +112,7 @@ class Supervisor:
         """Also asked for by threads of the HTTP port."""
         with self._burial:
             reports = [self._past, *(report for child in self._children for report in child.says())]
-        return merged(self.state, reports)
+        return _summed(self.state, reports)
 
     def stats(self) -> Stats:
         """What one of the children was told by the server lately. From any thread."""
@@ -242,11 +199,21 @@ class Supervisor:
                 self._take_figures(child, line)
 
     def _take_figures(self, child: Child, line: bytes) -> None:
-        with suppress(ValueError):  # it was cut short
-            if line.startswith(REPORT):
-                child.report, child.reported_at = json.loads(line.removeprefix(REPORT)), time.monotonic()
-            elif line.startswith(STATS):
+        try:
+            if line.startswith(FIGURES):
+                child.alike = line.removeprefix(FIGURES).decode() == SHAPE
+                if not child.alike:
+                    log.warning("%s is of another version: its figures are not shown until this parent restarts", child)
+            elif line.startswith(REPORT):
+                child.reported_at = time.monotonic()
+                if child.alike:
+                    report = json.loads(line.removeprefix(REPORT))
+                    merged("", [report])  # raises where it is none
+                    child.report = report
+            elif line.startswith(STATS) and child.alike:
                 self._told_of_server = Stats.of(json.loads(line.removeprefix(STATS))), time.monotonic()
+        except Exception:  # figures are never worth the processes
+            log.exception("figures of %s cannot be read", child)
 
     def _now_ready(self, child: Child) -> None:
         child.ready = self._any_was_ready = True
@@ -277,7 +244,7 @@ class Supervisor:
                     self._take_figures(child, line)
         with self._burial:
             if child.report is not None:
-                self._past = merged("", [self._past, past(child.report)])
+                self._past = _summed("", [self._past, past(child.report)])
             self._children.remove(child)
         if child in self._to_replace:
             self._to_replace.remove(child)
@@ -356,6 +323,14 @@ class Supervisor:
             # Before it has its handlers, TSTP and TTIN would stop it as they stop any program, for good.
             if child.ready or number == signal.SIGTERM:
                 child.process.send_signal(number)
+
+
+def _summed(state: str, reports: list[Report]) -> Report:
+    try:
+        return merged(state, reports)
+    except Exception:  # figures are never worth the processes
+        log.exception("figures cannot be added up")
+        return merged(state, [])
 
 
 def own_command() -> list[str]:

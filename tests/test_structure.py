@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "executions", "tally", "reports", "identity", "version", "fleet",
+        "registry", "loading", "delivery", "counters", "executions", "tally", "version", "reports", "identity", "fleet",
         "levels", "logformat",
     ),
     # 1 the contract of every thread
@@ -46,7 +46,7 @@ LAYERS = (
     ("launcher",),
     # 7 the program and its face
     (
-        "logs", "life", "notify", "supervised", "supervisor", "signals", "pidfile", "daemon", "web",
+        "logs", "life", "notify", "supervised", "child", "supervisor", "signals", "pidfile", "daemon", "web",
         "web.server", "web.metrics", "web.pages", "program", "app", "goworkers_py",
     ),
     # 8 the command line
@@ -108,7 +108,7 @@ def test_imports_go_strictly_downward(module: str) -> None:
         ("redis", {"connection", "sentinel", "translation"}),
         ("hiredis", {"connection"}),
         ("click", {module for module in MODULES if module == "cli" or module.startswith("commands.")}),
-        ("subprocess", {"embedded", "keeper", "supervisor"}),
+        ("subprocess", {"child", "embedded", "keeper", "supervisor"}),
         ("signal", {"keeper", "signals", "supervisor", "daemon", "commands.daemon"}),
         ("daemon", {"daemon"}),
     ],

@@ -1,0 +1,79 @@
+"""What children may say to their parent: a real parent, and small programs that speak as children of any version do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+
+import pytest
+from waiting import eventually
+
+from goworkers_py.notify import Notifier
+from goworkers_py.reports import Report, merged
+from goworkers_py.supervisor import Supervisor
+
+SPEAK = """
+import json, os, signal, socket, sys, time
+from goworkers_py.reports import SHAPE, QueueReport, merged
+from goworkers_py.supervised import LINE_VARIABLE
+
+line = socket.socket(fileno=int(os.environ[LINE_VARIABLE]))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+def say(word, told=None):
+    line.sendall(word.encode() + (json.dumps(told).encode() if told is not None else b"") + b"\\n")
+
+REPORT = {**merged("working", []), "queues": {"q": QueueReport(busy=1, capacity=2, waiting=0)}, "processes": 1}
+"""
+
+
+def supervised(child: str, meanwhile: Callable[[Supervisor], None], processes: int = 1) -> int:
+    """Its exit code. `meanwhile` runs beside it, and then it is asked to stop."""
+    supervisor = Supervisor(processes, [sys.executable, "-c", SPEAK + textwrap.dedent(child)], Notifier({}))
+    failed: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            meanwhile(supervisor)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # should the parent have ended before
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        return supervisor.run()
+    finally:
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+        if failed:
+            raise failed[0]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        # Of a version with more fields and other rows; one that does not even say so; and a fault of our own.
+        'say("figures of tomorrow"); say("report ", {"new": 1}); say("stats ", {"processed": 1, "new": 2})',
+        'say("report ", {"new": 1}); say("stats ", {"processed": 1, "new": 2})',
+        'say("figures " + SHAPE); say("stats ", {"new": 2}); say("report ", {"new": 1}); say("report ", [])',
+        'say("figures " + SHAPE); say("report ", {**REPORT, "jobs": {"q": {"A": [1]}}}); line.sendall(b"report {[\\n")',
+    ],
+)
+def test_no_figures_of_a_child_end_the_parent(figures: str, caplog: pytest.LogCaptureFixture) -> None:
+    reports: list[Report] = []
+
+    def look(supervisor: Supervisor) -> None:
+        assert eventually(lambda: supervisor.state == "working")
+        assert eventually(lambda: bool(supervisor._children) and supervisor._children[0].reported_at is not None)
+        supervisor._past = {**merged("", []), "jobs": {"q": {"A": [1.0, 2.0]}}}
+        reports.append(supervisor.report())
+
+    assert supervised(f'say("ready"); {figures}\ntime.sleep(60)', look) == 0
+    assert reports[0]["state"] == "working"
