@@ -17,7 +17,7 @@ from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
 from goworkers_py.clock import Clock
-from goworkers_py.config import Config, QueueConfig
+from goworkers_py.config import Config, QueueConfig, options_of
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
@@ -82,7 +82,7 @@ class App:
     def use(self, config: Config, by_command: bool = False) -> None:
         """`by_command`: what a module says while it is imported does not count any more."""
         if self._configured_by_command and not by_command:
-            log.debug("configure() is passed over: the command line has configured this process")
+            _tell_what_is_passed_over(config, self.config)
             return
         self._configured_by_command = by_command
         self._replace(config)
@@ -367,6 +367,19 @@ def _link(path: str, place: str) -> Middleware:
     if not isinstance(link, Middleware):
         raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")
     return link
+
+
+def _tell_what_is_passed_over(said: Config, holds: Config) -> None:
+    """A module that is imported by a command calls `configure` for when it is a program of its own."""
+    usual = Config()
+    names = [
+        name for name in options_of(Config) if getattr(said, name) not in (getattr(usual, name), getattr(holds, name))
+    ]
+    if names:
+        log.warning(
+            "configure() is passed over, because a command runs this code; what it says of %s belongs into the "
+            "configuration file, the environment or flags", ", ".join(names)
+        )  # fmt: skip
 
 
 def _from_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:

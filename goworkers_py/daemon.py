@@ -14,6 +14,7 @@ import pwd
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -154,6 +155,25 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
             log.critical("the daemon failed", exc_info=True)
             code = 1
         sys.exit(code)
+
+
+def tried(config: Config, build: Callable[[], object]) -> bool:
+    """Whether the user's code can be imported, tried in a process of its own, which says what is wrong."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            change_directory(config.directory)
+            build()
+            code = 0
+        except WorkersError as error:
+            sys.stderr.write(f"pyworkers: {error}\n")
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 # --- stop and reload

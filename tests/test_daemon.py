@@ -117,6 +117,13 @@ def test_restart_and_reload_bring_new_code(site: Site, redis_url: str) -> None:
     with own_app(redis_url) as app:
         app.enqueue("q", "note", ["this"])
         assert eventually(lambda: "newly printed this" in site.log()), site.log()
+    (site.directory / "jobs.py").write_text("import nothing_of_that_name\n")
+    code, told = site.run("restart")
+    assert code == 2
+    assert "nothing_of_that_name" in told
+    assert told.endswith("pyworkers: the new code does not start; what runs was left alone")
+    assert site.pid() == parent
+    (site.directory / "jobs.py").write_text(JOBS)
     code, told = site.run("restart")
     assert (code, told) == (0, f"pyworkers works, as process {site.pid()}")
     assert site.pid() != parent

@@ -80,6 +80,17 @@ def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
     assert call("processes").stdout == ""
 
 
+def test_a_process_that_was_killed_is_not_among_those_that_work(
+    daemon: Daemon, redis: redis_py.Redis, call: Call
+) -> None:
+    [identity] = (json.loads(line)["identity"] for line in call("processes", "--json").stdout.splitlines())
+    daemon.kill()
+    redis.delete(f"pyworkers:lease:{identity}")  # as whoever finds it dead does
+    assert redis.exists(identity)
+    assert call("processes").stdout == ""
+    assert call("processes", "stop", identity).returncode == 1
+
+
 def test_sidekiqs_and_go_workers_processes_are_shown_as_far_as_they_tell(redis: redis_py.Redis, call: Call) -> None:
     now = time.time()
     info = {"hostname": "web", "pid": 7, "queues": ["default"], "concurrency": 5, "tag": "app", "started_at": now - 100}

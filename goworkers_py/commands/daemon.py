@@ -9,7 +9,7 @@ import click
 
 import goworkers_py
 from goworkers_py import daemon
-from goworkers_py.commands.base import FAILED, TEMPORARY, configured, fail
+from goworkers_py.commands.base import FAILED, TEMPORARY, USAGE, configured, fail
 from goworkers_py.config import Config
 from goworkers_py.errors import ConfigError
 
@@ -39,9 +39,11 @@ def stop(config: Config) -> None:
 @QUEUES
 @configured
 def restart(config: Config) -> None:
-    """Stops, and starts again with new code."""
+    """Stops, and starts again with new code, if that can be imported."""
     if not daemon.is_child():
         _needs_pidfile(config)
+        if not daemon.tried(config, goworkers_py.app.launcher):
+            fail("the new code does not start; what runs was left alone", USAGE)
         daemon.stop(config)
     _start(config)
 

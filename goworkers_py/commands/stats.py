@@ -8,6 +8,7 @@ import click
 
 import goworkers_py
 from goworkers_py.commands.base import connected
+from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
 from goworkers_py.inspect.stats import Stats
 
@@ -24,6 +25,6 @@ def stats(config: Config, as_json: bool) -> None:
 def _table(figures: Stats) -> str:
     rows = [(name, str(value)) for name, value in figures.as_dict().items() if name != "queues"]
     lines = [f"{name.replace('_', ' '):<12} {value:>12}" for name, value in rows]
-    lines += ["", f"{'queue':<24} {'size':>10} {'latency':>10}"]
-    lines += [f"{queue.name:<24} {queue.size:>10} {queue.latency_s:>8.1f} s" for queue in figures.queues]
-    return "\n".join(lines if figures.queues else lines[:-2])
+    table = Table("queue", "size>", "latency>")
+    queues = table.lines([(queue.name, str(queue.size), duration(queue.latency_s)) for queue in figures.queues])
+    return "\n".join([*lines, "", *queues] if queues else lines)

@@ -17,6 +17,8 @@ QUIET = "TSTP"
 STOP = "TERM"
 DUMP = "TTIN"
 
+NAME = "pyworkers "  # how the version of ours begins
+
 _FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss")
 
 
@@ -51,14 +53,22 @@ class Processes:
         self._keys = keys
 
     def all(self) -> list[Process]:
-        """Those that live, or did a minute ago."""
+        """Those that live; of Sidekiq's also those that did a minute ago."""
         identities = self._identities()
-        replies = self._connections.answers([("HMGET", self._keys.member(one), *_FIELDS) for one in identities])
-        return [
-            _process(identity, dict(zip(_FIELDS, reply, strict=True)))
-            for identity, reply in zip(identities, replies, strict=True)
-            if reply is not None and reply[0] is not None  # else its entry has run out
+        replies = self._connections.answers(
+            [
+                command
+                for one in identities
+                for command in (("HMGET", self._keys.member(one), *_FIELDS), ("EXISTS", self._keys.lease(one)))
+            ]
+        )
+        found = [
+            (_process(identity, dict(zip(_FIELDS, told, strict=True))), lease)
+            for identity, told, lease in zip(identities, replies[::2], replies[1::2], strict=True)
+            if told is not None and told[0] is not None  # else its entry has run out
         ]
+        # The entry of one of ours that was killed stands for a while, when its death is long known.
+        return [process for process, lease in found if lease or not process.version.startswith(NAME)]
 
     def running(self) -> list[Running]:
         """The oldest first."""
