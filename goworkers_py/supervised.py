@@ -8,8 +8,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from goworkers_py.errors import BrokerError
 from goworkers_py.identity import resident_bytes
@@ -31,6 +31,15 @@ RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
 Look = Callable[[], Stats]
+
+
+@contextmanager
+def _kept_alive() -> Iterator[None]:
+    """Whatever fails: the thread that would notice the parent's end goes on."""
+    try:
+        yield
+    except Exception:
+        log.exception("what is said to the parent, or asked by it, failed")
 
 
 class Parent:
@@ -68,9 +77,11 @@ class Parent:
             try:
                 heard = self._line.recv(4096)
             except TimeoutError:
-                self.tell(launcher)
-                if self._worn_out(launcher.processed):
-                    self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+                with _kept_alive():
+                    if self._worn_out(launcher.processed):
+                        self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+                with _kept_alive():
+                    self.tell(launcher)
                 continue
             except OSError:  # ECONNRESET: it died before it read our last word
                 heard = b""
@@ -79,7 +90,8 @@ class Parent:
                 life.stop_without_hurry()
                 return
             for word in heard.splitlines():
-                table.get(word, lambda: None)()
+                with _kept_alive():
+                    table.get(word, lambda: None)()
 
     def tell(self, launcher: Launcher) -> None:
         self._say(REPORT + json.dumps(launcher.report()).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import textwrap
 import threading
@@ -12,8 +13,10 @@ from collections.abc import Callable
 import pytest
 from waiting import eventually
 
+from goworkers_py.inspect.stats import Stats
 from goworkers_py.notify import Notifier
 from goworkers_py.reports import Report, merged
+from goworkers_py.supervised import RECOVER, RETIRE, Parent
 from goworkers_py.supervisor import Supervisor
 
 SPEAK = """
@@ -77,3 +80,38 @@ def test_no_figures_of_a_child_end_the_parent(figures: str, caplog: pytest.LogCa
 
     assert supervised(f'say("ready"); {figures}\ntime.sleep(60)', look) == 0
     assert reports[0]["state"] == "working"
+
+
+class Failing:
+    """A launcher and a life, of which much fails."""
+
+    def __init__(self) -> None:
+        self.retired, self.stopped = threading.Event(), threading.Event()
+        self.retire, self.stop_without_hurry = self.retired.set, self.stopped.set
+        self.processed = 0
+
+    def report(self) -> Report:
+        return merged("working", [])
+
+    def look_for_the_dead(self) -> None:
+        raise OSError("no room")
+
+
+def test_whatever_fails_a_child_listens_to_its_parent_and_notices_its_end() -> None:
+    looked = threading.Event()
+
+    def look() -> Stats:
+        looked.set()
+        raise ValueError("stat:processed is no number")
+
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0.02)
+    failing = Failing()
+    with ours:
+        Parent(ours, 0, 0, look).attend(failing, failing)  # type: ignore[arg-type]
+        with theirs:
+            assert looked.wait(10)
+            theirs.send(RECOVER + b"\n" + RETIRE + b"\n")
+            assert failing.retired.wait(10)
+        assert failing.stopped.wait(10)
+        assert eventually(lambda: "parent" not in {thread.name for thread in threading.enumerate()})
