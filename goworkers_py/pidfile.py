@@ -1,7 +1,8 @@
 """The file that holds the number of the daemon's process, and says whether that lives.
 
 A number proves nothing: after a crash it may belong to another program. So the daemon holds a lock on the file while it
-lives. The kernel takes it away at the process's end, whatever that is, and neither children nor forks of it have it.
+lives. The kernel takes it away at the process's end, whatever that is: programs that it starts do not have the file,
+and its forks close it. The lock is flock's; that of lockf would end when a job reads the file and closes it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ class Pidfile:
         """Until `release`, or the end of this process."""
         file = self._lock()
         left = os.read(file, 32).decode("ascii", "replace").strip()
-        if left:
-            log.warning("pidfile %s: process %s has ended without its farewell", self._path, left)
         os.ftruncate(file, 0)
         os.pwrite(file, b"%d\n" % os.getpid(), 0)
         self._file = file
+        os.register_at_fork(after_in_child=self._let_go)
+        if left:
+            log.warning("pidfile %s: process %s has ended without its farewell", self._path, left)
+
+    def _let_go(self) -> None:
+        """A fork that outlives the daemon must not hold it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _lock(self) -> int:
         deadline = Deadline(OTHERS_LOOK_S)
@@ -46,7 +54,7 @@ class Pidfile:
             except OSError as error:
                 raise ConfigError(f"pidfile {self._path}: cannot be written: {error.strerror}") from None
             try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), self._path.stat()):
                     return file
             except OSError:  # locked, or removed by its last holder just now
@@ -63,8 +71,8 @@ class Pidfile:
         if self._file is not None:
             os.ftruncate(self._file, 0)
             with suppress(OSError):  # the directory is not ours any more: the empty file stays
-                self._path.unlink()
-            self._file = None
+                if os.path.samestat(os.fstat(self._file), self._path.stat()):  # another may have been put there
+                    self._path.unlink()
 
     def holder(self) -> int | None:
         """The process that lives, or None."""
@@ -106,10 +114,10 @@ def _holder(file: int | None) -> int | None:
 
 def _locked(file: int) -> bool:
     try:
-        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
-    fcntl.lockf(file, fcntl.LOCK_UN)
+    fcntl.flock(file, fcntl.LOCK_UN)
     return False
 
 

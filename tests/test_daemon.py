@@ -16,6 +16,7 @@ import pytest
 import redis as redis_py
 from apps import own_app
 from daemon import Daemon, environment, pyworkers
+from forks import ended_well, in_child
 from servers import RedisServer
 from waiting import eventually
 
@@ -275,7 +276,7 @@ def test_a_lock_that_is_held_for_a_moment_by_who_looks_is_waited_for(tmp_path: P
         [sys.executable, "-c", textwrap.dedent(f"""
             import fcntl, time
             file = open({str(path)!r}, "w+")
-            fcntl.lockf(file, fcntl.LOCK_SH)
+            fcntl.flock(file, fcntl.LOCK_SH)
             print(flush=True)
             time.sleep(0.3)
         """)],
@@ -298,3 +299,41 @@ def test_a_file_that_is_no_pidfile_is_no_process(tmp_path: Path) -> None:
     assert Pidfile(path).holder() is None
     with pytest.raises(WorkersError, match="cannot be read"):
         Pidfile(tmp_path / "pid" / "deeper").holder()
+
+
+def test_a_job_that_reads_the_pidfile_does_not_end_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    pidfile = Pidfile(path)
+    pidfile.hold()
+    assert path.read_text() == f"{os.getpid()}\n"
+    assert Pidfile(path).holder() == os.getpid()
+    pidfile.release()
+
+
+def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
+    pidfile = Pidfile(tmp_path / "pid")
+    say, hear = os.pipe()[::-1]
+    end_heard, end = os.pipe()
+
+    def hold() -> None:
+        pidfile.hold()
+        grandchild = in_child(lambda: os.read(end_heard, 1))  # outlives who holds the file
+        os.write(say, b"%d" % grandchild)
+
+    assert ended_well(in_child(hold))
+    assert os.read(hear, 32)
+    assert (tmp_path / "pid").read_text(), "it ended without its farewell"
+    assert pidfile.holder() is None
+    os.write(end, b".")
+    for file in (say, hear, end_heard, end):
+        os.close(file)
+
+
+def test_a_file_that_another_has_put_in_its_place_stays(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    pidfile = Pidfile(path)
+    pidfile.hold()
+    path.unlink()
+    path.write_text("7\n")
+    pidfile.release()
+    assert path.read_text() == "7\n"
