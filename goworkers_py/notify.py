@@ -1,6 +1,6 @@
 """Tells systemd how this process does, as sd_notify(3) says it: a datagram to the socket that NOTIFY_SOCKET names.
 
-    READY=1      it fetches jobs; of `processes = N`, all of them do
+    READY=1      it fetches jobs; of `processes = N`, all of them do; or it was told not to before it did
     STOPPING=1   it drains
     STATUS=...   what `systemctl status` shows
     WATCHDOG=1   twice as often as WatchdogSec asks, while the loops of the heartbeat and of the fetchers come round
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
-from goworkers_py.reports import STOPPING, WORKING, Report, in_words, not_live
+from goworkers_py.reports import QUIET, STOPPING, WORKING, Report, in_words, not_live
 
 VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
 STATUS_EVERY_S = 5.0
@@ -37,6 +37,8 @@ class Notifier:
         if watchdog_us.isdecimal() and watchdog_pid in ("", str(os.getpid())):
             self._every_s = min(STATUS_EVERY_S, int(watchdog_us) / 2e6)
         self._state = ""
+        self._milestone = ""  # the last one
+        self._unsaid = ""  # a milestone whose word did not get through yet
         self._next_at = 0.0  # monotonic
 
     def follow(self, state: str, report: Callable[[], Report]) -> None:
@@ -45,24 +47,32 @@ class Notifier:
         if state == before and now < self._next_at:
             return
         self._state, self._next_at = state, now + self._every_s
-        if state == WORKING and state != before:
-            self._ready()
+        milestone = _MILESTONES.get(state, self._milestone)
+        if milestone != self._milestone:
+            self._milestone = self._unsaid = milestone
+            if milestone == _READY:
+                self._ready()
         if self._address:
             told = report()
             lines = [f"STATUS={in_words(told)}"]
-            if state != before and state in _MILESTONES:
-                lines.append(_MILESTONES[state])
+            if self._unsaid:
+                lines.append(self._unsaid)
             if not not_live(told):
                 lines.append("WATCHDOG=1")
-            self.say("\n".join(lines))
+            if self.say("\n".join(lines)):
+                self._unsaid = ""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str) -> bool:
+        """Whether it got through."""
         if not self._address:
-            return
+            return False
         # Nobody listens any more, or not fast enough: the next word will do.
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
             line.setblocking(False)
             line.sendto(text.encode(), self._address)
+            return True
+        return False
 
 
-_MILESTONES = {WORKING: "READY=1", STOPPING: "STOPPING=1"}
+_READY = "READY=1"
+_MILESTONES = {WORKING: _READY, QUIET: _READY, STOPPING: "STOPPING=1"}

@@ -174,6 +174,37 @@ def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, monkeypatch: py
         assert launcher.report()["state"] == "stopping"
 
 
+def test_the_word_of_the_start_is_said_again_until_it_gets_through(tmp_path: Path) -> None:
+    systemd = Systemd(str(tmp_path / "notify"))
+    try:
+        notifier = Notifier(of(systemd, 0.02))
+        fill = Notifier(of(systemd))
+        while fill.say("STATUS=somebody else"):
+            pass
+        notifier.follow("working", lambda: merged("working", []))
+        assert systemd.count("READY=1") == 0
+        for _ in range(3):
+            time.sleep(0.02)
+            notifier.follow("working", lambda: merged("working", []))
+        assert systemd.count("READY=1") == 1
+    finally:
+        systemd.close()
+
+
+def test_a_start_that_is_told_to_be_quiet_ends_too(tmp_path: Path) -> None:
+    systemd = Systemd(str(tmp_path / "notify"))
+    ready: list[None] = []
+    try:
+        notifier = Notifier(of(systemd), lambda: ready.append(None))
+        for state in ("starting", "quiet", "stopping"):
+            notifier.follow(state, lambda: merged("", []))
+        milestones = [line for line in systemd.heard() if line in ("READY=1", "STOPPING=1")]
+        assert milestones == ["READY=1", "STOPPING=1"]
+        assert len(ready) == 1
+    finally:
+        systemd.close()
+
+
 def test_without_systemd_nothing_is_said() -> None:
     environment: dict[str, str] = {}
     notifier = Notifier(environment)
