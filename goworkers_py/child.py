@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from goworkers_py.reports import STALE_AFTER_S, Report
+from goworkers_py.reports import STALE_AFTER_S, Report, merged
+
+# Until the first report: imports, of large models too.
+LONGEST_START_S = 600.0
 
 
 @dataclass(eq=False)
@@ -19,6 +21,7 @@ class Child:
     born: float = field(default_factory=time.monotonic)
     ready: bool = False
     retired: bool = False
+    given_up: bool = False
     alike: bool = False  # its figures can be added to ours
     heard: bytes = b""  # the beginning of a line
     report: Report | None = None
@@ -42,15 +45,22 @@ class Child:
         *lines, self.heard = (self.heard + heard).split(b"\n")
         return lines
 
-    def says(self) -> Iterator[Report]:
-        """Its last report. Silence is a loop that stands still: with the interpreter's lock, or the whole process."""
-        if self.report is None:
-            return
-        if self.retired:
-            yield {**self.report, "stale": "", "cut_off": ""}
-            return
-        stale = self.report["stale"]
-        silent_s = 0.0 if self.reported_at is None else time.monotonic() - self.reported_at
-        if silent_s > STALE_AFTER_S:
-            stale = f"says nothing for {silent_s:.0f} s"
-        yield {**self.report, "stale": f"{self}: {stale}" if stale else ""}
+    def says(self) -> Report:
+        """Its last report, or that there is none. Only who was ready counts as a process that works."""
+        report = self.report or merged("", [])
+        stale = "" if self.retired else self.silence() or report["stale"]
+        return {
+            **report,
+            "processes": int(self.ready),
+            "stale": f"{self}: {stale}" if stale else "",
+            "cut_off": "" if self.retired else report["cut_off"],
+        }
+
+    def silence(self) -> str:
+        """Why it counts as a loop that stands still: one that holds the interpreter's lock, or the whole process."""
+        now = time.monotonic()
+        if self.reported_at is None:
+            silent_s = now - self.born
+            return f"has not begun after {silent_s:.0f} s" if silent_s > LONGEST_START_S else ""
+        silent_s = now - self.reported_at
+        return f"says nothing for {silent_s:.0f} s" if silent_s > STALE_AFTER_S else ""

@@ -56,6 +56,8 @@ def not_ready(report: Report) -> str:
     """Why this process fetches no jobs now; empty while it does."""
     if report["state"] != WORKING:
         return report["state"]
+    if not report["processes"]:
+        return "no process works"
     return report["stale"] or report["cut_off"]
 
 

@@ -95,6 +95,7 @@ class Supervisor:
                 pause_s = self._begin_at - now
                 for key, _ in self._selector.select(min(pause_s, LONGEST_SLEEP_S) if pause_s > 0 else LONGEST_SLEEP_S):
                     key.data()
+                self._give_up_successor()
                 self._reap()
                 self._notifier.follow(self.state, self.report)
         log.info("stopped")
@@ -111,7 +112,7 @@ class Supervisor:
     def report(self) -> Report:
         """Also asked for by threads of the HTTP port."""
         with self._burial:
-            reports = [self._past, *(report for child in self._children for report in child.says())]
+            reports = [self._past, *(child.says() for child in self._children)]
         return _summed(self.state, reports)
 
     def stats(self) -> Stats:
@@ -224,6 +225,14 @@ class Supervisor:
             self._successor = None
             if self._to_replace:
                 self._retire(self._to_replace.popleft())
+
+    def _give_up_successor(self) -> None:
+        """One that hangs in an import would keep the others from ever being replaced."""
+        child = self._successor
+        if child is not None and child.reported_at is None and not child.given_up and (why := child.silence()):
+            log.error("%s %s: it is killed", child, why)
+            child.given_up = True
+            child.process.kill()
 
     def _retire(self, child: Child) -> None:
         log.info("%s retires when its jobs have ended", child)

@@ -9,13 +9,15 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from waiting import eventually
 
+from goworkers_py import child as child_module
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.notify import Notifier
-from goworkers_py.reports import Report, merged
+from goworkers_py.reports import Report, merged, not_ready
 from goworkers_py.supervised import RECOVER, RETIRE, Parent
 from goworkers_py.supervisor import Supervisor
 
@@ -80,6 +82,49 @@ def test_no_figures_of_a_child_end_the_parent(figures: str, caplog: pytest.LogCa
 
     assert supervised(f'say("ready"); {figures}\ntime.sleep(60)', look) == 0
     assert reports[0]["state"] == "working"
+
+
+def test_a_parent_whose_children_all_die_is_not_ready(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    def look(supervisor: Supervisor) -> None:
+        assert eventually(lambda: not not_ready(supervisor.report()))
+        (tmp_path / "die").touch()
+        assert eventually(lambda: not_ready(supervisor.report()) == "no process works")
+
+    path = str(tmp_path / "die")
+    child = f"""
+        if os.path.exists({path!r}):
+            sys.exit(1)
+        say("ready")
+        while not os.path.exists({path!r}):
+            time.sleep(0.01)
+        sys.exit(1)
+    """
+    assert supervised(child, look) in (0, 1)
+
+
+def test_a_successor_that_hangs_before_it_says_a_word_is_given_up(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hang = tmp_path / "hang"
+
+    def look(supervisor: Supervisor) -> None:
+        assert eventually(lambda: not not_ready(supervisor.report()))
+        first = supervisor._children[0]
+        hang.touch()
+        monkeypatch.setattr(child_module, "LONGEST_START_S", 0.5)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert eventually(lambda: "the old ones go on" in caplog.text)
+        assert "has not begun after" in caplog.text
+        assert eventually(lambda: supervisor._successor is None and supervisor._children == [first])
+
+    child = f"""
+        if not os.path.exists({str(hang)!r}):
+            say("figures " + SHAPE)
+            say("report ", REPORT)
+            say("ready")
+        time.sleep(60)
+    """
+    assert supervised(child, look) == 0
 
 
 class Failing:
