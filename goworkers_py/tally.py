@@ -88,6 +88,7 @@ def _executions(row: Row) -> Executions:
 def sum_of(several: Iterable[Rows]) -> Rows:
     sums: Rows = {}
     for rows in several:
-        for name, row in rows.items():
+        for job_class, row in rows.items():
+            name = job_class if job_class in sums or len(sums) < MOST_CLASSES else OTHERS
             sums[name] = [one + other for one, other in zip(sums[name], row, strict=True)] if name in sums else row
     return sums

@@ -71,3 +71,13 @@ def test_rows_add_up_by_position() -> None:
     sums = sum_of([one.snapshot(), other.snapshot()])
     assert {name: sum(row[:RUN_SUM]) for name, row in sums.items()} == {"A": 2, "B": 2, "C": 1}
     assert sums["A"][RUN_SUM] == 2.0
+
+
+def test_the_bound_of_classes_holds_for_sums_too() -> None:
+    one, other = Tally(), Tally()
+    for number in range(MOST_CLASSES):
+        one.add(f"A{number}", DONE, 0.0, None)
+        other.add(f"B{number}", DONE, 0.0, None)
+    sums = sum_of([one.snapshot(), other.snapshot()])
+    assert len(sums) == MOST_CLASSES + 1
+    assert sums[OTHERS][0] == MOST_CLASSES
