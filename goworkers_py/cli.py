@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 import goworkers_py
-from goworkers_py.commands import (
-    daemon,
-    doctor,
-    enqueue,
-    health,
-    mark,
-    processes,
-    queues,
-    recover,
-    sets,
-    stats,
-    top,
-    work,
-)
 from goworkers_py.commands.base import Group
 
+# The module of each command, imported when it is asked for: `run` is not to wait for what only others need.
+COMMANDS = {
+    "run": "work",
+    "start": "daemon",
+    "stop": "daemon",
+    "restart": "daemon",
+    "status": "daemon",
+    "reload": "daemon",
+    "enqueue": "enqueue",
+    "stats": "stats",
+    "queues": "queues",
+    "queue": "queues",
+    "jobs": "queues",
+    "retries": "sets",
+    "scheduled": "sets",
+    "dead": "sets",
+    "processes": "processes",
+    "inprogress": "recover",
+    "recover": "recover",
+    "top": "top",
+    "health": "health",
+    "doctor": "doctor",
+    "mark": "mark",
+    "version": "work",
+    "config": "work",
+}
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Main(Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"goworkers_py.commands.{COMMANDS[name]}"), name)
+        return command
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(goworkers_py.__version__, prog_name="pyworkers")
 def main() -> None:
     """Runs the jobs that Rails, Go and Python put into Redis in Sidekiq's format."""
 
-
-COMMANDS = (
-    work.run, daemon.start, daemon.stop, daemon.restart, daemon.status, daemon.reload,
-    enqueue.enqueue, stats.stats, queues.queues, queues.queue, queues.jobs, *sets.GROUPS,
-    processes.processes, recover.inprogress, recover.recover, top.top, health.health, doctor.doctor, mark.mark,
-    work.version, work.config,
-)  # fmt: skip
-for command in COMMANDS:
-    main.add_command(command)
 
 if __name__ == "__main__":
     main(prog_name="pyworkers")

@@ -115,7 +115,10 @@ def _assert_parses(arguments: list[str]) -> None:
     context = click.Context(main, **main.context_settings)
     words = list(arguments)
     while isinstance(command, click.Group):
-        command = command.commands[words.pop(0)]
+        name = words.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
     command.make_context(command.name, words, parent=context)
 
 

@@ -108,4 +108,4 @@ def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, ch
         wish.report_missing(name.value)
 
 
-GROUPS = [make_group(name) for name in SetName]
+retries, scheduled, dead = map(make_group, (SetName.RETRIES, SetName.SCHEDULED, SetName.DEAD))
