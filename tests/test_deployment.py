@@ -26,8 +26,10 @@ ENOUGH_S = Config().timeout + 2 * AFTER_JOBS_S
 
 def parses(words: list[str]) -> None:
     assert words[0] == "pyworkers"
-    command = main.commands[words[1]]
-    command.make_context(words[1], words[2:], parent=click.Context(main))
+    context = click.Context(main)
+    command = main.get_command(context, words[1])
+    assert command is not None
+    command.make_context(words[1], words[2:], parent=context)
 
 
 def test_the_image_runs_pyworkers_as_its_first_process() -> None:

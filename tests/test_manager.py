@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -51,6 +52,7 @@ class Managing:
             counters=Counters(),
             outage=Outage(),
             on_retry=lambda at: None,
+            wall=time.time,
         )
         self.made.append(Manager(QueueConfig("q", concurrency=concurrency, prefetch=prefetch), (), shared))
         return self.made[-1]
