@@ -126,6 +126,7 @@ class Held:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._removed = threading.Condition(self._lock)
         self._deliveries: dict[int, Delivery] = {}
 
     def add(self, deliveries: Iterable[Delivery]) -> None:
@@ -136,6 +137,13 @@ class Held:
         with self._lock:
             for delivery in deliveries:
                 self._deliveries.pop(id(delivery), None)
+            self._removed.notify_all()
+
+    def await_gone(self, deliveries: Sequence[Delivery], timeout_s: float) -> bool:
+        with self._removed:
+            return self._removed.wait_for(
+                lambda: not any(id(delivery) in self._deliveries for delivery in deliveries), timeout_s
+            )
 
     def snapshot(self) -> list[Delivery]:
         """Oldest first."""

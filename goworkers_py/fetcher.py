@@ -25,6 +25,7 @@ ROOM_WAIT_S = 5.0
 # A paused queue's fetcher sleeps so long at a time.
 PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
+LONGEST_RETURN_S = 0.5
 # No job of the queue has ended for so long: the threads are held by long ones. As long as a reserve should last.
 STALLED_AFTER_S = 0.02
 # Jobs that ran but cannot be settled count against the next fetch when there are so many.
@@ -43,7 +44,7 @@ class Fetcher(BrokerService):
         held: Held,
         concurrency: int,
         pace: Pace,
-        give_back_waiting: Callable[[], None],
+        give_back: Callable[[list[Delivery]], None],
         outage: Outage,
     ) -> None:
         super().__init__(f"fetcher:{queue}", outage)
@@ -54,7 +55,8 @@ class Fetcher(BrokerService):
         self._held = held
         self._concurrency = concurrency
         self._pace = pace
-        self._give_back_waiting = give_back_waiting
+        self._give_back = give_back
+        self._going_back: list[Delivery] = []  # the last that were given back
         self._stalled_at = -1  # `ended` of the buffer when its jobs were given back: no reserve until that moves on
         self._reconcile_at = 0.0
         self._may_fetch = threading.Event()  # not while the queue is paused
@@ -78,6 +80,7 @@ class Fetcher(BrokerService):
             return 0.0
         if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
+        self._await_return()
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
             taken = self._broker.fetch(owner, self._queue, room, wait=not jobs_wait)
@@ -93,7 +96,11 @@ class Fetcher(BrokerService):
         """Jobs that wait behind long ones go back, to whoever is free: their reserve was meant for short ones."""
         if self._buffer.ended == ended and not self.stopping.is_set():
             self._stalled_at = ended
-            self._give_back_waiting()
+            self._go_back(self._buffer.drain())
+
+    def _go_back(self, deliveries: list[Delivery]) -> None:
+        self._going_back = deliveries
+        self._give_back(deliveries)
 
     def _too_much_unsettled(self) -> bool:
         # First the cheap look, then the exact one: what no link acknowledged is held too.
@@ -101,13 +108,21 @@ class Fetcher(BrokerService):
             return False
         return sum(delivery.ended for delivery in self._held.snapshot()) > MOST_UNSETTLED
 
+    def _await_return(self) -> None:
+        """What is fetched before they are back would run before them. A server that refuses them stops nothing else."""
+        self._held.await_gone(self._going_back, LONGEST_RETURN_S)
+        self._going_back = []
+
     def _take(self, owner: str, raws: list[bytes]) -> None:
         if raws:
             deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
             self._held.add(deliveries)
+            if not self._may_fetch.is_set():
+                self._go_back(deliveries)  # they were on their way when the queue was paused
+                return
             self._buffer.put(deliveries)
             if not self._may_fetch.is_set():
-                self._give_back_waiting()  # they were on their way when the queue was paused
+                self._go_back(self._buffer.drain())  # it was paused this very moment
             if len(raws) == 1:
                 time.sleep(0)  # lets go of the interpreter, for which the worker that was just woken would wait
 

@@ -80,7 +80,7 @@ class Manager:
         )
         self.fetcher = Fetcher(
             config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace,
-            self._give_back_waiting, shared.outage,
+            self._give_back, shared.outage,
         )  # fmt: skip
         self._shared = shared
         self._chain = chain
@@ -114,7 +114,7 @@ class Manager:
         """What runs is run to its end; nothing is fetched or begun until the queue is resumed. From any thread."""
         if paused:
             self.fetcher.hold()
-            self._give_back_waiting()
+            self._give_back(self._buffer.drain())
         else:
             self.fetcher.release()
 
@@ -126,11 +126,11 @@ class Manager:
             self.fetcher.look_once_more()
         else:
             log.warning("%s does not end; what it still fetches goes back at the farewell", self.fetcher.name)
-        self._give_back_waiting()
+        self._give_back(self._buffer.drain())
 
-    def _give_back_waiting(self) -> None:
+    def _give_back(self, deliveries: list[Delivery]) -> None:
         """The newest first, each to the consumer's end: the oldest is then the next to run again."""
-        for delivery in reversed(self._buffer.drain()):
+        for delivery in reversed(deliveries):
             self._settler.put(delivery, REQUEUE)
 
     def stop_workers(self) -> None:
@@ -143,8 +143,7 @@ class Manager:
     def give_back_running(self) -> list[Delivery]:
         """What is still not at its end goes back too; when a worker ends it after all, that does not count."""
         unfinished = [delivery for delivery in self._held.snapshot() if not delivery.ended]
-        for delivery in reversed(unfinished):
-            self._settler.put(delivery, REQUEUE)
+        self._give_back(unfinished)
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> int:

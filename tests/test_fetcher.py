@@ -42,8 +42,9 @@ class Fetching:
             self._give_back, Outage(),
         )  # fmt: skip
 
-    def _give_back(self) -> None:
-        self.given_back += [delivery.raw for delivery in self.buffer.drain()]
+    def _give_back(self, deliveries: list[Delivery]) -> None:
+        self.given_back += [delivery.raw for delivery in deliveries]
+        self.held.remove(deliveries)
 
     @property
     def list(self) -> str:

@@ -20,7 +20,7 @@ from goworkers_py.manager import Manager, Shared
 from goworkers_py.message import Message
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import KEEP
+from goworkers_py.outcome import KEEP, REQUEUE
 from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import Registry
 from goworkers_py.settler import LARGEST_BATCH
@@ -152,6 +152,32 @@ def test_unstarted_jobs_go_back_in_their_order_to_where_they_are_next(
     stop(manager)
     assert gate.ended == ["a"]
     assert fields(queue(redis), "jid") == list("bcdefgh")
+
+
+def test_one_thread_keeps_the_order_of_the_queue_also_when_waiting_jobs_go_back(
+    managing: Callable[..., Managing], redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, ran, gone_back = RedisBroker.settle, [], []
+
+    def slow_to_return(self: RedisBroker, batch: Batch) -> list[Settled]:
+        if returned := [finished for finished in batch.finished if finished.outcome is REQUEUE]:
+            gone_back.extend(returned)
+            time.sleep(0.1)  # the long job is over before they are back
+        return settle(self, batch)
+
+    def mostly_short(message: Message) -> None:
+        ran.append(message.jid)
+        if int(message.jid) % 100 == 50:
+            time.sleep(0.06)
+
+    monkeypatch.setattr(RedisBroker, "settle", slow_to_return)
+    push(redis, *map(str, range(500)))
+    manager = managing(mostly_short)(1, prefetch=None)
+    manager.start()
+    assert eventually(lambda: len(ran) == 500)
+    stop(manager)
+    assert gone_back, "no job waited behind a long one"
+    assert ran == [str(number) for number in range(500)]
 
 
 def test_what_still_runs_at_the_deadline_goes_back_before_everything_else_and_its_late_end_does_nothing(
