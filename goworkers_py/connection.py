@@ -319,6 +319,11 @@ def _drop_if_better_elsewhere(connection: Driver, replies: Sequence[Any]) -> Non
         connection.disconnect()
 
 
+def text(raw: bytes) -> str:
+    """A name that the server tells. Somebody may have written one that is no text."""
+    return raw.decode("utf-8", "replace")
+
+
 def _checked(replies: list[Any]) -> list[Any]:
     for reply in replies:
         _raise_error(reply)

@@ -20,7 +20,8 @@ from goworkers_py.version import __version__
 LONGEST_PAYLOAD = 100_000
 _SHOWN_OF_LONG = {"class", "wrapped", "jid", "queue", "created_at", "enqueued_at"}
 
-NAME = f"pyworkers {__version__}"
+OURS = "pyworkers "  # how the version of ours begins, and of nobody else's
+NAME = f"{OURS}{__version__}"
 
 
 @dataclass(frozen=True)

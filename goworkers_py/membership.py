@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from goworkers_py.connection import Argument, Command, Connections
+from goworkers_py.connection import Argument, Command, Connections, text
 from goworkers_py.courtesy import Courtesy
 from goworkers_py.fleet import Member, Moment, state, work
 from goworkers_py.keys import Keys
@@ -67,19 +67,23 @@ class Membership:
 
     def _asked(self, identity: str) -> list[str]:
         words = self._connections.call("RPOP", self._keys.signals(identity), MOST_WORDS)
-        return [word.decode("utf-8", "replace") for word in words or ()]
+        return [text(word) for word in words or ()]
 
     def _prune(self) -> None:
         """As Sidekiq's processes do it, one of them a minute: entries that have run out leave the set."""
         keys = self._keys
         if self._connections.call("SET", keys.process_cleanup, 1, "EX", SHOWN_FOR_S, "NX") is None:
             return
-        members: list[bytes] = self._connections.call("SMEMBERS", keys.processes)
-        entries = [keys.member(member.decode("utf-8", "replace")) for member in members]
-        shown = self._connections.answers([("HEXISTS", entry, "info") for entry in entries])
-        stale = [member for member, there in zip(members, shown, strict=True) if not there]
+        names: list[bytes] = self._connections.call("SMEMBERS", keys.processes)  # as they are: some may be no text
+        shown = self._connections.answers([("HEXISTS", keys.member(text(name)), "info") for name in names])
+        stale = [name for name, there in zip(names, shown, strict=True) if not there]
         if stale:
             self._connections.call("SREM", keys.processes, *stale)
+
+
+def members(connections: Connections, keys: Keys) -> list[str]:
+    """The processes of the fleet, in whatever language; also some that have ended."""
+    return sorted(map(text, connections.call("SMEMBERS", keys.processes)))
 
 
 def _flat(fields: dict[str, str] | dict[str, str | int]) -> list[Argument]:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 
-from goworkers_py.connection import Connections
+from goworkers_py.connection import Connections, text
 from goworkers_py.courtesy import Courtesy
 from goworkers_py.executions import Executions, commands, layouts_of
 from goworkers_py.keys import Keys
+from goworkers_py.membership import members
 
 AUTO, OFF = "auto", "off"
 
@@ -49,9 +50,7 @@ class Metrics:
 
     def _versions(self) -> list[str]:
         """Those that the processes of the fleet tell."""
-        keys = self._keys
-        members = self._connections.call("SMEMBERS", keys.processes)
-        entries = [("HGET", keys.member(member.decode("utf-8", "replace")), "info") for member in members]
+        entries = [("HGET", self._keys.member(one), "info") for one in members(self._connections, self._keys)]
         return [_version(info) for info in self._connections.answers(entries) if info]
 
 
@@ -65,7 +64,7 @@ def mark(connections: Connections, keys: Keys, label: str, at: float) -> str | N
     made, has, _ = connections.transaction(
         [("HSETNX", marks, field, label), ("HGET", marks, field), ("EXPIRE", marks, MARK_LIFE_S)]
     )
-    return None if made else str(has.decode("utf-8", "replace"))
+    return None if made else text(has)
 
 
 def _utc(at: float) -> datetime:

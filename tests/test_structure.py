@@ -35,8 +35,8 @@ LAYERS = (
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "courtesy", "membership", "metrics", "inspect", "inspect.entries",
-        "inspect.stats", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.inprogress",
-        "inspect.neighbours", "inspect.doctor",
+        "inspect.stats", "inspect.queues", "inspect.sets", "inspect.owners", "inspect.processes",
+        "inspect.inprogress", "inspect.doctor",
     ),
     # 4 one thread role each
     ("fetcher", "settler", "trial", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),

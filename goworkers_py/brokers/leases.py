@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from goworkers_py.brokers.base import DeclaredDead, Found, Judge, Presence, Recovered, Settled
-from goworkers_py.connection import Connections, Script
+from goworkers_py.connection import Connections, Script, text
 from goworkers_py.errors import BrokerRefused
 from goworkers_py.identity import certainly_dead, origin
 from goworkers_py.keys import Keys
@@ -75,11 +75,11 @@ class Leases:
             [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
         )
         forget_at = _pairs(gone)
-        dead = {}
-        for other, told in _pairs(owners).items():
-            entry = json.loads(told)
-            if other != owner and (other in forget_at or self._bury(other, entry["origin"], by_lease)):
-                dead[other] = entry
+        dead = {
+            other: entry
+            for other, entry in owners_of(owners).items()
+            if other != owner and (other in forget_at or self._bury(other, entry["origin"], by_lease))
+        }
         recovered = self._move_all(dead, judge)
         past = {other: entry for other, entry in dead.items() if float(forget_at.get(other, "inf")) < float(now)}
         self._forget(past)
@@ -149,9 +149,10 @@ def _place(fate: Fate) -> Place:
     return "back", 0, fate.payload
 
 
+def owners_of(told: Sequence[bytes]) -> dict[str, dict[str, Any]]:
+    """What each owner told with its last beat, from the reply to HGETALL of `keys.owners`."""
+    return {owner: json.loads(entry) for owner, entry in _pairs(told).items()}
+
+
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     return {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
-
-
-def text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")

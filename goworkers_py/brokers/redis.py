@@ -18,8 +18,8 @@ from goworkers_py.brokers.base import (
     Settled,
     WaitingSet,
 )
-from goworkers_py.brokers.leases import REMOVE, Item, Leases, Place, text
-from goworkers_py.connection import Argument, BlockingLine, Command, Connections, Script
+from goworkers_py.brokers.leases import REMOVE, Item, Leases, Place
+from goworkers_py.connection import Argument, BlockingLine, Command, Connections, Script, text
 from goworkers_py.errors import BrokerFull
 from goworkers_py.keys import Keys
 from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 
 import click
 
 import goworkers_py
 from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.config import Config
-from goworkers_py.inspect.neighbours import neighbours
+from goworkers_py.inspect.owners import all_owners
 from goworkers_py.reports import QUIET, STARTING, STOPPING
+
+_TOLD = ("identity", "queues", "trouble")
 
 
 @click.command()
@@ -20,9 +21,11 @@ from goworkers_py.reports import QUIET, STARTING, STOPPING
 @configured
 def health(config: Config, as_json: bool) -> None:
     """Does a process of this machine fetch jobs of our queues? Exit code 0 or 1. `stats_port` tells more, for less."""
-    found = neighbours(*goworkers_py.app.place, [queue.name for queue in config.queues])
+    ours = {queue.name for queue in config.queues}
+    here = [owner for owner in all_owners(*goworkers_py.app.place) if owner.alive and owner.here]
+    found = [owner for owner in here if not ours or not ours.isdisjoint(owner.queues)]
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found]))
+        click.echo(json.dumps([{field: getattr(one, field) for field in _TOLD} for one in found]))
     else:
         for one in found:
             click.echo(f"{one.identity} {one.trouble or 'fetches jobs'}")

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from goworkers_py.connection import Command, Connections
+from goworkers_py.connection import Command, Connections, text
 from goworkers_py.errors import BrokerRefused
 from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.inprogress import InProgress
@@ -205,7 +205,7 @@ class Doctor:
         return Queues(self._connections, self._keys).next_jobs(queue.name, min(queue.size, SAMPLE))
 
     def _info(self, section: str) -> dict[str, str]:
-        told = self._connections.call("INFO", section).decode("utf-8", "replace")
+        told = text(self._connections.call("INFO", section))
         return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
 
 

@@ -7,21 +7,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from goworkers_py.connection import Connections
-from goworkers_py.identity import certainly_dead
+from goworkers_py.connection import Connections, text
 from goworkers_py.inspect.entries import PAGE, Entry
+from goworkers_py.inspect.owners import Owner, all_owners
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.keys import Keys
+from goworkers_py.membership import members
 
 HEARD_OF_S = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    identity: str
-    queues: list[str]
-    alive: bool
-    dead_for_sure: bool  # otherwise, when it is not alive, it was not heard of for a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +47,7 @@ class InProgress:
         self._keys = keys
 
     def owners(self) -> list[Owner]:
-        told, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HKEYS", self._keys.gone)])
-        entries = {name.decode(): json.loads(entry) for name, entry in zip(told[::2], told[1::2], strict=True)}
-        identities = sorted(entries)
-        leases = self._connections.exchange([("EXISTS", self._keys.lease(one)) for one in identities])
-        owners = []
-        for identity, lease in zip(identities, leases, strict=True):
-            sure = identity.encode() in gone or certainly_dead(entries[identity]["origin"])
-            owners.append(Owner(identity, sorted(entries[identity]["queues"]), bool(lease) and not sure, sure))
-        return owners
+        return all_owners(self._connections, self._keys)
 
     def jobs(self) -> Iterator[Held]:
         since = {(one.identity, one.entry.raw): one.since for one in Processes(self._connections, self._keys).running()}
@@ -91,7 +76,7 @@ class InProgress:
         ours = {keys.inprogress(queue, owner.identity) for owner in self.owners() for queue in owner.queues}
         found = sorted(self._scan() - ours)
         sizes = self._connections.answers([("LLEN", key) for key in found])
-        queues = [name.decode("utf-8", "replace") for name in self._connections.call("SMEMBERS", keys.queues)]
+        queues = [text(name) for name in self._connections.call("SMEMBERS", keys.queues)]
         return [
             Leftover(*keys.queue_and_owner(key, queues), size) for key, size in zip(found, sizes, strict=True) if size
         ]
@@ -102,7 +87,7 @@ class InProgress:
         while True:
             pattern = self._keys.any_inprogress
             cursor, listed = self._connections.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)
-            found.update(key.decode("utf-8", "replace") for key in listed)
+            found.update(map(text, listed))
             if cursor == b"0":
                 return found
 
@@ -120,7 +105,7 @@ class InProgress:
     def lives(self, process: str) -> bool:
         """As far as go-workers2 tells, which it does only where its heartbeat is configured."""
         keys, now = self._keys, time.time()
-        members = [name.decode("utf-8", "replace") for name in self._connections.call("SMEMBERS", keys.processes)]
-        told = self._connections.exchange([("HMGET", keys.member(one), "beat", "worker_heartbeats") for one in members])
+        entries = [keys.member(one) for one in members(self._connections, keys)]
+        told = self._connections.exchange([("HMGET", entry, "beat", "worker_heartbeats") for entry in entries])
         name = keys.inprogress_of(process).encode()
         return any(beat and name in (lists or b"") and now - float(beat) < HEARD_OF_S for beat, lists in told)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from goworkers_py.connection import Connections
+from goworkers_py.fleet import OURS
 from goworkers_py.inspect.entries import Entry
 from goworkers_py.keys import Keys
+from goworkers_py.membership import members
 from goworkers_py.message import whole_number
 
 ASKED_FOR_S = 60  # as Sidekiq's own page: who has not obeyed by then never will
 QUIET = "TSTP"
 STOP = "TERM"
 DUMP = "TTIN"
-
-NAME = "pyworkers "  # how the version of ours begins
 
 _FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss")
 
@@ -54,7 +54,7 @@ class Processes:
 
     def all(self) -> list[Process]:
         """Those that live; of Sidekiq's also those that did a minute ago."""
-        identities = self._identities()
+        identities = members(self._connections, self._keys)
         replies = self._connections.answers(
             [
                 command
@@ -68,11 +68,11 @@ class Processes:
             if told is not None and told[0] is not None  # else its entry has run out
         ]
         # The entry of one of ours that was killed stands for a while, when its death is long known.
-        return [process for process, lease in found if lease or not process.version.startswith(NAME)]
+        return [process for process, lease in found if lease or not process.version.startswith(OURS)]
 
     def running(self) -> list[Running]:
         """The oldest first."""
-        identities = self._identities()
+        identities = members(self._connections, self._keys)
         # Sidekiq writes one of the two, by its version, and we write both.
         replies = self._connections.answers([("HVALS", key) for one in identities for key in self._keys.works(one)])
         found = []
@@ -85,10 +85,6 @@ class Processes:
         for identity in identities:
             key = self._keys.signals(identity)
             self._connections.transaction([("LPUSH", key, word), ("EXPIRE", key, ASKED_FOR_S)])
-
-    def _identities(self) -> list[str]:
-        members: list[bytes] = self._connections.call("SMEMBERS", self._keys.processes)
-        return sorted(member.decode("utf-8", "replace") for member in members)
 
 
 def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from goworkers_py.connection import Connections, Script
+from goworkers_py.connection import Connections, Script, text
 from goworkers_py.inspect.entries import PAGE, Entry
-from goworkers_py.inspect.stats import latency_s
+from goworkers_py.inspect.stats import QueueStats, look_at
 from goworkers_py.keys import Keys
 
 PUSHED_MEANWHILE = 500  # between reading a page and deleting some of it
@@ -17,10 +17,7 @@ _PICK = Script(Path(__file__).parents[1] / "brokers/lua/pick.lua")
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
-    name: str
-    size: int
-    latency_s: float  # how long the next job to run has waited
+class Queue(QueueStats):
     paused: bool
 
 
@@ -32,7 +29,7 @@ class Queues:
     def all(self) -> list[Queue]:
         """Those that anybody has pushed to, and those that are paused."""
         known, paused = self._connections.exchange([("SMEMBERS", self._keys.queues), ("SMEMBERS", self._keys.paused)])
-        return self._look_at({_text(name) for name in [*known, *paused]}, {_text(name) for name in paused})
+        return self._look_at({*map(text, known), *map(text, paused)}, {*map(text, paused)})
 
     def one(self, name: str) -> Queue | None:
         """None when nobody knows of it."""
@@ -42,14 +39,8 @@ class Queues:
         return found[0] if found and (known or paused or found[0].size) else None
 
     def _look_at(self, names: Collection[str], paused: Collection[str]) -> list[Queue]:
-        ordered = sorted(names)
-        keys = [self._keys.queue(name) for name in ordered]
-        replies = self._connections.answers([c for key in keys for c in (("LLEN", key), ("LINDEX", key, -1))])
-        return [
-            Queue(name, size, latency_s(oldest, name), name in paused)
-            for name, size, oldest in zip(ordered, replies[::2], replies[1::2], strict=True)
-            if size is not None  # the key is no list
-        ]
+        found = look_at(self._connections, self._keys, names)
+        return [Queue(one.name, one.size, one.latency_s, one.name in paused) for one in found]
 
     def next_jobs(self, name: str, most: int) -> list[Entry]:
         """In the order in which they will run."""
@@ -96,7 +87,3 @@ class Queues:
 
     def resume(self, name: str) -> bool:
         return bool(self._connections.call("SREM", self._keys.paused, name))
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")

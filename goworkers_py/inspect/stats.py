@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from goworkers_py.connection import Connections
+from goworkers_py.brokers.leases import owners_of
+from goworkers_py.connection import Connections, text
 from goworkers_py.errors import BrokerError, UnreadablePayload
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
@@ -80,7 +81,7 @@ class Inspector:
                 ("HGETALL", keys.owners),
             ]
         )
-        in_progress, processes = self._owners(owners[::2], owners[1::2])
+        in_progress, processes = self._owners(owners_of(owners))
         return Stats(
             processed=int(processed or 0),
             failed=int(failed or 0),
@@ -89,35 +90,31 @@ class Inspector:
             dead=dead,
             in_progress=in_progress,
             processes=processes,
-            queues=self._queues(sorted(name.decode("utf-8", "replace") for name in names)),
+            queues=look_at(self._connections, keys, map(text, names)),
         )
 
-    def _queues(self, names: list[str]) -> list[QueueStats]:
-        commands = [(command, self._keys.queue(name), *rest) for name in names for command, rest in _SIZE_AND_NEXT]
-        replies = self._connections.answers(commands)
-        return [
-            QueueStats(name, size, latency_s(oldest, name))
-            for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
-            if size is not None
-        ]
-
-    def _owners(self, identities: list[bytes], entries: list[bytes]) -> tuple[int, int]:
+    def _owners(self, owners: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
         """How many jobs are in progress, and how many processes live."""
-        owners = {
-            identity.decode(): json.loads(entry)["queues"] for identity, entry in zip(identities, entries, strict=True)
-        }
-        lists = [self._keys.inprogress(queue, owner) for owner, queues in owners.items() for queue in queues]
+        lists = [self._keys.inprogress(queue, owner) for owner, entry in owners.items() for queue in entry["queues"]]
         replies = self._connections.answers(
             [*(("LLEN", key) for key in lists), *(("EXISTS", self._keys.lease(owner)) for owner in owners)]
         )
         return sum(filter(None, replies[: len(lists)])), sum(replies[len(lists) :])
 
 
-_SIZE_AND_NEXT = (("LLEN", ()), ("LINDEX", (-1,)))
+def look_at(connections: Connections, keys: Keys, queues: Iterable[str]) -> list[QueueStats]:
+    """By their names."""
+    names = sorted(queues)
+    lists = [keys.queue(name) for name in names]
+    replies = connections.answers([ask for key in lists for ask in (("LLEN", key), ("LINDEX", key, -1))])
+    return [
+        QueueStats(name, size, _latency_s(oldest, name))
+        for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
+        if size is not None  # the key is no list
+    ]
 
 
-def latency_s(oldest: bytes | None, queue: str) -> float:
-    """How long a queue's next job has waited."""
+def _latency_s(oldest: bytes | None, queue: str) -> float:
     if oldest is None:
         return 0.0
     try:
