@@ -301,11 +301,20 @@ class Gates:
     def let_out(self, name: str) -> None:
         self.lock(name).release()
 
+    def let_out_all(self) -> None:
+        for lock in self._locks.values():
+            with suppress(RuntimeError):  # it is out
+                lock.release()
+
 
 @contextmanager
 def gated(redis_url: str, concurrency: int, **options: Any) -> Iterator[tuple[App, Gates]]:
     with own_app(redis_url, QueueConfig("q", concurrency=concurrency), stuck_grace=0.1, **options) as app:
-        yield app, Gates(app)
+        gates = Gates(app)
+        try:
+            yield app, gates
+        finally:
+            gates.let_out_all()
 
 
 def workers() -> list[str]:
