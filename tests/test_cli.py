@@ -55,6 +55,7 @@ def last_line(text: str, starts: bool = True) -> str:
         (["enqueue", "J", "[1"], "the arguments must be a JSON array, such as '[1, \"a\"]': Expecting ',' delimiter"),
         (["enqueue", "J", '{"a":1}'], "the arguments must be a JSON array, this is '{\"a\":1}'"),
         (["enqueue", "J", "[NaN]"], "args[0] is nan, which JSON cannot say"),
+        (["enqueue", "J", "-q", ""], "--queue is empty"),
         (["enqueue", "J", "--in", "1", "--at", "2"], "--in and --at exclude each other"),
         (["enqueue", "J", "--in", "soon"], "Invalid value for '--in': 'soon' is not a valid float"),
         (["enqueue", "J", "--retry", "some"], "--retry must be a count, true or false, is 'some'"),
@@ -283,6 +284,19 @@ def test_enqueue_takes_what_is_not_said_from_the_code_of_the_job(
         assert pyworkers(*first, *arguments, cwd=here).returncode == 0
     retries = {name: fields(queue(redis, name), "retry") for name in ("q", "other", "default")}
     assert retries == {"q": [3], "other": [False], "default": [True]}
+
+
+def test_enqueue_refuses_arguments_that_the_code_of_the_job_does_not_take(
+    here: Path, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    with (here / "jobs.py").open("a") as jobs:
+        jobs.write('@workers.job("Two")\ndef two(one, other): ...\n')
+    first = ["enqueue", "--redis", redis_url, "-r", "jobs", "-q", "q", "--in", "90"]
+    done = call(*first, "Two", "[1]")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == "Two cannot be called with these arguments: missing a required argument: 'other'"
+    assert call(*first, "Two", "[1, 2]").returncode == 0
+    assert redis.zcard("schedule") == 1
 
 
 def test_enqueue_goes_through_the_client_links_of_the_configuration(

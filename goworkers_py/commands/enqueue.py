@@ -12,6 +12,7 @@ import goworkers_py
 from goworkers_py.client import EnqueueOptions
 from goworkers_py.commands.base import FAILED, fail, with_jobs
 from goworkers_py.config import Config
+from goworkers_py.job import Job
 
 
 @click.command()
@@ -34,14 +35,18 @@ def enqueue(
     """Pushes a job and prints its jid."""
     if delay is not None and at is not None:
         raise click.UsageError("--in and --at exclude each other")
+    if queue == "":
+        raise click.UsageError("--queue is empty")
     due = time.time() + delay if delay is not None else at
     args = _json_array(arguments)
     app = goworkers_py.app
     app.import_jobs()
     spec = app.registry.job(job_class)
-    given = EnqueueOptions(at=due, retry=_retry(retry))
-    options = given.with_defaults(spec) if spec else given
-    jid = app.enqueue_with_options(queue or (spec.queue if spec else "default"), job_class, args, options)
+    options = EnqueueOptions(at=due, retry=_retry(retry))
+    if spec is None:
+        jid = app.enqueue_with_options(queue or "default", job_class, args, options)
+    else:
+        jid = Job(lambda: app.client, app.clock, spec, options, queue or "").enqueue(*args)
     if jid is None:
         fail("a client link stopped the push", FAILED)
     click.echo(jid)
