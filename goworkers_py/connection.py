@@ -26,7 +26,7 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
-from goworkers_py.errors import BrokerError, ConfigError
+from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
 from goworkers_py.translation import check_files, hung_up, is_better_elsewhere, is_of_another_type, translated
 
@@ -63,14 +63,33 @@ class _Exchanges:
 
     def exchange(self, commands: Sequence[Command]) -> list[Any]:
         """Commands in one round trip; the first error reply is raised when all have been read."""
-        return _checked(self._exchange_raw(commands))
+        return self._checked(commands, self._exchange_raw(commands))
 
     def script(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         tail = (len(keys), *keys, *arguments)
         reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
         if isinstance(reply, redis.exceptions.NoScriptError):
             reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
-        return _checked([reply])[0]
+        self._raise_error(reply, keys)
+        return reply
+
+    def _checked(self, commands: Sequence[Command], replies: list[Any]) -> list[Any]:
+        for command, reply in zip(commands, replies, strict=True):
+            self._raise_error(reply, _keys_of(command))
+        return replies
+
+    def _raise_error(self, reply: Any, keys: Sequence[Any] = ()) -> None:
+        if is_of_another_type(reply) and keys:
+            raise WrongType(self._types(keys)) from reply
+        if isinstance(reply, redis.ResponseError):
+            raise translated(reply) from reply
+
+    def _types(self, keys: Sequence[Any]) -> str:
+        """The server does not say which key it was; so it is asked, where it may be."""
+        replies = self._exchange_raw([("TYPE", key) for key in keys])
+        types = zip(keys, replies, strict=True)
+        told = [f"{key} is a {kind.decode()}" for key, kind in types if isinstance(kind, bytes) and kind != b"none"]
+        return " and ".join(told) or " or ".join(map(str, keys))
 
 
 class Connections(_Exchanges):
@@ -98,22 +117,22 @@ class Connections(_Exchanges):
         """Like `call`, for somebody who cannot wait for a server that hangs."""
         connection = self._make(**{**self._options, "socket_timeout": HASTE_S, "socket_connect_timeout": HASTE_S})
         try:
-            return _checked(_converse(connection, [command]))[0]
+            return self._checked([command], _converse(connection, [command]))[0]
         finally:
             connection.disconnect()
 
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
         """All or nothing: MULTI, the commands, EXEC, in one round trip."""
         replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
-        for reply in replies[:-1]:
-            _raise_error(reply)  # says more than EXEC's "discarded because of previous errors"
-        return _checked(_checked(replies[-1:])[0])
+        for reply in replies:
+            self._raise_error(reply)  # the first one says more than EXEC's "discarded because of previous errors"
+        return self._checked(commands, replies[-1])
 
     def answers(self, commands: Sequence[Command]) -> list[Any]:
         """Like `exchange`, but a key of a type that the command is not for is answered by None: one such key, made by
         whomever, is not to hide the others."""
         replies = self._exchange_raw(commands)
-        return _checked([None if is_of_another_type(reply) else reply for reply in replies])
+        return self._checked(commands, [None if is_of_another_type(reply) else reply for reply in replies])
 
     def refusals(self, commands: Sequence[Command]) -> list[tuple[Command, str]]:
         """Which of them the server would refuse. None is run: they stand in a transaction with a mistake in it."""
@@ -221,7 +240,7 @@ class BlockingLine(_Exchanges):
                 self._wanted.clear()
         self._whole = True
         _drop_if_better_elsewhere(self._connection, [reply])
-        return _checked([reply])[0]
+        return self._checked([command], [reply])[0]
 
     def wake(self) -> None:
         """Ends the blocking command that runs, or the next one."""
@@ -324,12 +343,5 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _checked(replies: list[Any]) -> list[Any]:
-    for reply in replies:
-        _raise_error(reply)
-    return replies
-
-
-def _raise_error(reply: Any) -> None:
-    if isinstance(reply, redis.ResponseError):
-        raise translated(reply) from reply
+def _keys_of(command: Command) -> Command:
+    return command[1:3] if command[0].endswith("RPOPLPUSH") else command[1:2]

@@ -11,6 +11,7 @@ WorkersError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
 │   │   └── BrokerFull      it is out of memory
 │   └── BrokerRefused       the server answered no, and will again until somebody mends it
+│       └── WrongType       a key holds what no program of the fleet wrote
 └── JobControl              raised by a job to say how its run ends
     ├── RetryJob            run again at a time of the job's choosing
     ├── DiscardJob          drop it: no retry, not in the dead set
@@ -66,6 +67,11 @@ class BrokerFull(BrokerUnavailable):
 
 class BrokerRefused(BrokerError):
     pass
+
+
+class WrongType(BrokerRefused):
+    def __init__(self, told: str) -> None:
+        super().__init__(f"WRONGTYPE: {told}; rename or delete what some other program wrote there")
 
 
 class JobControl(WorkersError):

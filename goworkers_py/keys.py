@@ -29,6 +29,16 @@ class Keys:
         self.gone = f"{self.prefix}pyworkers:gone"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
+    @property
+    def types(self) -> dict[str, str]:
+        """What the server's TYPE says of the keys that all share, where all is well."""
+        return {
+            **dict.fromkeys((self.queues, self.paused, self.processes), "set"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
+            **dict.fromkeys((self.processed, self.failed), "string"),
+            **dict.fromkeys((self.owners, self.gone), "hash"),
+        }
+
     def queue(self, name: str) -> str:
         return f"{self.prefix}queue:{name}"
 

@@ -72,7 +72,7 @@ def is_better_elsewhere(reply: Any) -> bool:
 
 
 def is_of_another_type(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
+    return isinstance(reply, redis.ResponseError) and "WRONGTYPE" in str(reply)  # before 7 a script's is wrapped
 
 
 def hung_up(error: BaseException) -> BrokerUnavailable | None:

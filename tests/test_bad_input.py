@@ -194,4 +194,5 @@ def test_a_queues_key_of_another_type_does_not_keep_other_queues_from_being_work
             redis.delete("queue:broken")
             app.enqueue("broken", "J", [])
             assert eventually(lambda: ran == ["q", "broken"])
+    assert "fetcher:broken: Redis refuses: WRONGTYPE: queue:broken is a string; rename or delete" in caplog.text
     assert caplog.text.count("WRONGTYPE") == 1

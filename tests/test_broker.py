@@ -1007,6 +1007,7 @@ def test_what_cannot_be_put_into_its_place_stays_in_progress_and_its_neighbours_
     assert (first, third) == (True, True)
     assert isinstance(second, str)
     assert "WRONGTYPE" in second
+    assert f"(key {key})" in second
     assert sorted(one.held(OWNER, "q")) == [job(0), job(2)]
     assert redis.get(KEYS.processed) == b"2"
     redis.delete(key)
@@ -1070,8 +1071,10 @@ def test_an_entry_that_cannot_be_moved_stays_and_the_others_go_on(
     assert (step.looked_at, step.stuck) == (5, 3)
     assert redis.zrange(KEYS.schedule, 0, -1) == [job(1, "broken"), b"no job", job(3, "broken")]
     assert fetch_all(one) == [promoted(job(2)), promoted(job(4))]
-    [record] = caplog.records  # one line, though there are three
-    assert "WRONGTYPE" in record.getMessage()
+    first, second = caplog.messages  # one line a key, though there are three entries
+    assert "WRONGTYPE" in first
+    assert "(key dead)" in first
+    assert "(key queue:broken)" in second
 
 
 def test_an_entry_that_somebody_else_took_meanwhile_is_not_moved(one: RedisBroker, redis: redis_py.Redis) -> None:

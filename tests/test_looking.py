@@ -233,6 +233,34 @@ def test_a_queue_is_paused_and_resumed(filled: redis_py.Redis, call: Call) -> No
     assert call("queue", "resume", "new").stdout == "new was not paused\n"
 
 
+@pytest.mark.parametrize(
+    "line", ["queue show mail", "queue clear mail --yes", "jobs mail", "queue delete mail --jid x", "enqueue -q mail J"]
+)
+def test_a_queues_key_of_another_type_is_named(line: str, redis: redis_py.Redis, call: Call) -> None:
+    redis.set("queue:mail", "no list")
+    told = one_line(call(*line.split()).stderr)
+    assert told == "WRONGTYPE: queue:mail is a string; rename or delete what some other program wrote there"
+    assert redis.get("queue:mail") == b"no list"
+
+
+@pytest.mark.parametrize(
+    "line", ["retries", "jobs --set retries", "retries clear --yes", "retries retry --all", "stats"]
+)
+def test_a_sets_key_of_another_type_is_named(line: str, redis: redis_py.Redis, call: Call) -> None:
+    redis.rpush("retry", "no set")
+    done = call(*line.split())
+    told = one_line(done.stderr)
+    assert (done.returncode, told.startswith("WRONGTYPE: retry is a list; ")) == (1, True)
+
+
+def test_queues_are_listed_beside_one_whose_key_is_of_another_type(filled: redis_py.Redis, call: Call) -> None:
+    filled.sadd("queues", "broken")
+    filled.set("queue:broken", "no list")
+    done = call("queues")
+    assert (done.returncode, one_line(done.stderr)) == (1, "key queue:broken is a string, where a list belongs")
+    assert "odd name:*" in done.stdout
+
+
 def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
     done = call("queues", "--redis", "redis://127.0.0.1:1/0")
     assert (done.returncode, done.stdout) == (75, "")

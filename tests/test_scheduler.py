@@ -230,6 +230,7 @@ def test_entries_that_cannot_be_moved_stay_and_do_not_stand_before_the_others(
     assert redis.zrange("retry", 0, -1) == sorted(stuck)
     assert fields(queue(redis), "jid") == ["fine"]
     assert "an entry of retry is due but cannot be moved: WRONGTYPE" in caplog.text
+    assert "(key queue:broken)" in caplog.text
     redis.delete("queue:broken")
     scheduler(broker).run_once()
     assert len(queue(redis, "broken")) == 3

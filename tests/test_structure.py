@@ -35,7 +35,7 @@ LAYERS = (
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "courtesy", "membership", "metrics", "inspect", "inspect.entries",
-        "inspect.stats", "inspect.queues", "inspect.sets", "inspect.owners", "inspect.processes",
+        "inspect.stats", "inspect.foreign", "inspect.queues", "inspect.sets", "inspect.owners", "inspect.processes",
         "inspect.inprogress", "inspect.doctor",
     ),
     # 4 one thread role each

@@ -27,6 +27,8 @@ from goworkers_py.inspect.sets import Changed, SetName
 def queues(config: Config, as_json: bool) -> None:
     """The queues: size, how long the next job has waited, whether they are paused."""
     _show(_queues().all(), as_json)
+    if told := _queues().foreign():
+        fail("; ".join(told), FAILED)
 
 
 @click.group()

@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from goworkers_py.connection import Command, Connections, text
-from goworkers_py.errors import BrokerRefused
+from goworkers_py.errors import BrokerRefused, WrongType
 from goworkers_py.inspect.entries import Entry, counted
+from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.inprogress import InProgress
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.inspect.queues import Queue, Queues
@@ -66,6 +67,8 @@ class Doctor:
             try:
                 for problem, what, todo in check():
                     yield Finding(name, problem, what, todo)
+            except WrongType:
+                pass  # `types` tells of it
             except BrokerRefused as error:
                 yield Finding(name, False, f"this could not be looked at: {error}", "allow it, or pass over it")
 
@@ -77,6 +80,7 @@ class Doctor:
             "round-trip": self._round_trip,
             "clock": self._clock,
             "permissions": self._permissions,
+            "types": self._types,
             "queues": self._queues,
             "classes": self._classes,
             "in-progress": self._dead_owners,
@@ -146,6 +150,13 @@ class Doctor:
             yield PROBLEM, f"{' '.join(map(str, command[:2]))} is refused: {why}", _RULES
 
     # --- the jobs
+
+    def _types(self) -> Iterator[Told]:
+        todo = "some other program wrote it: rename or delete it"
+        for what in foreign(self._connections, self._keys.types):
+            yield PROBLEM, what, todo
+        for what in Queues(self._connections, self._keys).foreign(self._work.queues if self._work else ()):
+            yield PROBLEM, what, todo
 
     def _queues(self) -> Iterator[Told]:
         processes = Processes(self._connections, self._keys).all()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from goworkers_py.connection import Connections, Script, text
 from goworkers_py.inspect.entries import PAGE, Entry
+from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.stats import QueueStats, look_at
 from goworkers_py.keys import Keys
 
@@ -28,15 +29,27 @@ class Queues:
 
     def all(self) -> list[Queue]:
         """Those that anybody has pushed to, and those that are paused."""
-        known, paused = self._connections.exchange([("SMEMBERS", self._keys.queues), ("SMEMBERS", self._keys.paused)])
-        return self._look_at({*map(text, known), *map(text, paused)}, {*map(text, paused)})
+        known, paused = self._names()
+        return self._look_at(known, paused)
 
     def one(self, name: str) -> Queue | None:
-        """None when nobody knows of it."""
+        """None when nobody knows of it. Raises where its key is no list."""
         keys = self._keys
-        known, paused = self._connections.exchange([("SISMEMBER", keys.queues, name), ("SISMEMBER", keys.paused, name)])
+        known, paused, _ = self._connections.exchange(
+            [("SISMEMBER", keys.queues, name), ("SISMEMBER", keys.paused, name), ("LLEN", keys.queue(name))]
+        )
         found = self._look_at({name}, {name} if paused else set())
         return found[0] if found and (known or paused or found[0].size) else None
+
+    def foreign(self, others: Iterable[str] = ()) -> list[str]:
+        """A line for each queue, of `others` too, whose key is no list."""
+        known, _ = self._names()
+        return foreign(self._connections, {self._keys.queue(name): "list" for name in sorted({*known, *others})})
+
+    def _names(self) -> tuple[set[str], set[str]]:
+        """Of all queues, and of those that are paused."""
+        known, paused = self._connections.exchange([("SMEMBERS", self._keys.queues), ("SMEMBERS", self._keys.paused)])
+        return {*map(text, known), *map(text, paused)}, {*map(text, paused)}
 
     def _look_at(self, names: Collection[str], paused: Collection[str]) -> list[Queue]:
         found = look_at(self._connections, self._keys, names)

@@ -13,13 +13,14 @@ for i = 3, #ARGV, 4 do
   local result = 0
   if redis.call('ZSCORE', SET, entry) then
     local reply
+    local key = number == 0 and DEAD or KEYS[3 + number]
     if number == 0 then
-      reply = redis.pcall('ZADD', DEAD, now, entry)
+      reply = redis.pcall('ZADD', key, now, entry)
     else
-      reply = redis.pcall('LPUSH', KEYS[3 + number], payload)
+      reply = redis.pcall('LPUSH', key, payload)
     end
     if type(reply) == 'table' and reply.err then
-      result = reply.err
+      result = reply.err .. ' (key ' .. key .. ')'
     else
       redis.call('ZREM', SET, entry)
       result, buried = 1, buried or number == 0

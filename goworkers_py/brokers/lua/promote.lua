@@ -32,7 +32,7 @@ for queue = 0, queues do
     end
   end
   for _ = 1, type(reply) == 'table' and #moved[queue] or 0 do
-    errors[#errors + 1] = reply.err
+    errors[#errors + 1] = reply.err .. ' (key ' .. (queue > 0 and KEYS[4 + queue] or KEYS[3]) .. ')'
   end
   if type(reply) == 'number' then
     if queue > 0 then redis.pcall('SADD', KEYS[2], ARGV[1 + queue]) end

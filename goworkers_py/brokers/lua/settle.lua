@@ -24,21 +24,21 @@ end
 redis.call('EXPIRE', RECEIPT, receipt_life)
 
 local function place(what, raw, score, payload)
-  if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload) end
-  if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload) end
+  if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload), RETRY end
+  if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload), DEAD end
   redis.pcall('SADD', QUEUES, name)
   if payload == '' then payload = raw end
-  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload)
+  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload), QUEUE
 end
 
 local function end_one(list, raw, what, score, payload)
   local removed = redis.pcall('LREM', list, -1, raw)
-  if type(removed) == 'table' then return removed.err end
+  if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
   if removed == 0 or what == 'remove' or what == 'fail' then return removed end
-  local reply = place(what, raw, score, payload)
+  local reply, key = place(what, raw, score, payload)
   if type(reply) == 'table' and reply.err then
     redis.call('RPUSH', list, raw)
-    return reply.err
+    return reply.err .. ' (key ' .. key .. ')'
   end
   return removed
 end
