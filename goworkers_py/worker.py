@@ -80,11 +80,8 @@ class Worker(Service):
             self._settler.forget(delivery)
             return
         delivery.begun = True
-        self._busy.begin(self.name, delivery)
-        try:
-            outcome = self._outcome(delivery)
-        finally:
-            self._busy.end(self.name)
+        self._busy.begin(self.name, delivery)  # until it lets go
+        outcome = self._outcome(delivery)
         if os.getpid() != self._pid:
             os._exit(0)  # a link forked and its child came back here: the job is the parent's to end
         self._settler.put(delivery, outcome)

@@ -257,6 +257,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
                 app.enqueue("q", "Meeting", [])
             assert eventually(lambda: not manager._held.snapshot() and not redis.llen("queue:q"), 30)
             assert not meeting.broken
+            assert eventually(lambda: not launcher.busy.snapshot())
     assert struck > jobs / 3
     assert len(ran) > jobs / 2
 

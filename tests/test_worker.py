@@ -157,6 +157,33 @@ def test_a_fault_in_our_own_links_gives_the_job_back_and_the_worker_goes_on(
     assert record.getMessage() == "thread worker:q:1 failed; it begins anew"
 
 
+def test_a_worker_that_is_struck_when_its_job_has_ended_is_not_busy_with_it_for_ever(
+    work: Callable[[Run], Working], redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def chain(message: Message) -> Outcome:
+        ran.append(message.jid)
+        return DONE
+
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
+    at = work(chain)
+    end, strikes = at.busy.end, [KeyboardInterrupt()]
+
+    def struck(worker: str) -> None:
+        if strikes:
+            raise strikes.pop()
+        end(worker)
+
+    monkeypatch.setattr(at.busy, "end", struck)
+    with at:
+        at.buffer.put(at.fetched(job(jid="a"), job(jid="b")))
+        assert eventually(lambda: not len(at.held) and at.buffer.out == 0)
+    assert ran == ["a", "b"]
+    assert not at.busy.snapshot()
+    assert not queue(redis)
+
+
 def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(
     work: Callable[[Run], Working], monkeypatch: pytest.MonkeyPatch
 ) -> None:
