@@ -30,6 +30,15 @@ def last_line(text: str, starts: bool = True) -> str:
     return one_line(text)
 
 
+def test_run_loads_no_other_command(here: Path, redis_url: str) -> None:
+    tell = """
+        import sys
+        print("loaded", *sorted(name for name in sys.modules if name.startswith("goworkers_py.commands.")), flush=True)
+    """
+    with Daemon(here, redis_url, tell) as daemon:
+        assert daemon.says("loaded ") == "loaded goworkers_py.commands.base goworkers_py.commands.work"
+
+
 # --- errors that the user can mend: one line on stderr, and the exit code
 
 

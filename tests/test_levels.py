@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,19 @@ def test_while_one_job_is_loud_the_other_threads_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "coloured"),
-    [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+    ("opened", "changes", "coloured"),
+    [
+        (pty.openpty, {"TERM": "xterm"}, True),
+        (pty.openpty, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (pty.openpty, {"TERM": "dumb"}, False),
+        (os.pipe, {"TERM": "xterm"}, False),
+    ],
+    ids=["terminal", "NO_COLOR", "dumb", "pipe"],
 )
-def test_there_are_colours_only_on_a_terminal(changes: dict[str, str], coloured: bool, tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+def test_there_are_colours_only_on_a_terminal(
+    opened: Callable[[], tuple[int, int]], changes: dict[str, str], coloured: bool, tmp_path: Path
+) -> None:
+    ours, theirs = opened()
     try:
         done = subprocess.Popen(
             command("run", "--redis", "redis://127.0.0.1:1", "-t", "0"),

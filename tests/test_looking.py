@@ -270,6 +270,17 @@ def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
 # --- for people
 
 
+def read_to_its_end(terminal: int) -> str:
+    shown = b""
+    try:
+        while some := os.read(terminal, 65_536):
+            shown += some
+    except OSError:  # of a terminal, when nobody holds its other end
+        pass
+    os.close(terminal)
+    return shown.decode()
+
+
 def test_on_a_terminal_lines_are_cut_to_its_width_and_in_a_pipe_they_are_whole(
     filled: redis_py.Redis, redis_url: str, tmp_path: Path
 ) -> None:
@@ -279,17 +290,29 @@ def test_on_a_terminal_lines_are_cut_to_its_width_and_in_a_pipe_they_are_whole(
         command("jobs", "long", "--redis", redis_url), stdout=theirs, env=environment(COLUMNS="60"), cwd=tmp_path
     )
     os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            shown += os.read(ours, 65_536)
-        except OSError:
-            break
-    os.close(ours)
+    lines = read_to_its_end(ours).splitlines()
     assert process.wait(10) == 0
-    lines = shown.decode().splitlines()
     assert max(map(len, lines)) == 60
     assert lines[1].endswith("xxx…")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "terminal", "barred"), [(5_000, True, True), (4_999, True, False), (5_000, False, False)]
+)
+def test_what_takes_long_shows_a_bar_on_a_terminal_and_never_in_its_output(
+    redis: redis_py.Redis, redis_url: str, tmp_path: Path, jobs: int, terminal: bool, barred: bool
+) -> None:
+    redis.zadd("dead", {job("J", n): n for n in range(jobs)})
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    process = subprocess.Popen(
+        command("dead", "delete", "--class", "Nobody", "--yes", "--json", "--redis", redis_url), cwd=tmp_path,
+        env=environment(TERM="xterm"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    told = read_to_its_end(ours)
+    assert "100%" in told if barred else not told
+    out, _ = process.communicate(timeout=10)
+    assert json.loads(out) == {"deleted": 0, "problems": []}
 
 
 def test_times_are_told_in_words() -> None:

@@ -13,6 +13,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import settler as module
+from goworkers_py.brokers.base import Batch, Settled
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline
 from goworkers_py.counters import Counters, Pace
@@ -135,6 +136,28 @@ def test_many_that_finish_together_are_settled_in_few_steps(redis_url: str, redi
         assert redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
     assert redis.llen(LIST) == 0
     assert redis.get("stat:processed") == str(2 * module.LARGEST_BATCH + 50).encode()
+
+
+def test_large_payloads_are_settled_in_several_steps(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does nothing else while it reads one."""
+    settle, steps = RedisBroker.settle, []
+
+    def noted(self: RedisBroker, batch: Batch) -> list[Settled]:
+        steps.append(len(batch.finished))
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisBroker, "settle", noted)
+    large = "x" * (module.LARGEST_BATCH_BYTES * 2 // 5)
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        for delivery in settling.fetched(*(job("J", number, large) for number in range(7))):
+            settling.settler.put(delivery, DONE)
+        with settling:
+            assert eventually(lambda: len(settling.held) == 0)
+    assert steps == [3, 3, 1]
+    assert redis.llen(LIST) == 0
 
 
 def _evaluated(redis: redis_py.Redis) -> bool:

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from goworkers_py.executions import total
 from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
 from goworkers_py.tally import BOUNDS_S, MOST_CLASSES, OTHERS, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Tally, sum_of
 
@@ -49,6 +50,16 @@ def test_strangers_cannot_name_classes_without_end() -> None:
     assert len(rows) == MOST_CLASSES + 1
     assert rows[OTHERS][0] == 10
     assert tally.ended == MOST_CLASSES + 10
+
+
+def test_strangers_cannot_name_classes_without_end_on_sidekiqs_page_either() -> None:
+    of_queues = [Tally(), Tally()]
+    for tally in of_queues:
+        for number in range(MOST_CLASSES + 10):
+            tally.add(f"C{number}", DONE, 0.0, None)
+    sums = total(tally.executions() for tally in of_queues)
+    assert len(sums) == MOST_CLASSES + 1
+    assert (sums["C0"].runs, sums[OTHERS].runs) == (2, 20)
 
 
 def test_no_count_of_any_thread_is_lost() -> None:
