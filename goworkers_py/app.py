@@ -11,15 +11,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, overload
-from urllib.parse import quote
 
+from goworkers_py.backend import Backend
 from goworkers_py.brokers.base import Broker
-from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
 from goworkers_py.clock import Clock
 from goworkers_py.config import Config, QueueConfig, options_of
 from goworkers_py.connection import Connections
-from goworkers_py.embedded import EmbeddedServer
 from goworkers_py.errors import ConfigError
 from goworkers_py.failure import RetryIn, RetryOptions
 from goworkers_py.inspect.stats import Inspector
@@ -34,7 +32,7 @@ from goworkers_py.middleware.retry import Handlers
 from goworkers_py.program import run
 from goworkers_py.registry import Handler, JobSpec, Registry
 from goworkers_py.reports import STARTING, Report, merged
-from goworkers_py.sources import load
+from goworkers_py.sources import load, of_go_workers
 from goworkers_py.values import without_password
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
@@ -60,9 +58,7 @@ class App:
         self._during_drain: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         # Made when they are first needed; changed under the lock only.
-        self._connections: Connections | None = None
-        self._broker: Broker | None = None
-        self._server: EmbeddedServer | None = None
+        self._opened: Backend | None = None
         self._client: Client | None = None
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
@@ -74,7 +70,7 @@ class App:
         """From go-workers' dict (`server`, `database`, `password`, `pool`, `process`, `namespace`), a file's path, or
         options by name: `configure(redis="redis://...", timeout=30)`."""
         if isinstance(settings, Mapping):
-            options = _from_go_workers(settings) | options
+            options = of_go_workers(settings) | options
         path = settings if isinstance(settings, str | os.PathLike) else None
         flags = {name: _as_text(value) for name, value in options.items()}
         self.use(load(None if path is None else Path(path), flags=flags))
@@ -90,7 +86,9 @@ class App:
     def _replace(self, config: Config) -> None:
         with self._lock:
             self._config = config
-            self._close_broker()
+            opened, self._opened, self._client = self._opened, None, None
+            if opened is not None:
+                opened.close()
 
     @property
     def config(self) -> Config:
@@ -101,43 +99,20 @@ class App:
                 self._config = load()
             return self._config
 
-    def _close_broker(self) -> None:
-        if self._broker is not None:
-            self._broker.close()
-        if self._server is not None:
-            self._server.close()
-        self._connections = self._broker = self._server = self._client = None
+    @property
+    def _backend(self) -> Backend:
+        # First without the lock, which in the child that a job has forked may be held by a thread of its parent.
+        if (opened := self._opened) is not None:
+            return opened
+        config = self.config
+        with self._lock:
+            if self._opened is None:
+                self._opened = Backend(config)
+            return self._opened
 
     @property
     def broker(self) -> Broker:
-        # First without the lock, which in the child that a job has forked may be held by a thread of its parent.
-        if (broker := self._broker) is not None:
-            return broker
-        config = self.config
-        with self._lock:
-            if self._broker is None:
-                self._broker = self._make_broker(config)
-            return self._broker
-
-    def _make_broker(self, config: Config) -> Broker:
-        return RedisBroker(
-            self._open_connections(config),
-            Keys(config.namespace),
-            dead_max_jobs=config.dead_max_jobs,
-            dead_timeout=config.dead_timeout,
-        )
-
-    def _open_connections(self, config: Config) -> Connections:
-        if self._connections is None:
-            self._connections = Connections(self._address(config))
-        return self._connections
-
-    def _address(self, config: Config) -> str:
-        if config.redis != "embedded":
-            return config.redis
-        if self._server is None:
-            self._server = EmbeddedServer(Path(config.data_dir))
-        return self._server.start()
+        return self._backend.broker
 
     # --- jobs, links, hooks
 
@@ -264,9 +239,8 @@ class App:
     @property
     def place(self) -> tuple[Connections, Keys]:
         """Where everything lies, for those who look at it."""
-        config = self.config
-        with self._lock:
-            return self._open_connections(config), Keys(config.namespace)
+        backend = self._backend
+        return backend.connections, backend.keys
 
     @property
     def inspector(self) -> Inspector:
@@ -380,18 +354,6 @@ def _tell_what_is_passed_over(said: Config, holds: Config) -> None:
             "configure() is passed over, because a command runs this code; what it says of %s belongs into the "
             "configuration file, the environment or flags", ", ".join(names)
         )  # fmt: skip
-
-
-def _from_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
-    known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise ConfigError(f"configure: {unknown[0]!r} is not an option; known are {', '.join(sorted(known))}")
-    password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
-    address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
-    # `pool` is not needed: connections are made as they are used.
-    kept = {name: settings[name] for name in ("process", "namespace", "poll_interval") if name in settings}
-    return {"redis": address, **kept}
 
 
 def _as_text(value: Any) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from goworkers_py.config import SECTION, Config, MiddlewareConfig, QueueConfig, options_of
 from goworkers_py.errors import ConfigError
@@ -137,3 +138,16 @@ def _elsewhere(name: str, table: type[Any]) -> str:
     if table is QueueConfig and name in options_of(Config):
         return f"; it belongs into the section [{SECTION}]"
     return ""
+
+
+def of_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Our options for those of go-workers."""
+    known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise ConfigError(f"configure: {unknown[0]!r} is not an option; known are {', '.join(sorted(known))}")
+    password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
+    address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
+    # `pool` is not needed: connections are made as they are used.
+    kept = {name: settings[name] for name in ("process", "namespace", "poll_interval") if name in settings}
+    return {"redis": address, **kept}

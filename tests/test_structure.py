@@ -29,7 +29,7 @@ LAYERS = (
     # 2 what talks to a server
     (
         "brokers", "brokers.base", "sentinel", "translation", "connection", "brokers.leases", "brokers.redis",
-        "keeper", "embedded",
+        "keeper", "embedded", "backend",
     ),
     # 3 around a push and around a job
     (
