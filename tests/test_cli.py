@@ -258,6 +258,14 @@ def test_run_works_the_queues_of_its_flags_instead_of_the_files(
     assert redis.llen("queue:other") == 1
 
 
+def test_stats_name_a_counter_that_is_no_number(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.set("stat:processed", "abc")
+    done = pyworkers("stats", "--redis", redis_url)
+    assert done.returncode == 0
+    assert done.stderr == "key stat:processed holds no number, and is shown as 0: delete it, or set it to a number\n"
+    assert done.stdout.startswith("processed               0\n")
+
+
 # --- enqueue
 
 

@@ -235,10 +235,11 @@ def test_a_key_of_another_type_is_named(redis: redis_py.Redis, call: Call, redis
     redis.set("retry", "no set")
     redis.sadd("queues", "mail")
     redis.set("queue:mail", "no list")
+    redis.set("stat:processed", "1,000")
     assert [line for line in call("doctor", "--redis", redis_url).stdout.splitlines() if "(types)" in line] == [
         f"problem (types): key {what} belongs; some other program wrote it: rename or delete it"
         for what in ("retry is a string, where a sorted set", "queue:mail is a string, where a list")
-    ]
+    ] + ["problem (types): key stat:processed holds no number, so nothing is counted there; delete it"]
 
 
 def test_without_a_server_the_exit_code_is_75(call: Call) -> None:

@@ -15,7 +15,7 @@ from goworkers_py.brokers.base import Presence, Push
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
 from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.inspect.stats import Inspector, QueueStats, Stats, for_go_workers
+from goworkers_py.inspect.stats import Inspector, QueueStats, Stats, _warn_of, for_go_workers
 from goworkers_py.keys import Keys
 
 FAR = 4_000_000_000.0
@@ -34,6 +34,20 @@ def inspector(connections: Connections) -> Inspector:
 
 def job(**fields: object) -> bytes:
     return payload.write({"class": "Job", "args": [], **fields})
+
+
+def test_a_counter_that_is_no_number_hides_no_other_and_is_told_once(
+    inspector: Inspector, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    _warn_of.cache_clear()
+    redis.set("stat:processed", "abc")
+    redis.set("stat:failed", 3)
+    for _ in range(2):
+        stats = inspector.stats()
+        assert (stats.processed, stats.failed) == (0, 3)
+    assert caplog.messages == [
+        "key stat:processed holds no number, and is shown as 0: delete it, or set it to a number"
+    ]
 
 
 def test_an_empty_server_has_nothing_to_tell(inspector: Inspector) -> None:

@@ -22,6 +22,7 @@ from goworkers_py.inspect.inprogress import InProgress
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.inspect.queues import Queue, Queues
 from goworkers_py.inspect.sets import JobSet, SetName
+from goworkers_py.inspect.stats import as_number
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 
@@ -157,6 +158,11 @@ class Doctor:
             yield PROBLEM, what, todo
         for what in Queues(self._connections, self._keys).foreign(self._work.queues if self._work else ()):
             yield PROBLEM, what, todo
+        counters = (self._keys.processed, self._keys.failed)
+        counts = self._connections.answers([("GET", key) for key in counters])
+        for key, count in zip(counters, counts, strict=True):
+            if count is not None and as_number(count) is None:
+                yield PROBLEM, f"key {key} holds no number, so nothing is counted there", "delete it"
 
     def _queues(self) -> Iterator[Told]:
         processes = Processes(self._connections, self._keys).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -13,6 +15,8 @@ from goworkers_py.connection import Connections, text
 from goworkers_py.errors import BrokerError, UnreadablePayload
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +87,8 @@ class Inspector:
         )
         in_progress, processes = self._owners(owners_of(owners))
         return Stats(
-            processed=int(processed or 0),
-            failed=int(failed or 0),
+            processed=_count(keys.processed, processed),
+            failed=_count(keys.failed, failed),
             scheduled=scheduled,
             retries=retries,
             dead=dead,
@@ -100,6 +104,25 @@ class Inspector:
             [*(("LLEN", key) for key in lists), *(("EXISTS", self._keys.lease(owner)) for owner in owners)]
         )
         return sum(filter(None, replies[: len(lists)])), sum(replies[len(lists) :])
+
+
+def _count(key: str, told: bytes | None) -> int:
+    """One broken counter is not to hide all other numbers."""
+    count = as_number(told or b"0")
+    if count is None:
+        _warn_of(key)
+    return count or 0
+
+
+def as_number(told: bytes) -> int | None:
+    """As the server reads it, which would count on from there."""
+    return int(told) if re.fullmatch(rb"-?\d{1,19}", told) else None
+
+
+@functools.cache
+def _warn_of(key: str) -> None:
+    """Once in a process."""
+    log.warning("key %s holds no number, and is shown as 0: delete it, or set it to a number", key)
 
 
 def look_at(connections: Connections, keys: Keys, queues: Iterable[str]) -> list[QueueStats]:
