@@ -11,7 +11,8 @@ WorkersError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
 │   │   └── BrokerFull      it is out of memory
 │   └── BrokerRefused       the server answered no, and will again until somebody mends it
-│       └── WrongType       a key holds what no program of the fleet wrote
+│       ├── WrongType       a key holds what no program of the fleet wrote
+│       └── NoSuchDatabase  the server has fewer databases (also a ConfigError)
 └── JobControl              raised by a job to say how its run ends
     ├── RetryJob            run again at a time of the job's choosing
     ├── DiscardJob          drop it: no retry, not in the dead set
@@ -67,6 +68,10 @@ class BrokerFull(BrokerUnavailable):
 
 class BrokerRefused(BrokerError):
     pass
+
+
+class NoSuchDatabase(BrokerRefused, ConfigError):
+    """A mistake in the configuration when a program begins; a later one, of the server's, is waited out."""
 
 
 class WrongType(BrokerRefused):

@@ -10,7 +10,7 @@ from typing import Any
 
 import redis
 
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, NoSuchDatabase
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -47,11 +47,22 @@ def translated(error: BaseException) -> BaseException:
             )
         if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
             return BrokerRefused(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
+    if isinstance(error, redis.ResponseError):
+        return _error_reply(error)
+    return BrokerUnavailable(str(error) or type(error).__name__)
+
+
+def _error_reply(error: redis.ResponseError) -> BrokerError:
     told = _told(error)
-    if isinstance(error, redis.ResponseError) and _FULL.search(told):
+    if _FULL.search(told):
         return BrokerFull(str(error))
-    if not isinstance(error, redis.ResponseError) or _TEMPORARY.search(told):
+    if _TEMPORARY.search(told):
         return BrokerUnavailable(str(error) or type(error).__name__)
+    if "DB index is out of range" in told:
+        return NoSuchDatabase(
+            "the server has no database of the number at the end of the address in `redis`: "
+            "name another one, or raise `databases` in the server's configuration"
+        )
     return BrokerRefused(str(error))
 
 

@@ -152,6 +152,16 @@ def test_a_server_that_refuses_the_login_is_not_asked_again(
     assert "wrong" not in done.stderr.replace("wrong number", "")
 
 
+@pytest.mark.parametrize("command", [["run", "-q", "q"], ["stats"], ["doctor"], ["enqueue", "J"]])
+def test_a_database_that_the_server_does_not_have_is_a_mistake_of_the_configuration(
+    command: list[str], own_redis: RedisServer
+) -> None:
+    done = pyworkers(*command, "--redis", f"{own_redis.url}99")
+    assert (done.returncode, done.stdout) == (2, "")
+    told = last_line(done.stderr, starts=command[0] == "run")
+    assert told.startswith("the server has no database of the number at the end of the address in `redis`: ")
+
+
 def test_a_password_on_the_command_line_is_warned_of() -> None:
     done = pyworkers("stats", "--redis", NOWHERE.replace("//", "//:secret@"))
     first, _ = done.stderr.splitlines()

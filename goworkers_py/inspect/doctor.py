@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from goworkers_py.connection import Command, Connections, text
-from goworkers_py.errors import BrokerRefused, WrongType
+from goworkers_py.errors import BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.inprogress import InProgress
@@ -68,6 +68,8 @@ class Doctor:
             try:
                 for problem, what, todo in check():
                     yield Finding(name, problem, what, todo)
+            except NoSuchDatabase:
+                raise
             except WrongType:
                 pass  # `types` tells of it
             except BrokerRefused as error:
