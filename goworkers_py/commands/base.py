@@ -15,6 +15,7 @@ import click
 
 import goworkers_py
 from goworkers_py.config import Config, options_of
+from goworkers_py.daemon import is_child
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
 from goworkers_py.sources import load
 from goworkers_py.values import has_password
@@ -80,7 +81,7 @@ def configured(command: Command, told_of: Container[str] = options_of(Config)) -
         )
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes` the configuration file must be named by its full path")
-        if has_password(flags["redis"] or ""):
+        if has_password(flags["redis"] or "") and not is_child():
             click.echo(
                 "pyworkers: everybody on this machine can read the password in --redis (ps shows it): "
                 "put it into the configuration file or PYWORKERS_REDIS",
