@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from goworkers_py.errors import WorkersError
 from goworkers_py.reports import STALE_AFTER_S, Report, merged
 
 # Until the first report: imports, of large models too.
@@ -25,6 +26,7 @@ class Child:
     alike: bool = False  # its figures can be added to ours
     heard: bytes = b""  # the beginning of a line
     report: Report | None = None
+    error: WorkersError | None = None  # what it could not begin or go on for
     reported_at: float | None = None  # monotonic
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from goworkers_py.config import Config
-from goworkers_py.errors import ConfigError, WorkersError
+from goworkers_py.errors import ConfigError, WorkersError, as_word, of_word
 from goworkers_py.pidfile import Pidfile
 from goworkers_py.supervised import LINE_VARIABLE
 
@@ -123,9 +123,9 @@ def start(config: Config, work: Callable[[Callable[[], None]], int]) -> bool:
         word = line.readline()
     if not word:
         raise WorkersError(f"it ended before it worked; {config.logfile} says why")
-    kind, message = json.loads(word)
-    if kind:
-        raise ConfigError(message) if kind == ConfigError.__name__ else WorkersError(message)
+    error = json.loads(word)
+    if error:
+        raise of_word(error)
     return True
 
 
@@ -139,17 +139,17 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
     ):
         line = os.fdopen(say, "w")
 
-        def tell(kind: str = "", message: str = "") -> None:
+        def tell(error: WorkersError | None = None) -> None:
             """Once: the first word is the last."""
             if not line.closed:
                 with suppress(OSError), line:  # whoever has started us may not have waited
-                    line.write(json.dumps([kind, message]) + "\n")
+                    line.write(json.dumps(error and as_word(error)) + "\n")
 
         try:
             code = work(tell)
         except WorkersError as error:
             log.error("%s", error)
-            tell(type(error).__name__, str(error))
+            tell(error)
             code = 1
         except Exception:
             log.critical("the daemon failed", exc_info=True)

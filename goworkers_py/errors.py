@@ -33,6 +33,16 @@ class ConfigError(WorkersError):
     pass
 
 
+def as_word(error: WorkersError) -> list[object]:
+    """For another process, which only tells people of it: what is wrong, and whose mistake it is."""
+    return [isinstance(error, ConfigError), str(error)]
+
+
+def of_word(word: list[object]) -> WorkersError:
+    of_config, message = word
+    return ConfigError(message) if of_config else WorkersError(message)
+
+
 class ArgumentError(WorkersError, ValueError):
     pass
 

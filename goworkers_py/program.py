@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from goworkers_py.config import Config
 from goworkers_py.daemon import change_directory, settled
+from goworkers_py.errors import WorkersError
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
 from goworkers_py.logs import setup_logging
@@ -28,13 +29,21 @@ def run(
     """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
     parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
     if parent is not None:
-        change_directory(config.directory)
-        setup_logging(config.log_level, config.log_format, config.logfile)
-        return run_until_stopped(make_launcher(), parent, Notifier())
+        return _run_child(config, parent, make_launcher)
     command = own_command()
     with settled(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
         return _run_main(config, command, make_launcher, stats, Notifier(ready=ready))
+
+
+def _run_child(config: Config, parent: Parent, make_launcher: Callable[[], Launcher]) -> int:
+    try:
+        change_directory(config.directory)
+        setup_logging(config.log_level, config.log_format, config.logfile)
+        return run_until_stopped(make_launcher(), parent, Notifier())
+    except WorkersError as error:
+        parent.fail(error)
+        return 1
 
 
 def _run_main(

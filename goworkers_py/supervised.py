@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from goworkers_py.errors import BrokerError
+from goworkers_py.errors import BrokerError, WorkersError, as_word
 from goworkers_py.identity import resident_bytes
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.launcher import Launcher
@@ -27,6 +27,7 @@ LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
 # What is said on the line, each with a line end.
 READY, WORN_OUT, FIGURES, REPORT, STATS = b"ready", b"worn out", b"figures ", b"report ", b"stats "
+FAILED = b"failed "
 RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
@@ -99,6 +100,10 @@ class Parent:
             self._look_at = time.monotonic() + LOOK_AT_SERVER_EVERY_S
             with suppress(BrokerError):  # the parent forgets what it was told before
                 self._say(STATS + json.dumps(self._look().as_dict()).encode())
+
+    def fail(self, error: WorkersError) -> None:
+        """Who has started the parent is told by the parent."""
+        self._say(FAILED + json.dumps(as_word(error)).encode())
 
     def _worn_out(self, processed: int) -> bool:
         why = ""

@@ -6,6 +6,7 @@ A line, a pair of sockets, ties the two together. On it the child says
 
     ready        it fetches jobs
     worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
+    failed JSON  why it ends
     figures ...  of what shape its figures are; the parent leaves those of another one alone
     report JSON  how it does, every second, see `reports`
     stats JSON   what the server holds, now and then, where `stats_port` shows it
@@ -39,12 +40,23 @@ from pathlib import Path
 from types import FrameType
 
 from goworkers_py.child import Child
-from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.errors import BrokerUnavailable, WorkersError, of_word
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.notify import Notifier
 from goworkers_py.reports import QUIET, SHAPE, STARTING, STOPPING, WORKING, Report, merged, past
-from goworkers_py.supervised import FIGURES, LINE_VARIABLE, READY, RECOVER, REOPEN, REPORT, RETIRE, STATS, WORN_OUT
+from goworkers_py.supervised import (
+    FAILED,
+    FIGURES,
+    LINE_VARIABLE,
+    READY,
+    RECOVER,
+    REOPEN,
+    REPORT,
+    RETIRE,
+    STATS,
+    WORN_OUT,
+)
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +82,7 @@ class Supervisor:
         self._quiet = False
         self._stopping = False
         self._exit_code = 0
+        self._error: WorkersError | None = None  # of the first child, which none could begin after
         self._past = merged("", [])  # of the children that have ended
         self._burial = threading.Lock()  # nobody must see a child's figures twice, or not at all
         self._told_of_server: tuple[Stats | None, float] = None, 0.0
@@ -86,7 +99,7 @@ class Supervisor:
         }
 
     def run(self) -> int:
-        """The exit code: 0 when every child ended well after a stop."""
+        """The exit code: 0 when every child ended well after a stop. Raises what kept the first one from working."""
         with self._signals() as happened:
             self._selector.register(happened, selectors.EVENT_READ, lambda: self._obey(happened))
             while self._children or not self._stopping:
@@ -99,6 +112,8 @@ class Supervisor:
                 self._reap()
                 self._notifier.follow(self.state, self.report)
         log.info("stopped")
+        if self._error is not None:
+            raise self._error
         return self._exit_code
 
     @property
@@ -211,6 +226,8 @@ class Supervisor:
                     report = json.loads(line.removeprefix(REPORT))
                     merged("", [report])  # raises where it is none
                     child.report = report
+            elif line.startswith(FAILED):
+                child.error = of_word(json.loads(line.removeprefix(FAILED)))
             elif line.startswith(STATS) and child.alike:
                 self._told_of_server = Stats.of(json.loads(line.removeprefix(STATS))), time.monotonic()
         except Exception:  # figures are never worth the processes
@@ -265,22 +282,17 @@ class Supervisor:
 
     def _ended(self, child: Child, code: int) -> None:
         if self._stopping or child.retired or (self._quiet and code == 0):
-            # A signal that comes before a child can handle it ends it too.
-            clean = code == 0 or (code == -signal.SIGTERM and not child.ready)
-            if not clean:
-                self._tell_of_death()
-                if self._stopping and not self._exit_code:
-                    self._exit_code = 1
-            log.log(logging.INFO if clean else logging.WARNING, "%s ended with %s", child, _told(code))
+            self._ended_as_asked(child, code)
             return
         if code == 0:
             log.warning("%s was stopped by somebody else; another takes its place", child)
-        else:
-            log.error("%s died with %s", child, _told(code))
+        elif self._any_was_ready or child.error is None:  # or else it is raised
+            log.error("%s died with %s", child, child.error or _told(code))
         self._tell_of_death()
         if not self._any_was_ready:
             # As one process would: what is wrong with the configuration or the code is not mended by trying again.
             self._exit_code = code if code > 0 else 1
+            self._error = child.error
             self._stop()
             return
         self._put_off(child.born)
@@ -291,6 +303,15 @@ class Supervisor:
                     "%s was not ready before it died: the old ones go on; send USR2 again when it is mended", child
                 )
                 self._to_replace.clear()
+
+    def _ended_as_asked(self, child: Child, code: int) -> None:
+        # A signal that comes before a child can handle it ends it too.
+        clean = code == 0 or (code == -signal.SIGTERM and not child.ready)
+        if not clean:
+            self._tell_of_death()
+            if self._stopping and not self._exit_code:
+                self._exit_code = 1
+        log.log(logging.INFO if clean else logging.WARNING, "%s ended with %s", child, child.error or _told(code))
 
     def _tell_of_death(self) -> None:
         for other in self._children:

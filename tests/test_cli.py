@@ -169,6 +169,13 @@ def test_a_password_on_the_command_line_is_warned_of() -> None:
     assert "secret" not in done.stderr
 
 
+def test_of_a_password_on_the_command_line_is_warned_once(redis_url: str, here: Path) -> None:
+    address = redis_url.replace("//", "//nobody:secret@")
+    with Daemon(here, address, JOBS, "--processes", "2") as daemon:
+        assert daemon.wait() == 1
+    assert daemon.output.count("everybody on this machine can read the password") == 1
+
+
 def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:
     with Daemon(here, redis_url, JOBS, "--process", "one") as daemon:
         daemon.ready()

@@ -186,12 +186,24 @@ def test_what_is_wrong_is_one_line_before_any_job_is_fetched(
     assert not site.pidfile.exists()
 
 
-def test_what_fails_in_the_users_code_is_in_the_log(site: Site) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_fails_in_the_users_code_is_said_and_in_the_log(site: Site, redis_url: str, processes: str) -> None:
+    site.configure(redis_url, processes=processes)
     (site.directory / "jobs.py").write_text("raise RuntimeError('broken')\n")
     code, told = site.run("start")
     assert code == 2
     assert told.startswith("pyworkers: require: module 'jobs' cannot be imported: RuntimeError: broken")
     assert "RuntimeError" in site.log()
+    assert not site.pidfile.exists()
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_the_server_refuses_is_said(site: Site, redis_url: str, processes: str) -> None:
+    address = redis_url.replace("//", "//nobody:wrong@")
+    site.configure(address, processes=processes)
+    code, told = site.run("start")
+    assert code == 1
+    assert told.startswith("pyworkers: the server refused the login: ")
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,7 @@ def test_when_the_new_code_does_not_start_the_old_processes_go_on(site: Site) ->
         old = parent.children()
         (site.directory / "jobs.py").write_text("import nothing_of_that_name\n")
         parent.signal(signal.SIGUSR2)
+        parent.says("died with require: module 'jobs' cannot be imported: ModuleNotFoundError")
         parent.says("was not ready before it died: the old ones go on")
         site.app.enqueue("q", "note", ["still"])
         assert eventually(lambda: [line[1:] for line in site.ran()] == [["old", "still"]])
