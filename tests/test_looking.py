@@ -142,7 +142,10 @@ def test_a_jid_or_a_queue_that_is_not_there_is_one_line_and_exit_code_1(filled: 
         (["retries", "delete", "--all", "--class", "J"], "say which jobs to delete: by --jid, by a filter, or --all"),
         (["queue", "delete", "mail"], "say which jobs to delete, by --jid or a filter; queue clear deletes all"),
         (["queue", "show", "\udcff"], "a queue's name is text"),
-        (["dead", "kill", "--all"], "No such command 'kill'"),
+        (["dead", "kill", "--all"], "No such command 'kill'; see 'pyworkers dead --help'"),
+        (["dead", "retry", "--jid"], "Option '--jid' requires an argument; see 'pyworkers dead retry --help'"),
+        (["queue", "show", "q", "--limit"], "requires an argument; see 'pyworkers queue show --help'"),
+        (["enqueue", "--in"], "requires an argument; see 'pyworkers enqueue --help'"),
     ],
     ids=" ".join,
 )
@@ -204,6 +207,21 @@ def test_what_ends_everything_needs_a_yes(filled: redis_py.Redis, call: Call, li
     assert filled.exists(key)
     assert call(*line.split(), "--yes").returncode == 0
     assert not filled.exists(key)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("queue clear idle", "queue idle is empty: there is nothing to delete\n"),
+        ("dead clear", "dead is empty: there is nothing to delete\n"),
+        ("retries kill --all", "0 jobs killed\n"),
+        ("processes stop --all", "0 processes asked to stop\n"),
+    ],
+)
+def test_where_there_is_nothing_no_yes_is_needed(redis: redis_py.Redis, call: Call, line: str, told: str) -> None:
+    redis.sadd("queues", "idle")
+    done = call(*line.split())
+    assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 3), ("y", 0, 0)])

@@ -25,7 +25,21 @@ FAILED, USAGE, TEMPORARY = 1, 2, 75
 Command = Callable[..., Any]
 
 
-class Group(click.Group):
+class Words(click.Group):
+    """A group that knows which of its commands was called in a wrong way, also where click does not say."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            command = self.get_command(ctx, name) if name else None
+            if error.ctx is None and command is not None:
+                error.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
+
+
+class Group(Words):
     """Turns what the user can mend into one line and the right exit code."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -44,7 +58,7 @@ class Group(click.Group):
             fail(str(error), FAILED)
 
 
-class Listing(click.Group):
+class Listing(Words):
     """A group whose first word may be left out: it lists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

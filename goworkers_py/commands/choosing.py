@@ -85,6 +85,15 @@ def confirm(question: str, yes: bool) -> None:
         fail("nothing was done", FAILED)
 
 
+def may_clear(place: str, jobs: int, yes: bool) -> bool:
+    """False, and told, where there is nothing to delete."""
+    if jobs or yes:
+        confirm(f"delete all of {counted(jobs)} in {place}", yes)
+        return True
+    click.echo(f"{place} is empty: there is nothing to delete")
+    return False
+
+
 @contextmanager
 def progress(length: int) -> Iterator[Advance]:
     """A bar on a terminal for what takes more than a moment."""

@@ -71,7 +71,7 @@ def _add(name: str, word: str, about: str, asks: bool) -> None:
             fail(f"there is no process {identity}; pyworkers processes list names them", FAILED)
         if identity is not None and chosen[0].embedded:
             fail(f"{identity} is a part of another program, which alone can {name} it", FAILED)
-        if everyone and asks:
+        if everyone and asks and chosen:
             confirm(f"{name} all of {counted(len(chosen), 'process', 'processes')}", yes)
         chosen = [one for one in chosen if not one.embedded]
         fleet.ask([one.identity for one in chosen], word)

@@ -10,13 +10,13 @@ import click
 
 import goworkers_py
 from goworkers_py import payload
-from goworkers_py.commands.base import FAILED, connected, fail
-from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
+from goworkers_py.commands.base import FAILED, Words, connected, fail
+from goworkers_py.commands.choosing import Wish, as_json, dry_run, filtered, limit, may_clear, progress, tell, yes
 from goworkers_py.commands.listing import IN_QUEUE, list_entries
 from goworkers_py.commands.sets import COLUMNS, entries_of
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
-from goworkers_py.inspect.entries import Filter, counted
+from goworkers_py.inspect.entries import Filter
 from goworkers_py.inspect.queues import Queue, Queues
 from goworkers_py.inspect.sets import Changed, SetName
 
@@ -31,7 +31,7 @@ def queues(config: Config, as_json: bool) -> None:
         fail("; ".join(told), FAILED)
 
 
-@click.group()
+@click.group(cls=Words)
 def queue() -> None:
     """One queue."""
 
@@ -69,9 +69,8 @@ def show(config: Config, name: str, limit: int, as_json: bool) -> None:
 @connected
 def clear(config: Config, name: str, yes: bool) -> None:
     """Deletes all jobs that wait in it."""
-    found = _existing(name)
-    confirm(f"delete all of {counted(found.size)} in queue {name}", yes)
-    tell(Changed(_queues().clear(name)), "deleted")
+    if may_clear(f"queue {name}", _existing(name).size, yes):
+        tell(Changed(_queues().clear(name)), "deleted")
 
 
 @queue.command()

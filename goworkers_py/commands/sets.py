@@ -8,7 +8,18 @@ import click
 
 import goworkers_py
 from goworkers_py.commands.base import FAILED, Listing, connected, fail
-from goworkers_py.commands.choosing import Wish, as_json, confirm, dry_run, filtered, limit, progress, tell, yes
+from goworkers_py.commands.choosing import (
+    Wish,
+    as_json,
+    confirm,
+    dry_run,
+    filtered,
+    limit,
+    may_clear,
+    progress,
+    tell,
+    yes,
+)
 from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Entry, Filter, counted
@@ -70,8 +81,8 @@ def make_group(name: SetName) -> click.Group:
     def clear(config: Config, yes: bool) -> None:
         """Deletes all of them."""
         jobs = open_set(name, config)
-        confirm(f"delete all of {counted(jobs.size())} in {name.value}", yes)
-        tell(Changed(jobs.clear()), "deleted")
+        if may_clear(name.value, jobs.size(), yes):
+            tell(Changed(jobs.clear()), "deleted")
 
     _add(group, name, "retry", "retried", "Puts jobs into their queues, to run now.", JobSet.retry)
     _add(group, name, "delete", "deleted", "Deletes jobs.", lambda jobs, chosen, _: jobs.delete(chosen))
@@ -93,7 +104,7 @@ def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, ch
             raise click.UsageError(f"say which jobs to {verb}: by --jid, by a filter, or --all")
         jobs, wish = open_set(name, config), Wish(wanted)
         size = jobs.size()
-        if everything and verb != "retry" and not dry_run:
+        if everything and size and verb != "retry" and not dry_run:
             confirm(f"{verb} all of {counted(size)} in {name.value}", yes)
 
         def how(chosen: Sequence[Entry]) -> Changed:

@@ -7,7 +7,7 @@ import sys
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import configured
+from goworkers_py.commands.base import Words, configured
 from goworkers_py.config import Config
 
 
@@ -27,7 +27,7 @@ def version() -> None:
     click.echo(f"pyworkers {goworkers_py.__version__} (Python {sys.version.split()[0]})")
 
 
-@click.group()
+@click.group(cls=Words)
 def config() -> None:
     """The configuration."""
 
