@@ -75,7 +75,7 @@ def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call)
 def test_jobs_of_a_queue_newest_first_and_what_cannot_be_read_among_them(filled: redis_py.Redis, call: Call) -> None:
     assert call("jobs", "mail").stdout.splitlines() == [
         "enqueued   class         jid  arguments",
-        "-          (unreadable)  -    {no\N{REPLACEMENT CHARACTER}[31m",
+        "-          (unreadable)  -    {no\\x1b[31m",
         "5 min ago  Send          s2   [2]",
         "5 min ago  Send          s1   [1]",
         "5 min ago  Send          s0   [0]",
@@ -120,9 +120,25 @@ def test_a_job_is_shown_in_full(filled: redis_py.Redis, call: Call) -> None:
     assert json.loads(call("retries", "show", "r1", "--json").stdout)["job"]["jid"] == "r1"
 
 
+def test_what_cannot_be_read_is_shown_escaped_and_reached_by_what_is_shown(redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd("dead", {'{"class": "J"}'.encode("utf-16-le"): 1, b"\xff \x1b[31m": 2, job("J"): 3})
+    table = call("dead").stdout.splitlines()
+    assert table[2].endswith(r"  (unreadable)  -    \xff \x1b[31m")
+    assert table[3].endswith(
+        r'  (unreadable)  -    {\x00"\x00c\x00l\x00a\x00s\x00s\x00"\x00:\x00 \x00"\x00J\x00"\x00}\x00'
+    )
+    at, shown = call("dead", "show", "--match", r"\x1b[31m").stdout.strip().splitlines()
+    assert at.startswith("at             1970-01-01 00:00:02 UTC ")
+    assert shown == r"(unreadable)   \xff \x1b[31m"
+    assert call("dead", "delete", "--match", r"\xff").stdout == "1 job deleted\n"
+    assert call("dead", "delete", "--match", r'{\x00"').stdout == "1 job deleted\n"
+    assert redis.zrange("dead", 0, -1) == [job("J")]
+
+
 def test_a_jid_or_a_queue_that_is_not_there_is_one_line_and_exit_code_1(filled: redis_py.Redis, call: Call) -> None:
     for words, line in (
         (["retries", "show", "x"], "no job with jid x in retries"),
+        (["dead", "show", "--match", "x y"], "no job with 'x y' in it in dead"),
         (["dead", "retry", "--jid", "x"], "no such job in dead: jid x"),
         (["queue", "show", "x y"], "there is no queue 'x y'; pyworkers queues lists them"),
         (["queue", "delete", "mail", "--jid", "x"], "no such job in queue mail: jid x"),
@@ -138,6 +154,8 @@ def test_a_jid_or_a_queue_that_is_not_there_is_one_line_and_exit_code_1(filled: 
     [
         (["jobs"], "say where: a queue's name, or --set"),
         (["jobs", "q", "--set", "dead"], "say where: a queue's name, or --set"),
+        (["dead", "show"], "say which: its jid, or --match"),
+        (["dead", "show", "d0", "--match", "x"], "say which: its jid, or --match"),
         (["retries", "delete"], "say which jobs to delete: by --jid, by a filter, or --all"),
         (["retries", "delete", "--all", "--class", "J"], "say which jobs to delete: by --jid, by a filter, or --all"),
         (["queue", "delete", "mail"], "say which jobs to delete, by --jid or a filter; queue clear deletes all"),

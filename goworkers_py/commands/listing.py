@@ -36,7 +36,7 @@ def _class(entry: Entry) -> str:
 
 
 def _arguments(entry: Entry) -> str:
-    return entry.raw.decode("utf-8", "replace") if entry.message is None else as_text(entry.message.args)
+    return entry.escaped if entry.message is None else as_text(entry.message.args)
 
 
 def _error(entry: Entry) -> str:
@@ -80,8 +80,11 @@ def list_entries(columns: Mapping[str, Callable[[T], str]], entries: Iterable[T]
 def show_entry(entry: Entry, as_json: bool) -> None:
     """One job in full."""
     message = entry.message
-    if as_json or message is None:
+    if as_json:
         click.echo(entry.as_json)
+        return
+    if message is None:
+        click.echo(f"{'at':<14} {clock_time(entry.at)}\n{'(unreadable)':<14} {entry.escaped}\n")
         return
     times = {"at": entry.at} | {name: epoch(message.get(name)) for name in _TIMES if name in message}
     names = [*_FIRST, *sorted(set(message) - {*_FIRST, *times, "error_backtrace"})]

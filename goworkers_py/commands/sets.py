@@ -64,16 +64,13 @@ def make_group(name: SetName) -> click.Group:
         list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
 
     @group.command()
-    @click.argument("jid")
+    @click.argument("jid", required=False)
+    @click.option("--match", default="", metavar="TEXT", help="those with this text in the payload, readable or not")
     @as_json
     @connected
-    def show(config: Config, jid: str, as_json: bool) -> None:
+    def show(config: Config, jid: str | None, match: str, as_json: bool) -> None:
         """Shows one in full, with its error and backtrace."""
-        found = list(filter(Filter(jids=[jid]).fits, entries_of(name, config)))
-        for entry in found:
-            show_entry(entry, as_json)
-        if not found:
-            fail(f"no job with jid {jid} in {name.value}", FAILED)
+        _show(name, config, jid, match, as_json)
 
     @group.command()
     @yes
@@ -89,6 +86,17 @@ def make_group(name: SetName) -> click.Group:
     if name is not SetName.DEAD:
         _add(group, name, "kill", "killed", "Moves jobs to the dead set.", lambda jobs, chosen, _: jobs.kill(chosen))
     return group
+
+
+def _show(name: SetName, config: Config, jid: str | None, match: str, as_json: bool) -> None:
+    if (jid is None) != bool(match):
+        raise click.UsageError("say which: its jid, or --match and a part of what is written there")
+    shown = False
+    for entry in filter(Filter(jids=[jid] if jid is not None else [], match=match).fits, entries_of(name, config)):
+        show_entry(entry, as_json)
+        shown = True
+    if not shown:
+        fail(f"no job with {f'{match!r} in it' if jid is None else f'jid {jid}'} in {name.value}", FAILED)
 
 
 def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, change: Change) -> None:

@@ -32,6 +32,14 @@ class Entry:
             return None
 
     @property
+    def escaped(self) -> str:
+        """All of its bytes, in one line that every terminal can show."""
+        return "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode()
+            for char in self.raw.decode("utf-8", "backslashreplace")
+        )
+
+    @property
     def as_json(self) -> str:
         """One line. The job is written as it lies there: no number changes its digits."""
         at = "" if self.at is None else f'"at":{json.dumps(self.at)},'
@@ -47,7 +55,7 @@ class Filter:
     job_class: str = ""
     jids: Sequence[str] = ()
     error: str = ""  # a part of the error's class or message
-    match: str = ""  # a part of the payload as it is written
+    match: str = ""  # a part of the payload as it is written, or as it is shown where it cannot be read
 
     @property
     def empty(self) -> bool:
@@ -55,11 +63,15 @@ class Filter:
 
     def fits(self, entry: Entry) -> bool:
         """First what can be told from the bytes, because reading a job takes a hundred times as long."""
-        if self.match and os.fsencode(self.match) not in entry.raw:
+        if self.match and os.fsencode(self.match) not in entry.raw and not self._fits_as_shown(entry):
             return False
         if self.jids and all(map(_PLAIN, self.jids)) and not any(jid.encode() in entry.raw for jid in self.jids):
             return False
         return not (self.job_class or self.jids or self.error) or self._fits_fields(entry.message)
+
+    def _fits_as_shown(self, entry: Entry) -> bool:
+        """What no JSON holds is taken for a part of what is shown of an entry that cannot be read."""
+        return "\\x" in self.match and self.match in entry.escaped and entry.message is None
 
     def _fits_fields(self, message: Message | None) -> bool:
         if message is None:
