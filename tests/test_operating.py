@@ -126,6 +126,11 @@ def test_whom_nobody_knows_cannot_be_asked(redis: redis_py.Redis, call: Call) ->
 # --- in progress, recover
 
 
+def test_recover_says_that_it_calls_no_handlers(call: Call) -> None:
+    told = " ".join(call("recover", "--help").stdout.split())
+    assert "The application is not imported, so its on_death handlers are not called for it" in told
+
+
 def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_dead(
     daemon: Daemon, redis: redis_py.Redis, call: Call
 ) -> None:
@@ -277,6 +282,16 @@ def test_top_fits_the_screen_goes_on_through_an_outage_and_leaves_the_terminal_a
         os.write(terminal, end)
         shown(terminal, "\x1b[?25h\x1b[?1049l")
         assert process.wait(20) == 0
+
+
+def test_top_leaves_the_terminal_as_it_was_when_it_is_terminated(redis_url: str) -> None:
+    with top_on_a_terminal(redis_url) as (terminal, process):
+        shown(terminal, "/s)")
+        assert not termios.tcgetattr(terminal)[3] & termios.ECHO
+        process.terminate()
+        shown(terminal, "\x1b[?25h\x1b[?1049l")
+        assert process.wait(20) == 143
+        assert termios.tcgetattr(terminal)[3] & termios.ECHO
 
 
 def test_tables_share_the_screen() -> None:

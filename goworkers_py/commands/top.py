@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import time
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
 
 import click
 
@@ -65,6 +68,7 @@ def _live(screen: Screen) -> None:
 @contextmanager
 def _whole_terminal() -> Iterator[None]:
     before = termios.tcgetattr(sys.stdin)
+    old_handler = signal.signal(signal.SIGTERM, _end)
     tty.setcbreak(sys.stdin)
     click.echo(_OTHER_SCREEN, nl=False)
     try:
@@ -74,6 +78,12 @@ def _whole_terminal() -> Iterator[None]:
     finally:
         click.echo(_BACK, nl=False)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTERM, old_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # once is enough: the terminal is being put in order
+    sys.exit(128 + number)
 
 
 class Screen:
