@@ -52,7 +52,11 @@ def inprogress(config: Config, limit: int, as_json: bool) -> None:
 @as_json
 @connected
 def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) -> None:
-    """Gives the jobs of dead processes back to their queues now, as live processes do by themselves before long."""
+    """Gives the jobs of dead processes back to their queues now, as live processes do by themselves before long.
+
+    A job that has killed its processes too often goes to the dead set. The application is not imported, so its on_death
+    handlers are not called for it, and `dead=False` in its code does not count; live processes do both.
+    """
     if go_process is not None:
         _take_over(go_process, yes, as_json)
         return
