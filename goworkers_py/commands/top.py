@@ -27,6 +27,7 @@ from goworkers_py.inspect.queues import Queue, Queues
 from goworkers_py.values import without_password
 
 EVERY_S = 1.0
+END_KEYS = set(b"qQ\x03")  # the last is Ctrl-C
 # What a terminal is told.
 _OTHER_SCREEN = "\x1b[?1049h\x1b[?25l"  # without a cursor
 _BACK = "\x1b[?25h\x1b[?1049l"
@@ -61,7 +62,7 @@ def _live(screen: Screen) -> None:
             click.echo(_HOME + shown + _CLEAR_LINE + _CLEAR_BELOW, nl=False)
             if select.select([sys.stdin], [], [], EVERY_S)[0]:
                 typed = os.read(sys.stdin.fileno(), 64)
-                if not typed or b"q" in typed.lower():  # nothing: the terminal is gone
+                if not typed or END_KEYS & set(typed):  # nothing: the terminal is gone
                     return
 
 
@@ -70,6 +71,9 @@ def _whole_terminal() -> Iterator[None]:
     before = termios.tcgetattr(sys.stdin)
     old_handler = signal.signal(signal.SIGTERM, _end)
     tty.setcbreak(sys.stdin)
+    ours = termios.tcgetattr(sys.stdin)
+    ours[3] &= ~termios.ISIG  # Ctrl-C is a key: an exception may be lost in whatever it meets
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, ours)
     click.echo(_OTHER_SCREEN, nl=False)
     try:
         yield
