@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from servers import RedisServer, _free_port
+from servers import Killable, RedisServer, _free_port
 from waiting import eventually
 
 from goworkers_py.embedded import find_server
@@ -25,13 +24,12 @@ QUORUM = 2
 SERVICE = "jobs"
 
 
-class Sentinel:
+class Sentinel(Killable):
     """One `redis-server --sentinel`. It keeps its port and its configuration, which it rewrites itself, for life."""
 
     def __init__(self, primary_port: int, password: str, own_password: str) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-sentinel-"))
         self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
         lines = [
             f"port {self.port}",
             "bind 127.0.0.1",
@@ -67,21 +65,6 @@ class Sentinel:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def pause(self) -> None:
-        """It takes connections and answers nothing until resume()."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self.kill()

@@ -24,7 +24,28 @@ START_S = 20.0
 STOP_S = 10.0
 
 
-class RedisServer:
+class Killable:
+    """The process of a server, to be killed and paused at will."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """It keeps its connections and takes new ones, and answers nothing until resume()."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+
+class RedisServer(Killable):
     """A redis-server on 127.0.0.1, in a directory of its own, to be stopped, killed and paused at will.
 
     It keeps its port for life. Its append-only file is on unless told otherwise, so what it acknowledged outlives
@@ -35,7 +56,6 @@ class RedisServer:
         self._binary = find_server()
         self._options = {"appendonly": "yes", "save": "", **options}
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-redis-"))
-        self._process: subprocess.Popen[bytes] | None = None
         self._clients: list[redis.Redis] = []
         self.port = 0
         try:
@@ -84,24 +104,9 @@ class RedisServer:
             except subprocess.TimeoutExpired:
                 self.kill()
 
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
     def restart(self) -> None:
         self.stop()
         self.start()
-
-    def pause(self) -> None:
-        """It keeps its connections and takes new ones, and answers nothing until resume()."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         for client in self._clients:

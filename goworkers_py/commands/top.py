@@ -86,7 +86,7 @@ def _whole_terminal() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # once is enough: the terminal is being put in order
+    signal.signal(number, signal.SIG_DFL)  # for the second one
     sys.exit(128 + number)
 
 
