@@ -320,6 +320,24 @@ def test_jobs_that_wait_behind_long_ones_are_given_back_and_none_is_held_until_o
     assert len(fetching.buffer) > 0
 
 
+def test_what_is_on_its_way_when_the_queue_is_paused_goes_back_past_the_workers(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raws = push(redis, 1, 2)
+    fetching, fetch, passed = Fetching(broker), broker.fetch, []
+
+    def paused_meanwhile(owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
+        fetched = fetch(owner, queue, most, wait)
+        fetching.fetcher.hold()
+        return fetched
+
+    monkeypatch.setattr(broker, "fetch", paused_meanwhile)
+    monkeypatch.setattr(fetching.buffer, "put", passed.extend)
+    fetching.fetcher.run_once()
+    assert fetching.given_back == raws
+    assert passed == []
+
+
 def test_jobs_that_wait_while_others_end_stay(broker: RedisBroker, redis: redis_py.Redis) -> None:
     push(redis, *range(12))
     fetching = Fetching(broker, concurrency=1, prefetch=None)
