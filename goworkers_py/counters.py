@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import NamedTuple
-
-from goworkers_py.delivery import Delivery
 
 
 class Counters:
@@ -25,31 +21,6 @@ class Counters:
     def snapshot(self) -> dict[str, int]:
         with self._lock:
             return dict(self._counts)
-
-
-class Running(NamedTuple):
-    delivery: Delivery
-    since: float  # wall clock, for people
-    thread_id: int
-
-
-class BusyMap:
-    """Which worker runs what. One dict operation a change, so the interpreter's own lock is enough."""
-
-    def __init__(self) -> None:
-        self._running: dict[str, Running] = {}
-
-    def begin(self, worker: str, delivery: Delivery) -> None:
-        self._running[worker] = Running(delivery, time.time(), threading.get_ident())
-
-    def end(self, worker: str) -> None:
-        self._running.pop(worker, None)
-
-    def snapshot(self) -> dict[str, Running]:
-        return dict(self._running)
-
-    def __len__(self) -> int:
-        return len(self._running)
 
 
 class Pace:

@@ -14,16 +14,16 @@ from typing import Final
 class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
-    __slots__ = ("begun", "claimed", "ended", "kept", "owner", "queue", "raw")
+    # Of the class as long as nothing has been said: one is made for every job.
+    begun_at = 0.0  # on the wall clock, for people; set by the worker that runs it
+    ended = False  # set when what became of it is on its way to the settler
+    kept = False  # set once it has run and was not acknowledged
+    claimed = False  # set by the settler, for the first of the ends that it is told of
 
     def __init__(self, raw: bytes, queue: str, owner: str) -> None:
         self.raw = raw
         self.queue = queue
         self.owner = owner
-        self.begun = False  # set by the worker that runs it
-        self.ended = False  # set when what became of it is on its way to the settler
-        self.kept = False  # set once it has run and was not acknowledged
-        self.claimed = False  # set by the settler, for the first of the ends that it is told of
 
 
 STOP: Final = None
@@ -36,7 +36,8 @@ class Buffer:
 
     An exception may be thrown into a worker's thread at any moment, also by the code of a job that it ran before.
     Nothing may get lost by it, and no lock may stay locked, so what workers call here is made of single steps of C
-    code: a plain lock in a `with`, where a Condition's own methods are Python code, and see `take`.
+    code: a plain lock in a `with`, where a Condition's own methods are Python code, and see `take`. They come by for
+    every job, and whoever loses the interpreter with a lock in hand stops all others: so they seldom take it.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -47,7 +48,7 @@ class Buffer:
         self._capacity = capacity
         self._awaited = 0  # how much room the fetcher waits for; 0 while it does not wait
         self._out: set[Delivery] = set()
-        self.ended = 0  # how many have been done with, ever
+        self.last_done: Delivery | None = None
         self._closed = False
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
@@ -67,22 +68,22 @@ class Buffer:
 
     def done(self, delivery: Delivery) -> None:
         """May be said again."""
-        with self._lock:
-            self._out.discard(delivery)
-            self.ended += 1
-            if self._awaited and self._has_room():
+        self._out.discard(delivery)
+        self.last_done = delivery
+        # Whoever waits has said so before it looked for room the last time.
+        if 0 < self._awaited <= self._capacity - len(self._out):
+            with self._lock:
                 self._changed.notify()
 
     def room(self, timeout_s: float, at_least: int = 1) -> int:
         """How many more may be fetched, after waiting for so many; 0 when closed or at the time limit."""
         with self._changed:
             self._awaited = at_least
-            enough = self._changed.wait_for(lambda: self._closed or self._has_room(), timeout_s)
+            enough = self._changed.wait_for(
+                lambda: self._closed or self._capacity - len(self._out) >= at_least, timeout_s
+            )
             self._awaited = 0
             return self._capacity - len(self._out) if enough and not self._closed else 0
-
-    def _has_room(self) -> bool:
-        return self._capacity - len(self._out) >= self._awaited
 
     def resize(self, capacity: int) -> None:
         with self._changed:

@@ -31,6 +31,8 @@ STALLED_AFTER_S = 0.02
 # Jobs that ran but cannot be settled count against the next fetch when there are so many.
 MOST_UNSETTLED = 1_000
 
+_NEVER = Delivery(b"", "", "")
+
 
 class Fetcher(BrokerService):
     """The only one that adds to `held` and `buffer`."""
@@ -57,7 +59,8 @@ class Fetcher(BrokerService):
         self._pace = pace
         self._give_back = give_back
         self._going_back: list[Delivery] = []  # the last that were given back
-        self._stalled_at = -1  # `ended` of the buffer when its jobs were given back: no reserve until that moves on
+        # What was done last when the jobs of the buffer were given back: there is no reserve until another one is.
+        self._stalled_at: Delivery | None = _NEVER
         self._reconcile_at = 0.0
         self._may_fetch = threading.Event()  # not while the queue is paused
         self._may_fetch.set()
@@ -65,8 +68,8 @@ class Fetcher(BrokerService):
     def run_once(self) -> float:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile(self._lease.identity)
-        ended = self._buffer.ended
-        reserve = 0 if ended == self._stalled_at else self._pace.reserve()
+        last_done = self._buffer.last_done
+        reserve = 0 if last_done is self._stalled_at else self._pace.reserve()
         self._buffer.resize(self._concurrency + reserve)
         jobs_wait = self._pace.adapts and len(self._buffer) > 0
         # What is in reserve keeps the workers busy meanwhile, so there is no hurry to fill it up one by one.
@@ -76,7 +79,7 @@ class Fetcher(BrokerService):
             return 0.0
         if room == 0:
             if jobs_wait:
-                self._look_for_stall(ended)
+                self._look_for_stall(last_done)
             return 0.0
         if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
@@ -89,13 +92,13 @@ class Fetcher(BrokerService):
         self._take(owner, taken)
         # The server is not waited for while jobs wait here: those are watched until a worker is free for them.
         if not taken and jobs_wait and not self._buffer.room(STALLED_AFTER_S, at_least=reserve + 1):
-            self._look_for_stall(ended)
+            self._look_for_stall(last_done)
         return 0.0
 
-    def _look_for_stall(self, ended: int) -> None:
+    def _look_for_stall(self, last_done: Delivery | None) -> None:
         """Jobs that wait behind long ones go back, to whoever is free: their reserve was meant for short ones."""
-        if self._buffer.ended == ended and not self.stopping.is_set():
-            self._stalled_at = ended
+        if self._buffer.last_done is last_done and not self.stopping.is_set():
+            self._stalled_at = last_done
             self._go_back(self._buffer.drain())
 
     def _go_back(self, deliveries: list[Delivery]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goworkers_py.counters import Running
+from goworkers_py.delivery import Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.payload import read, write
 from goworkers_py.version import __version__
@@ -41,7 +41,7 @@ class Member:
 class Moment:
     """A process of ours: how it is now."""
 
-    running: Mapping[str, Running]
+    running: Mapping[str, Delivery]
     quiet: bool
     rss: int  # bytes
     round_trip_s: float
@@ -90,15 +90,15 @@ def info(identity: str, member: Member, embedded: bool) -> str:
     )
 
 
-def work(running: Mapping[str, Running]) -> dict[str, str]:
+def work(running: Mapping[str, Delivery]) -> dict[str, str]:
     """What runs, by thread. Sidekiq 6 parses each payload, so what is no job stays out."""
     told = {}
-    for thread, (delivery, since, _) in running.items():
+    for thread, delivery in running.items():
         try:
             payload = _shortened(delivery.raw)
         except (UnreadablePayload, ValueError):  # half a character, which Python reads and cannot write
             continue
-        told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(since)})
+        told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
     return told
 
 

@@ -33,20 +33,21 @@ class Lease:
     def __init__(self, valid_s: float) -> None:
         self.identity = new_identity()
         self._valid_s = valid_s
-        self._confirmed_at = -math.inf
-        self._told_at = math.inf  # as `_confirmed_at`, but `lapse` does not touch it
+        self._fresh_until = -math.inf
+        self._told_at = math.inf
         self._changed = threading.Condition()
 
     def confirm(self, asked_at: float) -> None:
         """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
         with self._changed:
-            self._confirmed_at = self._told_at = asked_at
+            self._told_at = asked_at
+            self._fresh_until = asked_at + self._valid_s
             self._changed.notify_all()
 
     @property
     def fresh(self) -> bool:
         """False when the server may have declared this process dead by now."""
-        return awake_and_asleep() - self._confirmed_at < self._valid_s
+        return awake_and_asleep() < self._fresh_until
 
     @property
     def silent_s(self) -> float:
@@ -55,7 +56,7 @@ class Lease:
 
     def lapse(self) -> None:
         """The identity was declared dead."""
-        self._confirmed_at = -math.inf
+        self._fresh_until = -math.inf
 
     def replace(self, identity: str) -> None:
         """The old identity is never used again."""
@@ -63,13 +64,15 @@ class Lease:
             self.identity = identity
             self._changed.notify_all()
 
+    def surely_of(self, owner: str) -> bool:
+        """Whether `owner` is known to be this process, still. On every job's path, so without the lock."""
+        return self.identity == owner and time.clock_gettime(_BOOTTIME) < self._fresh_until
+
     def await_word(self, owner: str, timeout_s: float) -> bool:
         """Waits until it is known whether `owner` still is this process; False when it is not, or at the time limit.
 
         Whoever was frozen for long finds jobs in its hands that may have been given to others meanwhile.
         """
-        if self.fresh and self.identity == owner:
-            return True  # on every job's path, so without the lock
         with self._changed:
             self._changed.wait_for(lambda: self.fresh or self.identity != owner, timeout_s)
             return self.fresh and self.identity == owner

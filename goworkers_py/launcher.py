@@ -15,7 +15,7 @@ from goworkers_py.brokers.base import Broker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import Config, QueueConfig
 from goworkers_py.connection import Connections
-from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.counters import Counters
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError, BrokerUnavailable
 from goworkers_py.executions import total
@@ -84,7 +84,6 @@ class Launcher:
         self._outage = Outage()
         self._lease = Lease(LEASE_FRESH_S)
         self.counters = Counters()
-        self.busy = BusyMap()
         self.quiet_now = False
         self._started = False
         self._deadline: Deadline | None = None  # of the running stop
@@ -123,7 +122,6 @@ class Launcher:
             retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers, clock.wall),
             prepended=work.links.prepended,
             appended=work.links.appended,
-            busy=self.busy,
             counters=self.counters,
             outage=self._outage,
             on_retry=self.scheduler.hint,
@@ -134,7 +132,7 @@ class Launcher:
 
     def _meet_the_fleet(self) -> None:
         moment = Moment(
-            running=self.busy.snapshot(),
+            running=self.running,
             quiet=self.quiet_now,
             rss=resident_bytes(),
             round_trip_s=self._heartbeat.round_trip_s,
@@ -281,8 +279,8 @@ class Launcher:
 
     def report(self) -> Report:
         """How this process does. From any thread."""
-        running = self.busy.snapshot().values()
-        busy = Counter(job.delivery.queue for job in running)
+        running = self.running.values()
+        busy = Counter(delivery.queue for delivery in running)
         loops = [self._heartbeat, *(manager.fetcher for manager in self.managers)]
         still = [f"{loop.name} stands still for {loop.still_s:.0f} s" for loop in loops if loop.still_s > STALE_AFTER_S]
         cut_off = self._started and not self._lease.fresh
@@ -293,7 +291,7 @@ class Launcher:
             state=self.state,
             stale=", ".join(still),
             cut_off=f"the server was not reached for {self._lease.silent_s:.0f} s" if cut_off else "",
-            oldest_s=max([0.0, *(time.time() - job.since for job in running)]),
+            oldest_s=max([0.0, *(time.time() - delivery.begun_at for delivery in running)]),
             queues={
                 manager.queue: QueueReport(
                     busy=busy[manager.queue], capacity=manager.concurrency, waiting=manager.waiting
@@ -307,6 +305,11 @@ class Launcher:
     def _trouble(self) -> str:
         report = self.report()
         return not_live(report) or (report["state"] if report["state"] != WORKING else "")
+
+    @property
+    def running(self) -> dict[str, Delivery]:
+        """By the name of the thread. From any thread."""
+        return {name: delivery for manager in self.managers for name, delivery in manager.running.items()}
 
     @property
     def processed(self) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from goworkers_py.brokers.base import Broker
 from goworkers_py.clock import Deadline
 from goworkers_py.config import QueueConfig
-from goworkers_py.counters import BusyMap, Counters, Pace
+from goworkers_py.counters import Counters, Pace
 from goworkers_py.delivery import Buffer, Delivery, Held
 from goworkers_py.fetcher import Fetcher
 from goworkers_py.identity import Lease
@@ -47,7 +47,6 @@ class Shared:
     watchdog: Watchdog
     prepended: Iterable[Middleware]
     appended: Iterable[Middleware]
-    busy: BusyMap
     counters: Counters
     outage: Outage
     on_retry: Callable[[float], None]
@@ -88,7 +87,7 @@ class Manager:
 
     def _make_worker(self, number: int) -> Worker:
         name, shared = f"worker:{self.queue}:{number}", self._shared
-        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, shared.busy, self._settler)
+        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, self._settler)
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):
@@ -164,6 +163,11 @@ class Manager:
     @property
     def workers_alive(self) -> int:
         return sum(worker.alive for worker in self._workers)
+
+    @property
+    def running(self) -> dict[str, Delivery]:
+        """By the name of the thread."""
+        return {worker.name: delivery for worker in self._workers[:] if (delivery := worker.running)}
 
     @property
     def waiting(self) -> int:

@@ -28,63 +28,60 @@ class Message:
     from the bytes that were fetched.
     """
 
-    __slots__ = ("_fields", "args", "expired", "interrupt", "queue", "raw")
+    __slots__ = ("args", "expired", "fields", "interrupt", "job_class", "queue", "raw")
 
     def __init__(self, raw: bytes, queue: str) -> None:
-        self._fields = payload.read(raw)
+        self.fields = fields = payload.read(raw)  # not to be changed
         self.raw = raw
         self.queue = queue
-        self.args: Any = self._fields.get("args")
+        # The class that the producer meant: for ActiveJob the wrapped one.
+        name = fields.get("wrapped") or fields.get("class")
+        self.job_class: str = name if isinstance(name, str) else ""
+        self.args: Any = fields.get("args")
         self.expired = False  # turns true at the job's time limit, see `watchdog`
         self.interrupt: Callable[[], object] | None = None  # how to end a run that is not Python code of this thread
 
     @property
-    def job_class(self) -> str:
-        """The class the producer meant: for ActiveJob the wrapped one."""
-        name = self._fields.get("wrapped") or self._fields.get("class")
-        return name if isinstance(name, str) else ""
-
-    @property
     def jid(self) -> str:
-        jid = self._fields.get("jid")
+        jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
 
     @property
     def retry_count(self) -> int | None:
         """How many retries have failed: None before the first failure, 0 after it."""
-        return whole_number(self._fields.get("retry_count"))
+        return whole_number(self.fields.get("retry_count"))
 
     @property
     def tags(self) -> list[str]:
-        tags = self._fields.get("tags")
+        tags = self.fields.get("tags")
         return [str(tag) for tag in tags] if isinstance(tags, list) else []
 
     @property
     def created_at(self) -> float | None:
-        return epoch(self._fields.get("created_at"))
+        return epoch(self.fields.get("created_at"))
 
     @property
     def enqueued_at(self) -> float | None:
-        return epoch(self._fields.get("enqueued_at"))
+        return epoch(self.fields.get("enqueued_at"))
 
     @property
     def failed_at(self) -> float | None:
-        return epoch(self._fields.get("failed_at"))
+        return epoch(self.fields.get("failed_at"))
 
     def __getitem__(self, field: str) -> Any:
-        return self._fields[field]
+        return self.fields[field]
 
     def get(self, field: str, default: Any = None) -> Any:
-        return self._fields.get(field, default)
+        return self.fields.get(field, default)
 
     def __contains__(self, field: object) -> bool:
-        return field in self._fields
+        return field in self.fields
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
+        return iter(self.fields)
 
     def to_json(self) -> str:
-        return json.dumps(self._fields, ensure_ascii=False)
+        return json.dumps(self.fields, ensure_ascii=False)
 
     def __repr__(self) -> str:
         return f"<Message {self.job_class} jid={self.jid} queue={self.queue}>"

@@ -60,11 +60,9 @@ def read(raw: bytes) -> dict[str, Any]:
     """The fields of a job. Raises UnreadablePayload for what is not one strict JSON object in UTF-8."""
     try:
         text = raw.decode("utf-8")
-        value, end = _read_value(text, 0 if text[:1] == "{" else _skip_space(text, 0))
-    except StopIteration as stop:
-        raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
-    except (ValueError, RecursionError) as error:
-        raise UnreadablePayload(f"not JSON: {error}") from None
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError):
+        text, value, end = _read_patiently(raw)
     if end != len(text) and _skip_space(text, end) != len(text):
         raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
     if type(value) is not dict:
@@ -77,6 +75,17 @@ def read(raw: bytes) -> dict[str, Any]:
     ):
         raise UnreadablePayload(f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read")
     return value
+
+
+def _read_patiently(raw: bytes) -> tuple[str, Any, int]:
+    """As `read` does at first, with what is rare: a space before the value, endless numbers, and words for a flaw."""
+    try:
+        text = raw.decode("utf-8")
+        return text, *_read_value(text, _skip_space(text, 0))
+    except StopIteration as stop:
+        raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadablePayload(f"not JSON: {error}") from None
 
 
 def _nested_deeper(value: Any, levels: int) -> bool:

@@ -40,7 +40,7 @@ class PoisonPolicy:
 
     def is_suspect(self, message: Message) -> bool:
         """To be run on trial: dying once more would be once too often."""
-        return FIELD in message and 0 < self.limit <= _count(message.get(FIELD)) + 1
+        return FIELD in message.fields and 0 < self.limit <= _count(message.get(FIELD)) + 1
 
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, trial: str, now: float) -> Fate:
         try:

@@ -24,6 +24,7 @@ class JobSpec:
     tags: tuple[str, ...] = ()
     timeout: float | None = None  # seconds
     interrupt: bool = True  # False: at its limit nothing is thrown into the job
+    takes_message: bool = False  # and not the args
 
 
 class Registry:
@@ -45,7 +46,7 @@ class Registry:
         self.any_timeouts = self.any_timeouts or spec.timeout is not None
 
     def handle(self, queue: str, handler: Handler, options: RetryOptions = DEFAULT_OPTIONS) -> None:
-        self._handlers[queue] = JobSpec(name=queue, function=handler, queue=queue, options=options)
+        self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
 
     def job(self, name: str) -> JobSpec | None:
         return self._jobs.get(name)

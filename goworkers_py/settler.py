@@ -74,12 +74,12 @@ class Settler(Service):
             )
         else:
             delivery.ended = True
-            self._inbox.put(Finished(delivery, outcome))
+            self._inbox.put((delivery, outcome))
 
     def forget(self, delivery: Delivery) -> None:
         """From any thread. The delivery is somebody else's now."""
         if not delivery.ended:
-            self._inbox.put(Finished(delivery, KEEP))
+            self._inbox.put((delivery, KEEP))
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -102,9 +102,9 @@ class Settler(Service):
             if len(self._held) > 1:
                 self._linger()
             while True:
-                if item is not None:
-                    self._claim(item)
-                    size += len(item.delivery.raw)
+                if item is not None and not item[0].claimed:
+                    self._claim(*item)
+                    size += len(item[0].raw)
                 if len(self._batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._inbox.get_nowait()
@@ -120,17 +120,14 @@ class Settler(Service):
         if seconds >= SHORTEST_LINGER_S:
             self.stopping.wait(seconds)
 
-    def _claim(self, item: Finished) -> None:
+    def _claim(self, delivery: Delivery, outcome: Outcome) -> None:
         """The end that a worker has for a delivery and the one that a shutdown has may meet."""
-        delivery = item.delivery
-        if delivery.claimed:
-            return
         delivery.claimed = True
-        if item.outcome is KEEP:  # see `forget`
+        if outcome is KEEP:  # see `forget`
             self._held.remove([delivery])
             self._counters.add("lost_leases")
         else:
-            self._batch.append(item)
+            self._batch.append((delivery, outcome))
 
     def _until_parked_are_due(self) -> float | None:
         if not self._parked:
@@ -148,7 +145,7 @@ class Settler(Service):
         self._note(batch, results)
 
     def _note(self, batch: list[Finished], results: list[Settled]) -> None:
-        errors = [result for result in results if isinstance(result, str)]
+        errors = [result for result in set(results) if isinstance(result, str)]
         if errors:
             self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))
@@ -156,16 +153,16 @@ class Settler(Service):
         elif not self._parked:
             self._outage.recovered(self.name)
         ended = []
-        for item, result in zip(batch, results, strict=True):
+        for (delivery, outcome), result in zip(batch, results, strict=True):
             if isinstance(result, str):
-                self._parked.append(item)
+                self._parked.append((delivery, outcome))
                 continue
-            ended.append(item.delivery)
+            ended.append(delivery)
             if not result:
                 self._counters.add("lost_leases")
-                log.warning("ended here, but was given to others before: %s", describe(item.delivery.raw, self._queue))
-            elif isinstance(item.outcome, Retry):
-                self._on_retry(item.outcome.at)
+                log.warning("ended here, but was given to others before: %s", describe(delivery.raw, self._queue))
+            elif isinstance(outcome, Retry):
+                self._on_retry(outcome.at)
         self._held.remove(ended)
 
     def _pause(self, seconds: float) -> None:

@@ -117,11 +117,10 @@ def _until_ended(happened: queue.SimpleQueue[int | str], meanwhile: Callable[[],
 
 
 def dump_threads(launcher: Launcher) -> None:
-    jobs = {running.thread_id: running for running in launcher.busy.snapshot().values()}
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sys._current_frames()
-    for thread_id, frame in sorted(frames.items(), key=lambda item: item[0] not in jobs):  # those with a job first
-        running = jobs.get(thread_id)
-        what = f" runs {describe(running.delivery.raw, running.delivery.queue)}" if running else ""
+    jobs = launcher.running
+    idents = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = [(idents.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
+    for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
+        what = f" runs {describe(jobs[name].raw, jobs[name].queue)}" if name in jobs else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()
-        log.warning("thread %s%s\n%s", names.get(thread_id, thread_id), what, stack)
+        log.warning("thread %s%s\n%s", name, what, stack)

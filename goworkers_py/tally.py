@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable
 
 from goworkers_py.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
@@ -40,14 +41,26 @@ _PLACE: dict[type[Outcome], int] = {
 }
 
 
+# Runs that are counted together: workers that met at a lock for each one would take turns at every job.
+COUNTED_AT_ONCE = 200
+
+
 class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: Rows = {}
+        self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()  # not counted yet
 
     def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:
         """On every job's path."""
-        with self._lock:
+        self._runs.append((job_class, outcome, ran_s, waited_s))
+        if len(self._runs) >= COUNTED_AT_ONCE:
+            with self._lock:
+                self._count()
+
+    def _count(self) -> None:
+        for _ in range(len(self._runs)):
+            job_class, outcome, ran_s, waited_s = self._runs.popleft()
             row = self._rows.get(job_class) or self._new_row(job_class)
             if outcome is DONE:
                 row[0] += 1
@@ -72,10 +85,12 @@ class Tally:
 
     def snapshot(self) -> Rows:
         with self._lock:
+            self._count()
             return {name: row[:END] for name, row in self._rows.items()}
 
     def executions(self) -> dict[str, Executions]:
         with self._lock:
+            self._count()
             return {name: _executions(row) for name, row in self._rows.items()}
 
 

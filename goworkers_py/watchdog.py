@@ -99,7 +99,12 @@ class Watchdog(Service):
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def link(self, inner: Run) -> Run:
+        registry = self._registry
+
         def run(message: Message) -> Outcome:
+            fields = message.fields
+            if not registry.any_timeouts and "timeout" not in fields and "deadline" not in fields:
+                return inner(message)  # nearly every job
             limit = self._limit(message)
             return inner(message) if limit is None else self._watch(message, *limit, inner)
 
@@ -107,8 +112,6 @@ class Watchdog(Service):
 
     def _limit(self, message: Message) -> tuple[float, str] | None:
         """Seconds that this run may take, and the words for it."""
-        if not self._registry.any_timeouts and "timeout" not in message and "deadline" not in message:
-            return None  # nearly every job
         timeout, deadline = _seconds(message.get("timeout")), epoch(message.get("deadline"))
         if timeout is None:
             timeout = self._registry.timeout_for(message)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 
-from goworkers_py.counters import BusyMap
 from goworkers_py.delivery import Buffer, Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.identity import Lease
@@ -22,11 +22,9 @@ log = logging.getLogger(__name__)
 
 
 class Worker(Service):
-    """Owns the delivery that it is running. The buffer, the chain, the busy map and the settler are safe to share."""
+    """Owns the delivery that it is running. The buffer, the chain and the settler are safe to share."""
 
-    def __init__(
-        self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, busy: BusyMap, settler: Settler
-    ) -> None:
+    def __init__(self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, settler: Settler) -> None:
         super().__init__(name)
         self._buffer = buffer
         self._lease = lease
@@ -36,7 +34,6 @@ class Worker(Service):
         self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
         self._lock = threading.Lock()
         self._retired = False  # under the lock
-        self._busy = busy
         self._settler = settler
 
     def run(self) -> None:
@@ -53,7 +50,7 @@ class Worker(Service):
     def _run_or_give_back(self, delivery: Delivery) -> None:
         """Only a fault in our own outermost link, or an exception thrown into this thread from outside, can raise
         here. Then `run` begins anew with the same delivery in hand, of which nobody else knows what became."""
-        if not delivery.begun:
+        if not delivery.begun_at:
             self.run_once(delivery)
         elif not delivery.kept:
             if not delivery.ended:
@@ -61,10 +58,14 @@ class Worker(Service):
             self._settler.put(delivery, REQUEUE_LAST)  # counts only where no other end has got there
 
     def _let_go(self, delivery: Delivery) -> None:
-        self._busy.end(self.name)
         with self._lock:
             self._buffer.done(delivery)
             self._hand.clear()
+
+    @property
+    def running(self) -> Delivery | None:
+        """From any thread."""
+        return next((delivery for delivery in self._hand[:] if delivery.begun_at), None)
 
     def retire(self) -> bool:
         """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever."""
@@ -76,11 +77,10 @@ class Worker(Service):
             return True
 
     def run_once(self, delivery: Delivery) -> None:
-        if not self._still_ours(delivery):
+        if not self._lease.surely_of(delivery.owner) and not self._still_ours(delivery):
             self._settler.forget(delivery)
             return
-        delivery.begun = True
-        self._busy.begin(self.name, delivery)  # until it lets go
+        delivery.begun_at = time.time()
         outcome = self._outcome(delivery)
         if os.getpid() != self._pid:
             os._exit(0)  # a link forked and its child came back here: the job is the parent's to end

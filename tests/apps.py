@@ -15,6 +15,7 @@ from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.config import QueueConfig
 from goworkers_py.connection import Connections
+from goworkers_py.delivery import Delivery
 from goworkers_py.identity import Lease, awake_and_asleep
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
@@ -67,6 +68,11 @@ def fresh_lease() -> Lease:
     lease = Lease(50)
     lease.confirm(awake_and_asleep())
     return lease
+
+
+def begun(delivery: Delivery, at: float) -> Delivery:
+    delivery.begun_at = at
+    return delivery
 
 
 def job(job_class: str = "J", *args: Any, **fields: Any) -> bytes:

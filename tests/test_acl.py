@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import job, own_broker
+from apps import begun, job, own_broker
 from daemon import pyworkers
 from fleet import Fleet
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.base import Batch, Finished, Forward, Found, Presence, Push, WaitingSet
+from goworkers_py.brokers.base import Batch, Forward, Found, Presence, Push, WaitingSet
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
-from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
 from goworkers_py.executions import Executions
@@ -175,7 +174,7 @@ class Life:
         raw = job(nonce=secrets.token_hex(4))
         self.redis.lpush("queue:q:me:inprogress", raw)
         delivery = Delivery(raw, "q", "me")
-        return self.broker.settle(Batch(secrets.token_hex(4), 1, "q", [Finished(delivery, outcome(raw))]))
+        return self.broker.settle(Batch(secrets.token_hex(4), 1, "q", [(delivery, outcome(raw))]))
 
 
 def beats(life: Life) -> object:
@@ -265,7 +264,7 @@ def meets_the_fleet(life: Life) -> object:
     me = "host:1:bbbbbbbbbbbb"
     life.redis.lpush(f"{me}-signals", "TSTP")
     membership = Membership(life.connections, Keys(), Member(1.0, {"q": 1}))
-    running = {"worker:q:1": Running(Delivery(job(), "q", me), 1.0, 1)}
+    running = {"worker:q:1": begun(Delivery(job(), "q", me), 1.0)}
     words = membership.meet(me, Moment(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False))
     keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
     shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")

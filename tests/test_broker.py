@@ -29,7 +29,6 @@ from goworkers_py.brokers.base import (
     Batch,
     Broker,
     DeclaredDead,
-    Finished,
     Found,
     Presence,
     Push,
@@ -177,7 +176,7 @@ numbers = iter(range(1_000_000))
 
 
 def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") -> Batch:
-    finished = [Finished(Delivery(raw, queue, owner), outcome) for raw, outcome in ends]
+    finished = [(Delivery(raw, queue, owner), outcome) for raw, outcome in ends]
     return Batch("settler", next(numbers), queue, finished)
 
 
@@ -216,6 +215,29 @@ def test_jobs_are_fetched_in_the_order_they_were_pushed(broker: Broker) -> None:
 def test_a_fetch_takes_no_more_than_it_was_asked_for(broker: Broker) -> None:
     push(broker, *map(job, range(5)))
     assert [len(broker.fetch(OWNER, "q", 2)) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_a_fetch_of_very_many_brings_a_part_and_the_next_one_goes_on(broker: Broker) -> None:
+    """A script cannot give a command as many arguments as there may be room for."""
+    jobs = [job(n) for n in range(12_000)]
+    push(broker, *jobs)
+    taken: list[bytes] = []
+    while len(taken) < len(jobs):
+        part = broker.fetch(OWNER, "q", 10_000)
+        assert len(part) > 1, "one by one, though there are many"
+        taken += part
+    assert taken == jobs
+    assert broker.held(OWNER, "q") == jobs[::-1]
+
+
+def test_a_fetch_that_cannot_write_into_the_list_of_its_owner_takes_nothing(
+    broker: Broker, redis: redis_py.Redis
+) -> None:
+    push(broker, job(1), job(2))
+    redis.set(KEYS.inprogress("q", OWNER), "broken")
+    with pytest.raises(BrokerRefused, match="is a string"):
+        broker.fetch(OWNER, "q", 2)
+    assert redis.lrange(KEYS.queue("q"), 0, -1) == [job(2), job(1)]
 
 
 def test_what_was_fetched_is_held_by_its_owner_and_nobody_else(broker: Broker) -> None:
@@ -364,7 +386,7 @@ def test_a_new_batch_ends_a_twin(broker: Broker) -> None:
 def test_batches_of_two_settlers_with_the_same_number_are_two(broker: Broker) -> None:
     hold(broker, job(1), job(2))
     for name in (1, 2):
-        finished = [Finished(Delivery(job(name), "q", OWNER), DONE)]
+        finished = [(Delivery(job(name), "q", OWNER), DONE)]
         assert broker.settle(Batch(f"settler {name}", 1, "q", finished)) == [True]
 
 
@@ -372,7 +394,7 @@ def test_one_batch_may_hold_deliveries_of_several_owners(broker: Broker) -> None
     push(broker, job(1), job(2), job(1))
     for owner in (OWNER, OTHER, "third:3:c"):
         broker.fetch(owner, "q", 1)
-    finished = [Finished(Delivery(job(n), "q", owner), DONE) for n, owner in ((1, OWNER), (2, OWNER), (2, OTHER))]
+    finished = [(Delivery(job(n), "q", owner), DONE) for n, owner in ((1, OWNER), (2, OWNER), (2, OTHER))]
     assert broker.settle(Batch("settler", next(numbers), "q", finished)) == [True, False, True]
     assert broker.held("third:3:c", "q") == [job(1)]
 
@@ -1001,8 +1023,8 @@ def test_what_cannot_be_put_into_its_place_stays_in_progress_and_its_neighbours_
     hold(one, *map(job, range(4)))
     redis.set(key, "no list and no set")
     owner = OTHER if outcome is DONE else OWNER
-    finished = [Finished(Delivery(job(1), "q", OWNER), DONE), Finished(Delivery(job(2), "q", owner), outcome)]
-    finished.append(Finished(Delivery(job(3), "q", OWNER), DISCARD))
+    finished = [(Delivery(job(1), "q", OWNER), DONE), (Delivery(job(2), "q", owner), outcome)]
+    finished.append((Delivery(job(3), "q", OWNER), DISCARD))
     first, second, third = one.settle(Batch("settler", next(numbers), "q", finished))
     assert (first, third) == (True, True)
     assert isinstance(second, str)

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 
 import pytest
 
-from goworkers_py.counters import BusyMap, Counters, Pace
-from goworkers_py.delivery import Delivery
+from goworkers_py.counters import Counters, Pace
 
 
 def test_counters_count_what_is_added() -> None:
@@ -38,28 +36,6 @@ def test_no_count_is_lost_between_threads() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert counters.snapshot() == {"processed": 20_000}
-
-
-def test_the_busy_map_shows_what_runs_where_since_when() -> None:
-    busy, delivery = BusyMap(), Delivery(b"{}", "mail", "me")
-    busy.begin("worker:mail:1", delivery)
-    [(worker, running)] = busy.snapshot().items()
-    assert worker == "worker:mail:1"
-    assert running.delivery is delivery
-    assert running.thread_id == threading.get_ident()
-    assert 0 <= time.time() - running.since < 60
-    assert len(busy) == 1
-    busy.end("worker:mail:1")
-    assert len(busy) == 0
-    assert busy.snapshot() == {}
-
-
-def test_a_worker_that_ends_what_it_never_began_frees_nobody_else() -> None:
-    """One that a manager has replaced may end late, see `watchdog`."""
-    busy = BusyMap()
-    busy.begin("worker:mail:1", Delivery(b"{}", "mail", "me"))
-    busy.end("worker:mail:2")
-    assert list(busy.snapshot()) == ["worker:mail:1"]
 
 
 # --- pace

@@ -242,7 +242,7 @@ def test_a_reply_that_comes_while_stopping_is_given_back(
         launcher = app.launcher()
         launcher.start(threading.Event())
         app.enqueue("q", "J", ["first"])
-        assert eventually(lambda: len(launcher.busy) == 1)
+        assert eventually(lambda: len(launcher.running) == 1)
         late = app.enqueue("q", "J", ["late"])
         assert fetched.wait(20)
         launcher.quiet()

@@ -236,7 +236,7 @@ def test_drain_hooks_run_while_jobs_do_and_one_that_fails_is_reported(
     seen: list[object] = []
 
     def fails() -> None:
-        seen.append(len(launcher.busy))
+        seen.append(len(launcher.running))
         raise error
 
     app.during_drain(fails)

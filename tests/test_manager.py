@@ -13,7 +13,7 @@ from goworkers_py.brokers.base import Batch, Settled
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import QueueConfig
-from goworkers_py.counters import BusyMap, Counters
+from goworkers_py.counters import Counters
 from goworkers_py.delivery import Delivery
 from goworkers_py.failure import RetryPolicy
 from goworkers_py.manager import Manager, Shared
@@ -48,7 +48,6 @@ class Managing:
             retry=RetryLink(RetryPolicy(), registry, Handlers()),
             prepended=(),
             appended=(),
-            busy=BusyMap(),
             counters=Counters(),
             outage=Outage(),
             on_retry=lambda at: None,
@@ -160,7 +159,7 @@ def test_one_thread_keeps_the_order_of_the_queue_also_when_waiting_jobs_go_back(
     settle, ran, gone_back = RedisBroker.settle, [], []
 
     def slow_to_return(self: RedisBroker, batch: Batch) -> list[Settled]:
-        if returned := [finished for finished in batch.finished if finished.outcome is REQUEUE]:
+        if returned := [end for end in batch.finished if end[1] is REQUEUE]:
             gone_back.extend(returned)
             time.sleep(0.1)  # the long job is over before they are back
         return settle(self, batch)

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import job, own_app, started
+from apps import begun, job, own_app, started
 from daemon import Daemon
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import __version__, heartbeat
 from goworkers_py.connection import Connections
-from goworkers_py.counters import Running
 from goworkers_py.delivery import Delivery
 from goworkers_py.fleet import LONGEST_PAYLOAD, Member, Moment, info, state, work
 from goworkers_py.keys import Keys
@@ -72,7 +71,7 @@ def members(redis: redis_py.Redis) -> list[str]:
 
 
 def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() -> None:
-    told = state(ME, MEMBER, moment(quiet=True, running={"worker:mail:1": Running(Delivery(b"", "mail", ME), 1.0, 1)}))
+    told = state(ME, MEMBER, moment(quiet=True, running={"worker:mail:1": begun(Delivery(b"", "mail", ME), 1.0)}))
     assert json.loads(str(told.pop("info"))) == {
         "hostname": "host",
         "started_at": 1700000000.5,
@@ -103,9 +102,9 @@ def test_a_process_inside_of_another_program_says_so() -> None:
 def test_a_running_payload_is_told_as_it_was_fetched_and_one_that_no_page_could_read_is_left_out() -> None:
     raw = '{"class":"Ünï", "args":[1.0e+16],"jid":"a"}'.encode()
     running = {
-        "worker:q:1": Running(Delivery(raw, "q", ME), 1700000000.9, 1),
-        "worker:q:2": Running(Delivery(b"{broken", "q", ME), 1700000000.9, 2),
-        "worker:q:3": Running(Delivery(b'{"jid":"\\ud800","args":["%s"]}' % (b"x" * LONGEST_PAYLOAD), "q", ME), 1.0, 3),
+        "worker:q:1": begun(Delivery(raw, "q", ME), 1700000000.9),
+        "worker:q:2": begun(Delivery(b"{broken", "q", ME), 1700000000.9),
+        "worker:q:3": begun(Delivery(b'{"jid":"\\ud800","args":["%s"]}' % (b"x" * LONGEST_PAYLOAD), "q", ME), 1.0),
     }
     told = work(running)
     assert list(told) == ["worker:q:1"]
@@ -114,7 +113,7 @@ def test_a_running_payload_is_told_as_it_was_fetched_and_one_that_no_page_could_
 
 def test_of_a_very_long_payload_the_arguments_are_not_shown() -> None:
     raw = job("Long", "x" * LONGEST_PAYLOAD, jid="1", secret=[1])
-    told = json.loads(work({"worker:q:1": Running(Delivery(raw, "q", ME), 1.0, 1)})["worker:q:1"])
+    told = json.loads(work({"worker:q:1": begun(Delivery(raw, "q", ME), 1.0)})["worker:q:1"])
     assert json.loads(told["payload"]) == {
         "class": "Long", "jid": "1", "queue": "q", "args": [f"{len(raw):,} bytes, too long to be shown here"],
     }  # fmt: skip
@@ -124,14 +123,14 @@ def test_of_a_very_long_payload_the_arguments_are_not_shown() -> None:
 
 
 def test_the_entry_runs_out_by_itself_when_nobody_renews_it(membership: Membership, redis: redis_py.Redis) -> None:
-    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    membership.meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     assert members(redis) == [ME]
     assert [0 < redis.ttl(key) <= 60 for key in (ME, f"{ME}:work", f"{ME}:workers")] == [True] * 3
     assert redis.hkeys(f"{ME}:work") == redis.hkeys(f"{ME}:workers") == [b"worker:q:1"]
 
 
 def test_what_has_ended_is_told_no_more(membership: Membership, redis: redis_py.Redis) -> None:
-    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    membership.meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     membership.meet(ME, moment())
     assert not redis.exists(f"{ME}:work", f"{ME}:workers")
 
@@ -144,7 +143,7 @@ def test_a_fresh_identity_takes_the_place_of_the_old_one(membership: Membership,
 
 
 def test_nothing_is_left_after_the_farewell(membership: Membership, redis: redis_py.Redis) -> None:
-    membership.meet(ME, moment(running={"worker:q:1": Running(Delivery(job(), "q", ME), 1.0, 1)}))
+    membership.meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     redis.lpush(f"{ME}-signals", "TSTP")
     membership.leave()
     assert set(redis.keys()) <= {b"process_cleanup"}

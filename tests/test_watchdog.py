@@ -402,7 +402,7 @@ def test_a_job_that_ends_soon_after_its_limit_is_not_stuck(redis_url: str, caplo
 def test_a_stopping_process_replaces_no_worker(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     with gated(redis_url, concurrency=1, timeout=1) as (app, gates), started(app) as launcher:
         gates.stuck.enqueue("a")
-        assert eventually(lambda: launcher.busy.snapshot())
+        assert eventually(lambda: launcher.running)
         launcher.quiet()
         assert eventually(lambda: reports(caplog))
         time.sleep(0.1)

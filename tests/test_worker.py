@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from goworkers_py import service
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline
 from goworkers_py.config import QueueConfig
-from goworkers_py.counters import BusyMap, Counters, Pace
+from goworkers_py.counters import Counters, Pace
 from goworkers_py.delivery import Buffer, Delivery, Held
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Run
@@ -38,11 +39,11 @@ class Working:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis, chain: Run) -> None:
         self._redis = redis
         self.lease = fresh_lease()
-        self.buffer, self.held, self.busy, self.counters = Buffer(10), Held(), BusyMap(), Counters()
+        self.buffer, self.held, self.counters = Buffer(10), Held(), Counters()
         self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
         self.announced: list[tuple[str, str]] = []
         trial = Trial(PoisonPolicy(limit=3), self.announce)
-        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.busy, self.settler)
+        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.settler)
 
     def announce(self, jid: str, owner: str) -> bool:
         self.announced.append((jid, owner))
@@ -92,7 +93,7 @@ def test_a_job_is_marked_busy_and_current_while_it_runs(work: Callable[[Run], Wo
     looks: list[Any] = []
 
     def chain(message: Message) -> Outcome:
-        looks.append((current_message(), dict(at.busy.snapshot()), threading.get_ident()))
+        looks.append((current_message(), at.worker.running))
         return DONE
 
     at = work(chain)
@@ -100,12 +101,12 @@ def test_a_job_is_marked_busy_and_current_while_it_runs(work: Callable[[Run], Wo
     with at:
         at.buffer.put([delivery])
         assert eventually(lambda: len(at.held) == 0)
-    ((current, busy, thread_id),) = looks
+    ((current, running),) = looks
     assert current is not None
     assert current.jid == "abc"
-    assert busy["worker:q:1"].delivery is delivery
-    assert busy["worker:q:1"].thread_id == thread_id
-    assert len(at.busy) == 0
+    assert running is delivery
+    assert 0 <= time.time() - delivery.begun_at < 60
+    assert at.worker.running is None
     assert current_message() is None
 
 
@@ -168,19 +169,19 @@ def test_a_worker_that_is_struck_when_its_job_has_ended_is_not_busy_with_it_for_
 
     monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
     at = work(chain)
-    end, strikes = at.busy.end, [KeyboardInterrupt()]
+    done, strikes = at.buffer.done, [KeyboardInterrupt()]
 
-    def struck(worker: str) -> None:
+    def struck(delivery: Delivery) -> None:
         if strikes:
             raise strikes.pop()
-        end(worker)
+        done(delivery)
 
-    monkeypatch.setattr(at.busy, "end", struck)
+    monkeypatch.setattr(at.buffer, "done", struck)
     with at:
         at.buffer.put(at.fetched(job(jid="a"), job(jid="b")))
         assert eventually(lambda: not len(at.held) and at.buffer.out == 0)
     assert ran == ["a", "b"]
-    assert not at.busy.snapshot()
+    assert at.worker.running is None
     assert not queue(redis)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from goworkers_py.delivery import Delivery
 from goworkers_py.outcome import Outcome
@@ -26,9 +26,7 @@ class Push:
     at: float | None = None
 
 
-class Finished(NamedTuple):
-    delivery: Delivery
-    outcome: Outcome
+Finished = tuple[Delivery, Outcome]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # How long a fetch waits on the server. It bounds how long a connection that died unnoticed can still take a job.
 BLOCK_S = 2
+# A script cannot give more arguments to a command than some thousands.
+FETCHED_AT_ONCE = 1_000
 # The server does nothing else while it hands due entries out and takes them back.
 PROMOTED_BYTES = 1_000_000
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
@@ -72,6 +75,7 @@ class RedisBroker:
 
     def _grab(self, keys: tuple[str, str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
+        most = min(most, FETCHED_AT_ONCE)
         taken: list[bytes] = self._line(queue).script(_FETCH, (*keys, self._keys.nothing), (most,))
         self._likely_more[queue] = len(taken) == most
         return taken
@@ -106,8 +110,8 @@ class RedisBroker:
 
     def settle(self, batch: Batch) -> list[Settled]:
         items = [
-            (end.delivery.owner, end.delivery.raw, REMOVE if end.outcome is DONE else _place(end.outcome))
-            for end in batch.finished
+            (delivery.owner, delivery.raw, REMOVE if outcome is DONE else _place(outcome))
+            for delivery, outcome in batch.finished
         ]
         return self._end(batch.settler, batch.number, batch.queue, items)
 
@@ -115,17 +119,23 @@ class RedisBroker:
         keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
         lists: dict[str, int] = {}
         arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
-        for owner, raw, place in items:
-            number_of_list = lists.setdefault(owner, len(lists) + 1)
-            # The common end needs no words.
-            arguments += (number_of_list, raw) if place is REMOVE else (place[0], number_of_list, raw, *place[1:])
+        for owner, row in itertools.groupby(items, _removed_from):
+            if owner is not None:
+                raws = [raw for _, raw, _ in row]
+                arguments += (lists.setdefault(owner, len(lists) + 1), len(raws), *raws)
+                continue
+            for other, raw, place in row:
+                arguments += (place[0], lists.setdefault(other, len(lists) + 1), raw, *place[1:])
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
         )  # fmt: skip
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
-        return [bool(result) if isinstance(result, int) else text(result) for result in answer]
+        settled: list[Settled] = [True] * len(items)
+        for place, result in zip(answer[::2], answer[1::2], strict=True):
+            settled[place - 1] = False if result == 0 else text(result)
+        return settled
 
     # --- promoting
 
@@ -169,6 +179,10 @@ class RedisBroker:
         for line in list(self._lines.values()):
             line.close()
         self._connections.close()
+
+
+def _removed_from(item: Item) -> str | None:
+    return item[0] if item[2] is REMOVE else None
 
 
 def _place(outcome: Outcome) -> Place:

@@ -26,6 +26,7 @@ _own = threading.local()
 
 
 def perform(registry: Registry) -> Run:
+    process = os.getpid()
     warned_of: set[str] = set()  # a class warned of twice by two threads at once does no harm
 
     def run(message: Message) -> Outcome:
@@ -36,9 +37,8 @@ def perform(registry: Registry) -> Run:
                 warned_of.add(message.job_class)
                 log.warning("%s", error)
             raise
-        process = os.getpid()
         try:
-            result = spec.function(*_arguments(message, spec, registry))
+            result = spec.function(*_arguments(message, spec))
             if inspect.iscoroutine(result):  # the function itself may not tell: a partial, a decorated one
                 _run_in_own_loop(result, message)
         finally:
@@ -62,8 +62,8 @@ def _end_of_child() -> None:
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _arguments(message: Message, spec: JobSpec, registry: Registry) -> list[Any]:
-    if registry.handler(message.queue) is spec:
+def _arguments(message: Message, spec: JobSpec) -> list[Any]:
+    if spec.takes_message:
         return [message]
     if message.args is None:
         return []

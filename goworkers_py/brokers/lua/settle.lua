@@ -2,9 +2,10 @@
 -- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
---       then for each item: number of its list, raw payload
---       or, when it is not just removed: what, number of its list, raw payload, score, new payload
--- Answer: for each item 1 settled, 0 not ours, or the text of the error that left it where it was
+--       then for each row of items that are just removed: number of their list, how many, raw payloads
+--       and for each other item: what, number of its list, raw payload, score, new payload
+-- Answer: for each item that was not settled its place and 0, not ours, or the text of the error that left it where it
+--       was
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], 9
 local number, name, dead_limit, dead_age, day_life, receipt_life =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -32,7 +33,7 @@ local function place(what, raw, score, payload)
 end
 
 local function end_one(list, raw, what, score, payload)
-  local removed = redis.pcall('LREM', list, -1, raw)
+  local removed = redis.pcall('LREM', list, '-1', raw)
   if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
   if removed == 0 or what == 'remove' or what == 'fail' then return removed end
   local reply, key = place(what, raw, score, payload)
@@ -43,20 +44,29 @@ local function end_one(list, raw, what, score, payload)
   return removed
 end
 
-local answer, processed, failed, buried = {}, 0, 0, false
-local i = 7
-while i <= #ARGV do
-  local what, result = ARGV[i], nil
-  if tonumber(what) then
-    what, result, i = 'remove', end_one(KEYS[LISTS + tonumber(what)], ARGV[i + 1], 'remove'), i + 2
-  else
-    result, i = end_one(KEYS[LISTS + tonumber(ARGV[i + 1])], ARGV[i + 2], what, ARGV[i + 3], ARGV[i + 4]), i + 5
-  end
-  answer[#answer + 1] = result
-  if result == 1 and what ~= 'front' and what ~= 'back' then
+local answer, at, processed, failed, buried = {}, 0, 0, 0, false
+local function note(what, result)
+  at = at + 1
+  if result ~= 1 then
+    answer[#answer + 1], answer[#answer + 2] = at, result
+  elseif what ~= 'front' and what ~= 'back' then
     processed = processed + 1
     if what ~= 'remove' then failed = failed + 1 end
     if what == 'dead' then buried = true end
+  end
+end
+
+local i, arguments = 7, ARGV
+while i <= #arguments do
+  local what = arguments[i]
+  if tonumber(what) then
+    local list, last = KEYS[LISTS + what], i + 1 + arguments[i + 1]
+    for j = i + 2, last do note('remove', end_one(list, arguments[j], 'remove')) end
+    i = last + 1
+  else
+    local list = KEYS[LISTS + arguments[i + 1]]
+    note(what, end_one(list, arguments[i + 2], what, arguments[i + 3], arguments[i + 4]))
+    i = i + 5
   end
 end
 
