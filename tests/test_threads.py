@@ -189,8 +189,11 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def own_log(tmp_path: Path) -> Iterator[Callable[[], str]]:
-    """What is logged, through the handler of the daemon alone: pytest's are of the kind that a strike leaves locked."""
+def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
+    """What is logged, through the handler of the daemon. Pytest's are there too, of the kind that a strike leaves
+    locked, so they are made like ours."""
+    monkeypatch.setattr(logging.Handler, "handle", logs.Handler.handle)
+    monkeypatch.setattr(logging.StreamHandler, "flush", logs.Handler.flush)
     logger = logging.getLogger("goworkers_py")
     with (tmp_path / "log").open("w") as stream:
         handler = logs.Handler(stream)
