@@ -17,6 +17,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,7 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
 
 
 def _packed(commands: Sequence[Command]) -> Iterable[bytes]:
-    if any(type(argument) is bytes and len(argument) > LARGE for command in commands for argument in command):
+    if any(max(map(length_hint, command)) > LARGE for command in commands):
         return _in_pieces(commands)
     # Straight to hiredis: redis-py's own way there looks at each argument twice.
     return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]

@@ -19,7 +19,7 @@ from goworkers_py.delivery import Delivery, Held
 from goworkers_py.errors import BrokerError, BrokerRefused
 from goworkers_py.message import describe
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import KEEP, Outcome, Retry
+from goworkers_py.outcome import DONE, KEEP, Outcome, Retry
 from goworkers_py.service import Service
 
 log = logging.getLogger(__name__)
@@ -96,16 +96,20 @@ class Settler(Service):
 
     def _collect(self) -> None:
         """Waits for the first finished delivery and takes what else has finished meanwhile."""
-        size = 0
+        size, batch = 0, self._batch
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
             if len(self._held) > 1:
                 self._linger()
             while True:
                 if item is not None and not item[0].claimed:
-                    self._claim(*item)
-                    size += len(item[0].raw)
-                if len(self._batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
+                    item[0].claimed = True  # the end of a worker and that of a shutdown may meet
+                    if item[1] is KEEP:
+                        self._lost(item[0])
+                    else:
+                        batch.append(item)
+                        size += len(item[0].raw)
+                if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._inbox.get_nowait()
         except queue.Empty:
@@ -115,19 +119,15 @@ class Settler(Service):
             self._parked = []
         self._number += 1
 
+    def _lost(self, delivery: Delivery) -> None:
+        """See `forget`."""
+        self._held.remove([delivery])
+        self._counters.add("lost_leases")
+
     def _linger(self) -> None:
         seconds = min(LONGEST_LINGER_S, self._pace.average_s / 4)
         if seconds >= SHORTEST_LINGER_S:
             self.stopping.wait(seconds)
-
-    def _claim(self, delivery: Delivery, outcome: Outcome) -> None:
-        """The end that a worker has for a delivery and the one that a shutdown has may meet."""
-        delivery.claimed = True
-        if outcome is KEEP:  # see `forget`
-            self._held.remove([delivery])
-            self._counters.add("lost_leases")
-        else:
-            self._batch.append((delivery, outcome))
 
     def _until_parked_are_due(self) -> float | None:
         if not self._parked:
@@ -161,7 +161,7 @@ class Settler(Service):
             if not result:
                 self._counters.add("lost_leases")
                 log.warning("ended here, but was given to others before: %s", describe(delivery.raw, self._queue))
-            elif isinstance(outcome, Retry):
+            elif outcome is not DONE and isinstance(outcome, Retry):
                 self._on_retry(outcome.at)
         self._held.remove(ended)
 

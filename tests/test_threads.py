@@ -405,6 +405,8 @@ def processes(method):
     process = context.Process(target=child_of_multiprocessing, args=(method,))
     process.start()
     process.join()
+    while process.exitcode is None:  # another thread that made a process has just asked for the end of this one
+        time.sleep(0.01)
     assert process.exitcode == 0
 
 @workers.job(queue="q")
