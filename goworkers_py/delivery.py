@@ -130,9 +130,9 @@ class Held:
         self._removed = threading.Condition(self._lock)
         self._deliveries: dict[int, Delivery] = {}
 
-    def add(self, deliveries: Iterable[Delivery]) -> None:
+    def add(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
-            self._deliveries.update((id(delivery), delivery) for delivery in deliveries)
+            self._deliveries.update(zip(map(id, deliveries), deliveries, strict=True))
 
     def remove(self, deliveries: Iterable[Delivery]) -> None:
         with self._lock:

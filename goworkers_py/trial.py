@@ -25,7 +25,7 @@ class Trial:
         self._turn = threading.Lock()
 
     def run(self, message: Message, owner: str, chain: Run) -> Outcome:
-        """The outcome of the chain, which everything but a suspect is given to at once."""
+        """The outcome of the chain, which a job that is no suspect is given to at once."""
         if not self._policy.is_suspect(message):
             return chain(message)
         if not self._turn.acquire(timeout=TURN_WAIT_S):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 
+from goworkers_py import poison
 from goworkers_py.delivery import Buffer, Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.identity import Lease
@@ -32,35 +32,33 @@ class Worker(Service):
         self._chain = chain
         self._pid = os.getpid()
         self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
-        self._lock = threading.Lock()
-        self._retired = False  # under the lock
+        self._retired = False
         self._settler = settler
 
     def run(self) -> None:
         try:
-            while self._hand or (not self._retired and self._buffer.take(self._hand)):
-                self._run_or_give_back(self._hand[0])
-                self._let_go(self._hand[0])
+            hand, buffer = self._hand, self._buffer
+            while hand or (not self._retired and buffer.take(hand)):
+                delivery = hand[0]
+                if not delivery.begun_at:
+                    self.run_once(delivery)
+                else:
+                    self._give_back(delivery)
+                buffer.done(delivery)
+                hand.clear()
         finally:
             try:
                 close_own_loop()
             except Exception:
                 log.exception("the event loop of %s could not be closed", self.name)
 
-    def _run_or_give_back(self, delivery: Delivery) -> None:
-        """Only a fault in our own outermost link, or an exception thrown into this thread from outside, can raise
-        here. Then `run` begins anew with the same delivery in hand, of which nobody else knows what became."""
-        if not delivery.begun_at:
-            self.run_once(delivery)
-        elif not delivery.kept:
+    def _give_back(self, delivery: Delivery) -> None:
+        """Only a fault in our own outermost link, or an exception thrown into this thread from outside, can end `run`
+        before it has let go. Then it begins anew with the same delivery in hand, of which nobody knows what became."""
+        if not delivery.kept:
             if not delivery.ended:
                 log.error("a run was broken off, back to its queue: %s", describe(delivery.raw, delivery.queue))
             self._settler.put(delivery, REQUEUE_LAST)  # counts only where no other end has got there
-
-    def _let_go(self, delivery: Delivery) -> None:
-        with self._lock:
-            self._buffer.done(delivery)
-            self._hand.clear()
 
     @property
     def running(self) -> Delivery | None:
@@ -68,13 +66,13 @@ class Worker(Service):
         return next((delivery for delivery in self._hand[:] if delivery.begun_at), None)
 
     def retire(self) -> bool:
-        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever."""
-        with self._lock:
-            if not self._hand or self._retired:
-                return False
-            self._retired = True
-            self._buffer.done(self._hand[0])
-            return True
+        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever. Called by the
+        watchdog, which keeps the job from its end meanwhile."""
+        if not self._hand or self._retired:
+            return False
+        self._retired = True
+        self._buffer.done(self._hand[0])
+        return True
 
     def run_once(self, delivery: Delivery) -> None:
         if not self._lease.surely_of(delivery.owner) and not self._still_ours(delivery):
@@ -101,6 +99,8 @@ class Worker(Service):
             return Dead(delivery.raw)
         token = set_current(message)
         try:
-            return self._trial.run(message, delivery.owner, self._chain)
+            if poison.FIELD in message.fields:
+                return self._trial.run(message, delivery.owner, self._chain)
+            return self._chain(message)
         finally:
             reset_current(token)

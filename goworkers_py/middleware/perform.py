@@ -39,9 +39,8 @@ def perform(registry: Registry) -> Run:
             raise
         try:
             result = spec.function(*_arguments(message, spec))
-            if result is not None and inspect.iscoroutine(
-                result
-            ):  # the function itself may not tell: a partial, a decorated one
+            # The function itself may not tell: a partial, a decorated one.
+            if result is not None and inspect.iscoroutine(result):
                 _run_in_own_loop(result, message)
         finally:
             if os.getpid() != process:
