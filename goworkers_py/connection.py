@@ -16,7 +16,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from operator import length_hint
 from pathlib import Path
 from typing import Any
@@ -108,10 +107,11 @@ class Connections(_Exchanges):
         )
         self._make = self._pool.connection_class
         self._options = dict(self._pool.connection_kwargs)
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of `_all`
+        # Both are replaced by new ones at the end of their time: a connection that comes back later finds itself alone.
         self._free: deque[Driver] = deque()
         # Weak: one whose borrower was interrupted is forgotten, and closed with the last reference to it.
-        self._lent: weakref.WeakSet[Driver] = weakref.WeakSet()
+        self._all: weakref.WeakSet[Driver] = weakref.WeakSet()
         self._pid = os.getpid()
 
     def call_hastily(self, *command: Argument) -> Any:
@@ -147,32 +147,24 @@ class Connections(_Exchanges):
         return BlockingLine(self, self._make(**{**self._options, "socket_timeout": longest_s + REPLY_MARGIN_S}))
 
     def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
-        connection = self._borrow()
-        replies = _converse(connection, commands)
-        self._give_back(connection)  # after a whole exchange only
-        return replies
-
-    def _borrow(self) -> Driver:
         self._forget_parents()
-        with self._lock:
-            connection = self._free.pop() if self._free else self._make(**self._options)
-            self._lent.add(connection)
-        return connection
-
-    def _give_back(self, connection: Driver) -> None:
-        with self._lock:
-            if connection in self._lent:
-                self._lent.remove(connection)
-                self._free.append(connection)
-                return
-        connection.disconnect()  # lent before a fork, or closed meanwhile
+        free = self._free
+        try:
+            connection = free.pop()
+        except IndexError:
+            connection = self._make(**self._options)
+            with self._lock:
+                self._all.add(connection)
+        replies = _converse(connection, commands)
+        free.append(connection)  # after a whole exchange only
+        if free is not self._free:
+            connection.disconnect()  # lent before a fork, or closed meanwhile
+        return replies
 
     def close(self) -> None:
         self._forget_parents()
         with self._lock:
-            connections = [*self._free, *self._lent]
-            self._free.clear()
-            self._lent.clear()
+            connections, self._free, self._all = list(self._all), deque(), weakref.WeakSet()
         for connection in connections:
             connection.disconnect()
         close_sentinels(self._pool)
@@ -180,9 +172,7 @@ class Connections(_Exchanges):
     def _forget_parents(self) -> None:
         """After a fork the sockets belong to the parent: leave them alone and start with none."""
         if self._pid != os.getpid():
-            self._lock = threading.Lock()
-            self._free = deque()
-            self._lent = weakref.WeakSet()
+            self._lock, self._free, self._all = threading.Lock(), deque(), weakref.WeakSet()
             self._pid = os.getpid()
 
 
@@ -227,7 +217,8 @@ class BlockingLine(_Exchanges):
             self._wanted.clear()
             return None
         self._begin()
-        with _closed_if_cut_short(self._connection):
+        began = time.monotonic()
+        try:
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
             self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
@@ -239,6 +230,9 @@ class BlockingLine(_Exchanges):
             finally:
                 self._client_id = None
                 self._wanted.clear()
+        except BaseException as error:
+            _close_cut_short(self._connection, error, began)
+            raise
         self._whole = True
         _drop_if_better_elsewhere(self._connection, [reply])
         return self._checked([command], [reply])[0]
@@ -259,10 +253,14 @@ class BlockingLine(_Exchanges):
 
 def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     """Sends all commands and reads as many replies; error replies are returned in their places."""
-    with _closed_if_cut_short(connection):
+    began = time.monotonic()
+    try:
         _ready(connection)
         connection.send_packed_command(_packed(commands))
         replies = [_read(connection) for _ in commands]
+    except BaseException as error:
+        _close_cut_short(connection, error, began)
+        raise
     _drop_if_better_elsewhere(connection, replies)
     return replies
 
@@ -289,19 +287,13 @@ def _in_pieces(commands: Sequence[Command]) -> Iterator[bytes]:
     yield b"".join(small)
 
 
-@contextmanager
-def _closed_if_cut_short(connection: Driver) -> Iterator[None]:
+def _close_cut_short(connection: Driver, error: BaseException, began: float) -> None:
     """An exchange that was cut short leaves replies on their way: close at once. And the error becomes one of ours."""
-    began = time.monotonic()
-    try:
-        yield
-    except BaseException as error:
-        connection.disconnect()
-        ours = translated(error)
-        if isinstance(ours, BrokerError):
-            ours.began = began
-        if ours is error:
-            raise
+    connection.disconnect()
+    ours = translated(error)
+    if isinstance(ours, BrokerError):
+        ours.began = began
+    if ours is not error:
         raise ours from error
 
 

@@ -31,6 +31,7 @@ class Job(Generic[P, R]):
         self._clock = clock
         self._spec = spec
         self._options = options
+        self._complete = options.with_defaults(spec)
         self._queue = queue or spec.queue
         self._signature = _signature(spec.function)
         self.__wrapped__ = spec.function
@@ -55,22 +56,22 @@ class Job(Generic[P, R]):
 
     def enqueue(self, *args: Any) -> str | None:
         """Returns the jid; None when a client link stopped the push."""
-        return self._push([args], self._options)[0]
+        return self._push([args], self._complete)[0]
 
     def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
         return self.enqueue_at(after(delay, self._clock.wall()), *args)
 
     def enqueue_at(self, at: Moment, *args: Any) -> str | None:
-        return self._push([args], dataclasses.replace(self._options, at=at))[0]
+        return self._push([args], dataclasses.replace(self._complete, at=at))[0]
 
     def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
         """One job a row of arguments, 1,000 in a round trip."""
-        return self._push(list(rows), self._options)
+        return self._push(list(rows), self._complete)
 
     def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
         for args in rows:
             self._check_signature(args)
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options.with_defaults(self._spec))
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options)
 
     def _check_signature(self, args: Sequence[Any]) -> None:
         if self._signature is not None:
