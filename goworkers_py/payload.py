@@ -120,8 +120,23 @@ def write(fields: Mapping[str, Any]) -> bytes:
 
 def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
     """The same job with some top-level fields set or dropped and everything else as it was written."""
-    if changes and b":" in raw and not _may_have(raw, (*changes, *drop)):
-        return raw.rstrip()[:-1] + b"," + encode(changes)[1:].encode("utf-8")
+    return splicer(changes, drop)(raw)
+
+
+def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[[bytes], bytes]:
+    """`splice` for many jobs that are changed alike."""
+    marks = [f'"{name}"'.encode() for name in (*changes, *drop)]
+    addition = f",{encode(changes)[1:]}".encode()
+
+    def spliced(raw: bytes) -> bytes:
+        if changes and b":" in raw and not _may_have(raw, marks):
+            return raw.rstrip()[:-1] + addition
+        return _rebuilt(raw, changes, drop)
+
+    return spliced
+
+
+def _rebuilt(raw: bytes, changes: Mapping[str, Any], drop: Collection[str]) -> bytes:
     members = _members(raw.decode("utf-8"))
     for name in drop:
         members.pop(name, None)
@@ -130,12 +145,12 @@ def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -
     return f"{{{','.join(members.values())}}}".encode()
 
 
-def _may_have(raw: bytes, names: Iterable[str]) -> bool:
+def _may_have(raw: bytes, marks: Iterable[bytes]) -> bool:
     """False when none of these fields can be there, and it stands on one line."""
     if b"\\u" in raw or b"\n" in raw or b"\r" in raw:
         return True
-    for name in names:  # noqa: SIM110  # any() takes twice as long
-        if f'"{name}"'.encode() in raw:
+    for mark in marks:  # noqa: SIM110  # any() takes twice as long
+        if mark in raw:
             return True
     return False
 

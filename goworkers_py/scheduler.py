@@ -10,6 +10,7 @@ import logging
 import math
 import random
 import threading
+from functools import lru_cache
 
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, WaitingSet
@@ -33,7 +34,8 @@ class Scheduler(BrokerService):
         super().__init__("scheduler", outage)
         self._broker = broker
         self._poll_interval = poll_interval
-        self._timestamps = timestamps
+        # The entries of one step have the same time.
+        self._stamp = lru_cache(maxsize=1)(lambda now: payload.splicer({"enqueued_at": timestamps.write(now)}))
         self._clock = clock
         self._hinted = threading.Event()
         self._sleeps_until = -math.inf  # wall clock; -inf while awake
@@ -70,7 +72,7 @@ class Scheduler(BrokerService):
         if not isinstance(queue, str) or not queue or not payload.encodable(queue):
             log.error("a due entry names no queue and goes to the dead set")
             return None
-        return queue, payload.splice(entry, {"enqueued_at": self._timestamps.write(now)})
+        return queue, self._stamp(now)(entry)
 
     def pause(self, seconds: float) -> None:
         self._hinted.wait(seconds)

@@ -59,9 +59,10 @@ class Tally:
                 self._count()
 
     def _count(self) -> None:
+        take, row_of = self._runs.popleft, self._rows.get
         for _ in range(len(self._runs)):
-            job_class, outcome, ran_s, waited_s = self._runs.popleft()
-            row = self._rows.get(job_class) or self._new_row(job_class)
+            job_class, outcome, ran_s, waited_s = take()
+            row = row_of(job_class) or self._new_row(job_class)
             if outcome is DONE:
                 row[0] += 1
                 row[DONE_SUM] += ran_s

@@ -143,13 +143,13 @@ class RedisBroker:
         source = self._keys.schedule if waiting is WaitingSet.SCHEDULE else self._keys.retry
         now_text, next_score, due, more = self._connections.script(_DUE, (source,), (most, skip, PROMOTED_BYTES))
         now = float(now_text)
-        stuck = self._move_due(source, due, forward, now) if due else []
+        stuck = self._move_due(source, due, forward, now, skip) if due else []
         for error in dict.fromkeys(stuck):
             log.error("an entry of %s is due but cannot be moved: %s", waiting.value, error)
         next_in_s = max(0.0, float(next_score) - now) if next_score else None
         return Promoted(len(due), len(stuck), next_in_s, bool(more))
 
-    def _move_due(self, source: str, due: Sequence[bytes], forward: Forward, now: float) -> list[str]:
+    def _move_due(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
         queues: dict[str, int] = {}
         moves: list[Argument] = []
         for entry in due:
@@ -160,7 +160,7 @@ class RedisBroker:
                 queue, payload = self._keys.bare(destination[0]), destination[1]
                 moves += (queues.setdefault(queue, len(queues) + 1), entry, payload)
         keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
-        return [text(error) for error in self._connections.script(_PROMOTE, keys, (repr(now), *queues, *moves))]
+        return [text(error) for error in self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))]
 
     # --- leases
 

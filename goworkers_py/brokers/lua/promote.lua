@@ -1,24 +1,27 @@
 -- Moves due entries into their queues. Those of a queue are written to their new place first and removed then, and only
 -- those that still are in the set and due: another program may have been faster, or may have put one off.
 -- KEYS: set, queues, dead, a key that never exists, then queues
--- ARGV: now, the names of the queues, then for each entry: number of its queue (0: to the dead set unchanged), entry,
---   new payload
+-- ARGV: now, how many due entries were passed over, the names of the queues, then for each entry: number of its queue
+--   (0: to the dead set unchanged), entry, new payload
 -- Answer: for each entry that had to stay where it was the text of the error
 redis.call('DEL', KEYS[4]) -- a script that has begun to write is let go on when the server is out of memory
 local queues, now = #KEYS - 4, tonumber(ARGV[1])
 local entries, places, payloads = {}, {}, {}
-for i = 2 + queues, #ARGV, 3 do
+for i = 3 + queues, #ARGV, 3 do
   entries[#entries + 1], places[#places + 1], payloads[#payloads + 1] = ARGV[i + 1], tonumber(ARGV[i]), ARGV[i + 2]
 end
 local moved, written = {}, {}
 for queue = 0, queues do
   moved[queue], written[queue] = {}, {}
 end
-for i, score in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(entries))) do
-  if score and tonumber(score) <= now then
-    local queue = places[i]
-    table.insert(moved[queue], entries[i])
-    table.insert(written[queue], payloads[i])
+-- Mostly they still are what comes first; a score of each costs more than all the rest.
+local there, same = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[2], #entries), true
+for i, entry in ipairs(entries) do same = same and there[i] == entry end
+local scores = same and there or redis.call('ZMSCORE', KEYS[1], unpack(entries))
+for i, entry in ipairs(entries) do
+  if same or (scores[i] and tonumber(scores[i]) <= now) then
+    local of, to = moved[places[i]], written[places[i]]
+    of[#of + 1], to[#to + 1] = entry, payloads[i]
   end
 end
 local errors = {}
@@ -35,7 +38,7 @@ for queue = 0, queues do
     errors[#errors + 1] = reply.err .. ' (key ' .. (queue > 0 and KEYS[4 + queue] or KEYS[3]) .. ')'
   end
   if type(reply) == 'number' then
-    if queue > 0 then redis.pcall('SADD', KEYS[2], ARGV[1 + queue]) end
+    if queue > 0 then redis.pcall('SADD', KEYS[2], ARGV[2 + queue]) end
     redis.call('ZREM', KEYS[1], unpack(moved[queue]))
   end
 end
