@@ -4,9 +4,10 @@
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 local most, skip, enough = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local due, bytes, more = {}, 0, 1
+local due, bytes, more, few = {}, 0, 1, 5
 while more == 1 and #due < most and bytes < enough do
-  local asked = math.min(10, most - #due) -- a few at a time, for they may be large
+  few = math.min(50, few * 2) -- at a time, for they may be large; each time it is counted off from the first one on
+  local asked = math.min(few, most - #due)
   local part = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', skip + #due, asked)
   if #part < asked then more = 0 end
   for _, entry in ipairs(part) do
