@@ -113,8 +113,10 @@ class Client(Program):
 
 
 def _own_environment() -> dict[str, str]:
-    """Without what a developer may have set for pyworkers."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_")}
+    """Without what a developer may have set for pyworkers, or against files of compiled code: a program that is
+    installed has them."""
+    unwanted = ("PYWORKERS_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
 
 
 def _die_with_parent() -> None:
