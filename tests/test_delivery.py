@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -51,6 +52,38 @@ def test_a_full_buffer_has_no_room_and_says_so_at_the_time_limit() -> None:
     buffer = Buffer(1)
     buffer.put(deliveries("a"))
     assert buffer.room(0.01) == 0
+
+
+def test_whoever_is_done_meets_no_lock_while_nobody_waits_for_room() -> None:
+    """Workers that met at a lock for each job would take turns at every one."""
+    buffer, jobs = Buffer(2), deliveries("a")
+    buffer.put(jobs)
+    done = threading.Thread(target=buffer.done, args=jobs, daemon=True)
+    with buffer._lock:
+        done.start()
+        done.join(20)
+        assert not done.is_alive()
+    assert buffer.out == 0
+
+
+def test_no_wait_for_room_is_forgotten_however_the_threads_take_turns() -> None:
+    buffer, interval = Buffer(3), sys.getswitchinterval()
+    rounds = 3_000
+
+    def work() -> None:
+        while (delivery := buffer.get()) is not STOP:
+            buffer.done(delivery)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with running(*(threading.Thread(target=work, daemon=True) for _ in range(3))):
+            for number in range(rounds):
+                buffer.put(deliveries(*"abc"))
+                assert buffer.room(20, at_least=1 + number % 3), "it slept on"
+                assert buffer.room(20, at_least=3) == 3, "it slept on"
+            buffer.stop_workers(3)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_buffer_that_shrank_below_what_is_out_has_no_room() -> None:

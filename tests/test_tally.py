@@ -74,6 +74,16 @@ def test_no_count_of_any_thread_is_lost() -> None:
     assert tally.ended == tally.snapshot()["A"][WAIT] == 20_000
 
 
+def test_a_run_is_noted_without_a_lock_that_its_worker_might_have_to_wait_for() -> None:
+    tally = Tally()
+    adding = threading.Thread(target=tally.add, args=("A", DONE, 0.0, None), daemon=True)
+    with tally._lock:
+        adding.start()
+        adding.join(20)
+        assert not adding.is_alive()
+    assert tally.ended == 1
+
+
 def test_rows_add_up_by_position() -> None:
     one, other = Tally(), Tally()
     for tally, name in product((one, other), ("A", "B")):
