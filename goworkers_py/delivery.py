@@ -73,7 +73,7 @@ class Buffer:
         # Whoever waits has said so before it looked for room the last time.
         if 0 < self._awaited <= self._capacity - len(self._out):
             with self._lock:
-                self._changed.notify()
+                self._changed.notify_all()
 
     def room(self, timeout_s: float, at_least: int = 1) -> int:
         """How many more may be fetched, after waiting for so many; 0 when closed or at the time limit."""
@@ -88,7 +88,7 @@ class Buffer:
     def resize(self, capacity: int) -> None:
         with self._changed:
             self._capacity = capacity
-            self._changed.notify()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Wakes the fetcher for good."""
@@ -107,7 +107,7 @@ class Buffer:
         unstarted = [delivery for delivery in taken if delivery is not None]
         with self._changed:
             self._out.difference_update(unstarted)
-            self._changed.notify()
+            self._changed.notify_all()
         return unstarted
 
     def stop_workers(self, how_many: int) -> None:

@@ -97,6 +97,7 @@ class Settler(Service):
     def _collect(self) -> None:
         """Waits for the first finished delivery and takes what else has finished meanwhile."""
         size, batch = 0, self._batch
+        self._number += 1  # first: under the old number the server would take what is collected for the last batch
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
             if len(self._held) > 1:
@@ -117,7 +118,6 @@ class Settler(Service):
         if self._parked and (self.stopping.is_set() or time.monotonic() >= self._parked_until):
             self._batch += self._parked
             self._parked = []
-        self._number += 1
 
     def _lost(self, delivery: Delivery) -> None:
         """See `forget`."""

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,11 @@ def fetches(life: Life) -> object:
     return len(life.fetch()), len(life.broker.held("me", "q"))
 
 
+def fetches_a_large_job(life: Life) -> object:
+    life.redis.lpush("queue:q", job("J", "x" * 2_000))
+    return len(life.fetch()), len(life.broker.held("me", "q"))
+
+
 def waits_for_a_job(life: Life) -> object:
     life.broker._likely_more["q"] = False
     life.redis.lpush("queue:q", job())
@@ -235,6 +240,17 @@ def promotes(life: Life) -> object:
         step = life.broker.promote(waiting, forward, 10)
         moved.append((step.looked_at, step.stuck))
     return moved, life.redis.llen("queue:promoted"), life.redis.sismember("queues", "promoted")
+
+
+def promotes_what_others_promote_too(life: Life) -> object:
+    life.redis.zadd("schedule", {b"first": 1, b"second": 2})
+
+    def forward(entry: bytes, now: float) -> tuple[str, bytes]:
+        life.redis.zrem("schedule", b"first")
+        return "promoted", entry
+
+    life.broker.promote(WaitingSet.SCHEDULE, forward, 10)
+    return life.redis.lrange("queue:promoted", 0, 0), life.redis.zcard("schedule")
 
 
 def recovers(life: Life) -> object:
@@ -287,8 +303,9 @@ def leaves(life: Life) -> object:
 
 
 STEPS: list[Callable[[Life], Any]] = [
-    beats, pushes, fetches, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies, counts_for_a_time_only,
-    promotes, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,
+    beats, pushes, fetches, fetches_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies,
+    counts_for_a_time_only, promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another,
+    meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,
 ]  # fmt: skip
 
 
@@ -326,3 +343,16 @@ def test_without_one_of_the_patterns_something_breaks(
 ) -> None:
     walled.allow(*(word for word in RULES if word != pattern))
     assert everything(walled) != expected
+
+
+@pytest.mark.parametrize("size", [1, 2_000])
+@pytest.mark.parametrize("command", ["lpush", "ltrim", "rpoplpush", "lrange"])
+def test_a_fetch_that_is_not_allowed_one_of_its_commands_copies_no_job(walled: Walled, command: str, size: int) -> None:
+    walled.allow(*RULES, f"-{command}")
+    raws = [job("J", "x" * size, number) for number in range(3)]
+    walled.redis.lpush("queue:q", *raws)
+    with own_broker(walled.url) as broker:
+        for _ in range(2):
+            with suppress(BrokerError):
+                broker.fetch("me", "q", 3)
+    assert walled.redis.llen("queue:q") + walled.redis.llen("queue:q:me:inprogress") == 3

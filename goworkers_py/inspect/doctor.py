@@ -239,7 +239,7 @@ def probes(keys: Keys) -> list[Command]:
     member = "doctor:1:aaaaaaaaaaaa"
     return [
         ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
-        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("BRPOPLPUSH", queue, held, 1),
+        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
         ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
         ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
         ("ZCARD", keys.retry), ("ZREM", keys.retry, ""), ("ZMSCORE", keys.retry, ""),
