@@ -4,17 +4,26 @@
 -- begun to write is let go on. Without this a full server could never be emptied by its workers. And where LTRIM is not
 -- allowed this says so before anything is moved.
 redis.call('LTRIM', KEYS[3], '0', '-1')
-local newest_first = redis.call('LRANGE', KEYS[1], '-' .. ARGV[1], '-1')
-local count, bytes, taken = #newest_first, 0, {}
-if count == 0 then return taken end
-for i = 1, count do
-  taken[i] = newest_first[count + 1 - i]
-  bytes = bytes + #taken[i]
-end
-if bytes < 1000 * count then
-  redis.call('LPUSH', KEYS[2], unpack(taken))
-  redis.call('LTRIM', KEYS[1], '0', '-' .. count + 1)
-else -- one by one is slower, but the payloads need not be written out to the replicas and the append-only file
-  for _ = 1, count do redis.call('RPOPLPUSH', KEYS[1], KEYS[2]) end
+local first, more = redis.call('RPOPLPUSH', KEYS[1], KEYS[2]), ARGV[1] - 1
+if not first then return {} end
+local taken = {first}
+if #first > 1000 then
+  -- One by one is slower, but moves payloads without writing them out once more, also to replicas.
+  while #taken <= more do
+    local raw = redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
+    if not raw then break end
+    taken[#taken + 1] = raw
+  end
+elseif more > 0 then
+  local newest_first = redis.call('LRANGE', KEYS[1], -more, '-1')
+  local count, others = #newest_first, {}
+  for i = 1, count do
+    others[i] = newest_first[count + 1 - i]
+    taken[i + 1] = others[i]
+  end
+  if count > 0 then
+    redis.call('LPUSH', KEYS[2], unpack(others))
+    redis.call('LTRIM', KEYS[1], '0', '-' .. count + 1)
+  end
 end
 return taken
