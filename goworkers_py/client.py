@@ -73,7 +73,8 @@ class EnqueueOptions:
             "deadline": None if self.deadline is None else moment(self.deadline),
             "tags": None if self.tags is None else list(self.tags),
         }
-        return {name: value for name, value in said.items() if value is not None} | self._extra_fields()
+        fields = {name: value for name, value in said.items() if value is not None}
+        return fields | self._extra_fields() if self.extra else fields
 
     def _extra_fields(self) -> dict[str, Any]:
         extra = self.extra or {}
