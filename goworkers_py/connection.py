@@ -3,7 +3,7 @@
 Redis-py connects, authenticates, speaks TLS and parses. What is left out is what it does behind the caller's back:
 nothing is sent a second time here, so a push or a fetch whose reply got lost is never silently repeated. And the next
 command is never given the reply of the last one: a connection is used again only when all replies of its last exchange
-were read. That is said by the last line of an exchange, which an exception thrown into the thread at whatever moment
+were read. That is said by one step after a whole exchange, which an exception thrown into the thread at whatever moment
 can only keep from being reached; no clean-up has to run for it.
 """
 
@@ -107,8 +107,9 @@ class Connections(_Exchanges):
         )
         self._make = self._pool.connection_class
         self._options = dict(self._pool.connection_kwargs)
-        self._lock = threading.Lock()  # of `_all`
-        # Both are replaced by new ones at the end of their time: a connection that comes back later finds itself alone.
+        self._lock = threading.Lock()  # for changes of `_all`; `_free` is used in single steps of C code
+        # `close` and a fork put new ones into the place of both. Who comes back with a connection from before then
+        # holds the old `_free`, sees that, and closes it.
         self._free: deque[Driver] = deque()
         # Weak: one whose borrower was interrupted is forgotten, and closed with the last reference to it.
         self._all: weakref.WeakSet[Driver] = weakref.WeakSet()
@@ -266,6 +267,7 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
 
 
 def _packed(commands: Sequence[Command]) -> Iterable[bytes]:
+    # 0 for numbers, which have no length.
     if any(max(map(length_hint, command)) > LARGE for command in commands):
         return _in_pieces(commands)
     # Straight to hiredis: redis-py's own way there looks at each argument twice.

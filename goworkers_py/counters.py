@@ -1,4 +1,4 @@
-"""Numbers that threads share, each with its lock inside."""
+"""Numbers that threads share; who uses them needs no lock."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
     # Of the class as long as nothing has been said: one is made for every job.
-    begun_at = 0.0  # on the wall clock, for people; set by the worker that runs it
+    begun_at = 0.0  # 0 until a worker begins to run it, then the time on the wall clock; set by that worker
     ended = False  # set when what became of it is on its way to the settler
     kept = False  # set once it has run and was not acknowledged
     claimed = False  # set by the settler, for the first of the ends that it is told of
@@ -37,7 +37,8 @@ class Buffer:
     An exception may be thrown into a worker's thread at any moment, also by the code of a job that it ran before.
     Nothing may get lost by it, and no lock may stay locked, so what workers call here is made of single steps of C
     code: a plain lock in a `with`, where a Condition's own methods are Python code, and see `take`. They come by for
-    every job, and whoever loses the interpreter with a lock in hand stops all others: so they seldom take it.
+    every job, and whoever loses the interpreter with a lock in hand stops all others: so they take it only when
+    the fetcher waits for the very room that they have made.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -47,8 +48,8 @@ class Buffer:
         self._changed = threading.Condition(self._lock)
         self._capacity = capacity
         self._awaited = 0  # how much room the fetcher waits for; 0 while it does not wait
-        self._out: set[Delivery] = set()
-        self.last_done: Delivery | None = None
+        self._out: set[Delivery] = set()  # from any thread, also without the lock: each change is one step of C code
+        self.last_done: Delivery | None = None  # set by workers, compared by the fetcher: has one ended since?
         self._closed = False
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
@@ -70,10 +71,11 @@ class Buffer:
         """May be said again."""
         self._out.discard(delivery)
         self.last_done = delivery
-        # Whoever waits has said so before it looked for room the last time.
+        # No wake-up is lost: `room` sets `_awaited` before it looks at `_out`, this takes from `_out` before it looks
+        # at `_awaited`. One of the two sees the other.
         if 0 < self._awaited <= self._capacity - len(self._out):
             with self._lock:
-                self._changed.notify_all()
+                self._changed.notify_all()  # a `notify` that was struck may have left somebody who waits no more
 
     def room(self, timeout_s: float, at_least: int = 1) -> int:
         """How many more may be fetched, after waiting for so many; 0 when closed or at the time limit."""

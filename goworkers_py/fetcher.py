@@ -31,6 +31,7 @@ STALLED_AFTER_S = 0.02
 # Jobs that ran but cannot be settled count against the next fetch when there are so many.
 MOST_UNSETTLED = 1_000
 
+# Unlike every job, and unlike None, which means that none is done yet.
 _NEVER = Delivery(b"", "", "")
 
 

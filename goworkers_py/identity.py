@@ -33,8 +33,8 @@ class Lease:
     def __init__(self, valid_s: float) -> None:
         self.identity = new_identity()
         self._valid_s = valid_s
-        self._fresh_until = -math.inf
-        self._told_at = math.inf
+        self._fresh_until = -math.inf  # one assignment a change, read without the lock
+        self._told_at = math.inf  # when the server was told last, also after `lapse`
         self._changed = threading.Condition()
 
     def confirm(self, asked_at: float) -> None:
@@ -66,7 +66,7 @@ class Lease:
 
     def surely_of(self, owner: str) -> bool:
         """Whether `owner` is known to be this process, still. On every job's path, so without the lock."""
-        return self.identity == owner and time.clock_gettime(_BOOTTIME) < self._fresh_until
+        return self.identity == owner and time.clock_gettime(_BOOTTIME) < self._fresh_until  # `fresh` without its calls
 
     def await_word(self, owner: str, timeout_s: float) -> bool:
         """Waits until it is known whether `owner` still is this process; False when it is not, or at the time limit.

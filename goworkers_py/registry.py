@@ -51,9 +51,6 @@ class Registry:
     def job(self, name: str) -> JobSpec | None:
         return self._jobs.get(name)
 
-    def handler(self, queue: str) -> JobSpec | None:
-        return self._handlers.get(queue)
-
     def find(self, message: Message) -> JobSpec:
         spec = self._spec(message)
         if spec is None:

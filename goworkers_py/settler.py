@@ -104,12 +104,13 @@ class Settler(Service):
                 self._linger()
             while True:
                 if item is not None and not item[0].claimed:
-                    item[0].claimed = True  # the end of a worker and that of a shutdown may meet
-                    if item[1] is KEEP:
-                        self._lost(item[0])
+                    delivery, outcome = item
+                    delivery.claimed = True  # the end of a worker and that of a shutdown may meet
+                    if outcome is KEEP:
+                        self._lost(delivery)
                     else:
                         batch.append(item)
-                        size += len(item[0].raw)
+                        size += len(delivery.raw)
                 if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._inbox.get_nowait()
@@ -145,7 +146,7 @@ class Settler(Service):
         self._note(batch, results)
 
     def _note(self, batch: list[Finished], results: list[Settled]) -> None:
-        errors = [result for result in set(results) if isinstance(result, str)]
+        errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
         if errors:
             self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))

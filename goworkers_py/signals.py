@@ -118,8 +118,8 @@ def _until_ended(happened: queue.SimpleQueue[int | str], meanwhile: Callable[[],
 
 def dump_threads(launcher: Launcher) -> None:
     jobs = launcher.running
-    idents = {thread.ident: thread.name for thread in threading.enumerate()}
-    stacks = [(idents.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
     for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
         what = f" runs {describe(jobs[name].raw, jobs[name].queue)}" if name in jobs else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()

@@ -52,13 +52,14 @@ class Tally:
         self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()  # not counted yet
 
     def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:
-        """On every job's path."""
+        """On every job's path: the lock is met once in COUNTED_AT_ONCE."""
         self._runs.append((job_class, outcome, ran_s, waited_s))
         if len(self._runs) >= COUNTED_AT_ONCE:
             with self._lock:
                 self._count()
 
     def _count(self) -> None:
+        """Under the lock. Others may add meanwhile."""
         take, row_of = self._runs.popleft, self._rows.get
         for _ in range(len(self._runs)):
             job_class, outcome, ran_s, waited_s = take()

@@ -32,7 +32,7 @@ class Worker(Service):
         self._chain = chain
         self._pid = os.getpid()
         self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
-        self._retired = False
+        self._retired = False  # set by the watchdog's thread, which keeps this worker's job from its end meanwhile
         self._settler = settler
 
     def run(self) -> None:
@@ -66,8 +66,8 @@ class Worker(Service):
         return next((delivery for delivery in self._hand[:] if delivery.begun_at), None)
 
     def retire(self) -> bool:
-        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever. Called by the
-        watchdog, which keeps the job from its end meanwhile."""
+        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever. For the
+        watchdog's thread only, which holds the lock of that run: so the hand does not change meanwhile."""
         if not self._hand or self._retired:
             return False
         self._retired = True
@@ -99,7 +99,7 @@ class Worker(Service):
             return Dead(delivery.raw)
         token = set_current(message)
         try:
-            if poison.FIELD in message.fields:
+            if poison.FIELD in message.fields:  # nearly no job; `Trial` looks closer
                 return self._trial.run(message, delivery.owner, self._chain)
             return self._chain(message)
         finally:

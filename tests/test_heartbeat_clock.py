@@ -125,7 +125,7 @@ def test_a_beat_that_took_long_tells_nothing_of_the_clock(caplog: pytest.LogCapt
 
     class Asleep:
         def beat(self, presence: Presence) -> float:
-            lease._confirmed_at = awake_and_asleep()
+            lease.confirm(awake_and_asleep())
             now[0] += 30
             return time.time() - 30
 

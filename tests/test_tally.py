@@ -74,7 +74,7 @@ def test_no_count_of_any_thread_is_lost() -> None:
     assert tally.ended == tally.snapshot()["A"][WAIT] == 20_000
 
 
-def test_a_run_is_noted_without_a_lock_that_its_worker_might_have_to_wait_for() -> None:
+def test_a_run_is_noted_without_a_lock_but_for_one_in_many() -> None:
     tally = Tally()
     adding = threading.Thread(target=tally.add, args=("A", DONE, 0.0, None), daemon=True)
     with tally._lock:

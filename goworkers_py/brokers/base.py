@@ -26,7 +26,7 @@ class Push:
     at: float | None = None
 
 
-Finished = tuple[Delivery, Outcome]
+Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # How long a fetch waits on the server. It bounds how long a connection that died unnoticed can still take a job.
 BLOCK_S = 2
-# A script cannot give more arguments to a command than some thousands.
+# fetch.lua gives them all to one LPUSH, and Lua's `unpack` takes some thousands at most.
 FETCHED_AT_ONCE = 1_000
 # The server does nothing else while it hands due entries out and takes them back.
 PROMOTED_BYTES = 1_000_000
@@ -133,8 +133,8 @@ class RedisBroker:
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
         settled: list[Settled] = [True] * len(items)
-        for place, result in zip(answer[::2], answer[1::2], strict=True):
-            settled[place - 1] = False if result == 0 else text(result)
+        for at, result in zip(answer[::2], answer[1::2], strict=True):
+            settled[at - 1] = False if result == 0 else text(result)
         return settled
 
     # --- promoting
@@ -182,6 +182,7 @@ class RedisBroker:
 
 
 def _removed_from(item: Item) -> str | None:
+    """The owner from whose list it is just removed. Neighbours of one answer go to settle.lua as a row."""
     return item[0] if item[2] is REMOVE else None
 
 

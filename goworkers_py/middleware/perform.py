@@ -26,7 +26,7 @@ _own = threading.local()
 
 
 def perform(registry: Registry) -> Run:
-    process = os.getpid()
+    process = os.getpid()  # of the workers: the chain is made where they are
     warned_of: set[str] = set()  # a class warned of twice by two threads at once does no harm
 
     def run(message: Message) -> Outcome:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.counters import Pace
-from goworkers_py.message import Message, epoch
+from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run, Wrap
 from goworkers_py.outcome import Outcome
 from goworkers_py.tally import Tally
@@ -17,7 +17,7 @@ def stats(tally: Tally, pace: Pace, wall: Callable[[], float] = time.time) -> Wr
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:
-            enqueued_at = epoch(message.fields.get("enqueued_at"))
+            enqueued_at = message.enqueued_at
             waited_s = None if enqueued_at is None else wall() - enqueued_at
             began = monotonic()
             outcome = inner(message)

@@ -6,7 +6,7 @@ local now = time[1] .. '.' .. string.format('%06d', time[2])
 local most, skip, enough = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local due, bytes, more, few = {}, 0, 1, 5
 while more == 1 and #due < most and bytes < enough do
-  few = math.min(50, few * 2) -- at a time, for they may be large; each time it is counted off from the first one on
+  few = math.min(50, few * 2) -- few at first, for they may be large; then more, for each look counts off from the first
   local asked = math.min(few, most - #due)
   local part = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', skip + #due, asked)
   if #part < asked then more = 0 end

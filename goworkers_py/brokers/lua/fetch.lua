@@ -1,5 +1,6 @@
 -- Moves up to ARGV[1] payloads from a queue's consumer end into an in-progress list, oldest first.
 -- KEYS: queue, in-progress list, a key that never exists
+
 -- What adds to a list is refused while the server is out of memory, though nothing is added here; a script that has
 -- begun to write is let go on. Without this a full server could never be emptied by its workers. And where LTRIM is not
 -- allowed this says so before anything is moved.
@@ -7,8 +8,9 @@ redis.call('LTRIM', KEYS[3], '0', '-1')
 local first, more = redis.call('RPOPLPUSH', KEYS[1], KEYS[2]), ARGV[1] - 1
 if not first then return {} end
 local taken = {first}
+-- Jobs of a queue are mostly alike, so the first one tells for all. Large ones one by one: slower, but moved without
+-- being written out once more, also to replicas. Small ones together: three commands for all of them.
 if #first > 1000 then
-  -- One by one is slower, but moves payloads without writing them out once more, also to replicas.
   while #taken <= more do
     local raw = redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
     if not raw then break end

@@ -17,7 +17,7 @@ end
 -- Mostly they still are what comes first; a score of each costs more than all the rest.
 local there, same = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[2], #entries), true
 for i, entry in ipairs(entries) do same = same and there[i] == entry end
-local scores = same and there or redis.call('ZMSCORE', KEYS[1], unpack(entries))
+local scores = not same and redis.call('ZMSCORE', KEYS[1], unpack(entries))
 for i, entry in ipairs(entries) do
   if same or (scores[i] and tonumber(scores[i]) <= now) then
     local of, to = moved[places[i]], written[places[i]]
