@@ -230,6 +230,15 @@ def test_a_fetch_of_very_many_brings_a_part_and_the_next_one_goes_on(broker: Bro
     assert broker.held(OWNER, "q") == jobs[::-1]
 
 
+@pytest.mark.parametrize("sizes", [(2_000, 2_000, 2_000), (2_000, 1, 1), (1, 2_000, 1), (1, 1, 1)])
+def test_large_and_small_jobs_are_fetched_together_and_in_order(broker: Broker, sizes: tuple[int, ...]) -> None:
+    jobs = [job(n, filler="x" * size) for n, size in enumerate((*sizes, 1))]
+    push(broker, *jobs)
+    assert broker.fetch(OWNER, "q", 3) == jobs[:3]
+    assert broker.held(OWNER, "q") == jobs[2::-1]
+    assert broker.fetch(OWNER, "q", 3) == jobs[3:]
+
+
 def test_a_fetch_that_cannot_write_into_the_list_of_its_owner_takes_nothing(
     broker: Broker, redis: redis_py.Redis
 ) -> None:

@@ -19,12 +19,14 @@ log = logging.getLogger("goworkers_py.job")
 def log_runs(inner: Run) -> Run:
     def run(message: Message) -> Outcome:
         level = level_of(message) if "log_level" in message.fields else None
-        if level is not None:
-            with job_levels.during(level):
-                return logged(message) if log.isEnabledFor(logging.INFO) else inner(message)
-        return logged(message) if log.isEnabledFor(logging.INFO) else inner(message)
+        if level is None:
+            return logged(message)
+        with job_levels.during(level):
+            return logged(message)
 
     def logged(message: Message) -> Outcome:
+        if not log.isEnabledFor(logging.INFO):
+            return inner(message)
         _say("start")
         began = time.monotonic()
         outcome = inner(message)
