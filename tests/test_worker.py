@@ -19,6 +19,7 @@ from goworkers_py.clock import Deadline
 from goworkers_py.config import QueueConfig
 from goworkers_py.counters import Counters, Pace
 from goworkers_py.delivery import Buffer, Delivery, Held
+from goworkers_py.identity import awake_and_asleep
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import perform
@@ -156,6 +157,18 @@ def test_a_fault_in_our_own_links_gives_the_job_back_and_the_worker_goes_on(
     assert "a run was broken off, back to its queue: class=J jid=bad queue=q" in caplog.text
     (record,) = (record for record in caplog.records if record.levelno == logging.CRITICAL)
     assert record.getMessage() == "thread worker:q:1 failed; it begins anew"
+
+
+def test_a_job_that_waits_for_word_of_the_lease_is_not_shown_as_running(work: Callable[[Run], Working]) -> None:
+    ran = threading.Event()
+    at = work(lambda message: ran.set() or DONE)
+    at.lease.lapse()
+    with at:
+        at.buffer.put(at.fetched(job()))
+        assert eventually(lambda: at.worker._hand)
+        assert at.worker.running is None
+        at.lease.confirm(awake_and_asleep())
+        assert ran.wait(20)
 
 
 def test_a_worker_that_is_struck_when_its_job_has_ended_is_not_busy_with_it_for_ever(
