@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
 from goworkers_py.errors import ArgumentError
 from goworkers_py.message import Timestamps
+from goworkers_py.needs import FIELD, Workers, field_of
 from goworkers_py.registry import JobSpec
 
 BULK_SLICE = 1_000
@@ -125,6 +126,7 @@ class Client:
         self._links = links
         self._timestamps = timestamps or Timestamps()
         self._wall = wall
+        self._workers = Workers(lambda: broker().workers())
         self.on_schedule: Callable[[float], None] = lambda at: None
 
     def push(self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions = NO_OPTIONS) -> str | None:
@@ -132,13 +134,21 @@ class Client:
         return self.push_bulk(queue, job_class, [args], options)[0]
 
     def push_bulk(
-        self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
+        self,
+        queue: str,
+        job_class: str,
+        rows: Iterable[Sequence[Any]],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
     ) -> list[str | None]:
-        """One job a row of arguments, 1,000 in a round trip. All rows are checked before the first is pushed."""
+        """One job a row of arguments, 1,000 in a round trip. All rows are checked before the first is pushed.
+
+        `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
+        """
         now = self._wall()
         at = None if options.at is None else moment(options.at)
         later = at if at is not None and at > now else None
-        fields = self._fields(queue, job_class, options)
+        fields = self._fields(queue, job_class, options, needs)
         rows = list(rows)
         _require(options.jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
@@ -150,21 +160,27 @@ class Client:
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             jobs = [self._job(form, args, options.jid) for args in rows[start : start + BULK_SLICE]]
-            pushes = [Push(job.queue, job.payload, later) for job in jobs if job is not None]
-            if pushes:
-                self._broker().push(pushes)
+            self._push([Push(job.queue, job.payload, later) for job in jobs if job is not None], needs)
             jids += [None if job is None else job.jid for job in jobs]
         if later is not None:
             self.on_schedule(later)
         return jids
 
-    def _fields(self, queue: str, job_class: str, options: EnqueueOptions) -> dict[str, Any]:
+    def _push(self, pushes: Sequence[Push], needs: Collection[str]) -> None:
+        if needs:
+            for queue in sorted({push.queue for push in pushes}):
+                self._workers.check(queue, needs)
+        if pushes:
+            self._broker().push(pushes)
+
+    def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
         """Those that all jobs of a push have in common."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         retry = True if options.retry is None else options.retry
-        return {"retry": retry, "queue": queue, "class": job_class, **options.fields()}
+        fields = {"retry": retry, "queue": queue, "class": job_class, **options.fields()}
+        return {**fields, FIELD: field_of(needs)} if needs else fields
 
     def _job(self, form: _Form, args: Sequence[Any], jid: str | None) -> _Written | None:
         jid = jid or secrets.token_hex(12)
@@ -244,4 +260,4 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "jid": (_is_name, "a text"),
     "extra": (lambda value: isinstance(value, dict), "a dict of further fields"),
 }
-_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at")
+_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at", FIELD)

@@ -6,6 +6,7 @@ WorkersError
 ├── UnreadablePayload       bytes in Redis that are no job
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job whose processes died under it, again and again
+├── NeedsNewerRelease       a job needs of its worker what no worker that met it knows
 ├── TimeLimitExceeded       thrown into a job that runs longer than it may
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
@@ -56,6 +57,10 @@ class UnknownJob(WorkersError):
 
 
 class PoisonPill(WorkersError):
+    pass
+
+
+class NeedsNewerRelease(WorkersError):
     pass
 
 

@@ -30,6 +30,7 @@ from goworkers_py.message import Timestamps, describe
 from goworkers_py.metrics import Metrics
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handlers, RetryLink
+from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.pauses import Pauses
 from goworkers_py.poison import PoisonPolicy
@@ -119,6 +120,7 @@ class Launcher:
             registry=work.registry,
             watchdog=self._watchdog,
             trial=Trial(poison, self._heartbeat.put_on_trial),
+            needs=Needs(timestamps, clock.wall),
             retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers, clock.wall),
             prepended=work.links.prepended,
             appended=work.links.appended,

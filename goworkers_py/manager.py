@@ -23,6 +23,7 @@ from goworkers_py.middleware.log import log_runs
 from goworkers_py.middleware.perform import perform
 from goworkers_py.middleware.retry import RetryLink
 from goworkers_py.middleware.stats import stats
+from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import REQUEUE
 from goworkers_py.registry import Registry
@@ -42,6 +43,7 @@ class Shared:
     broker: Broker
     lease: Lease
     trial: Trial
+    needs: Needs
     registry: Registry
     retry: RetryLink
     watchdog: Watchdog
@@ -87,7 +89,7 @@ class Manager:
 
     def _make_worker(self, number: int) -> Worker:
         name, shared = f"worker:{self.queue}:{number}", self._shared
-        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, self._settler)
+        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, self._settler, shared.needs)
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):

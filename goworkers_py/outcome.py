@@ -38,11 +38,20 @@ class Requeue:
 
 
 @dataclass(frozen=True, slots=True)
+class Reschedule:
+    """Not run, and not its fault: remove it and put `payload` into the schedule, due at `at` (epoch seconds). Counts
+    neither as processed nor as failed."""
+
+    at: float
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Keep:
     """Not acknowledged by a middleware: stays in progress until this process stops."""
 
 
-Outcome = Done | Retry | Dead | Discard | Requeue | Keep
+Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Keep
 
 DONE = Done()
 DISCARD = Discard()

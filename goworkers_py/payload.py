@@ -142,6 +142,16 @@ def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[
     return spliced
 
 
+def splice_into(raw: bytes, name: str, changes: Mapping[str, Any]) -> bytes:
+    """The same job with some fields of the object in its field `name` set, and everything else as it was written."""
+    members = _members(raw.decode("utf-8"))
+    text = members[name]
+    _, after_name = scanstring(text, 1, True)
+    value = splice(text[after_name + 1 :].encode(), changes).decode()
+    members[name] = f"{text[: after_name + 1]}{value}"
+    return f"{{{','.join(members.values())}}}".encode()
+
+
 def _rebuilt(raw: bytes, changes: Mapping[str, Any], drop: Collection[str]) -> bytes:
     members = _members(raw.decode("utf-8"))
     for name in drop:

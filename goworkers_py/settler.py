@@ -19,7 +19,7 @@ from goworkers_py.delivery import Delivery, Held
 from goworkers_py.errors import BrokerError, BrokerRefused
 from goworkers_py.message import describe
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import DONE, KEEP, Outcome, Retry
+from goworkers_py.outcome import DONE, KEEP, Outcome, Reschedule, Retry
 from goworkers_py.service import Service
 
 log = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class Settler(Service):
             if not result:
                 self._counters.add("lost_leases")
                 log.warning("ended here, but was given to others before: %s", describe(delivery.raw, self._queue))
-            elif outcome is not DONE and isinstance(outcome, Retry):
+            elif outcome is not DONE and isinstance(outcome, Retry | Reschedule):
                 self._on_retry(outcome.at)
         self._held.remove(ended)
 

@@ -6,13 +6,14 @@ import logging
 import os
 import time
 
-from goworkers_py import poison
+from goworkers_py import needs, poison
 from goworkers_py.delivery import Buffer, Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.identity import Lease
 from goworkers_py.message import Message, describe, reset_current, set_current
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import close_own_loop
+from goworkers_py.needs import Needs
 from goworkers_py.outcome import REQUEUE_LAST, Dead, Outcome
 from goworkers_py.service import Service
 from goworkers_py.settler import Settler
@@ -24,7 +25,9 @@ log = logging.getLogger(__name__)
 class Worker(Service):
     """Owns the delivery that it is running. The buffer, the chain and the settler are safe to share."""
 
-    def __init__(self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, settler: Settler) -> None:
+    def __init__(
+        self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, settler: Settler, needs: Needs
+    ) -> None:
         super().__init__(name)
         self._buffer = buffer
         self._lease = lease
@@ -34,6 +37,7 @@ class Worker(Service):
         self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
         self._retired = False  # set by the watchdog's thread, which keeps this worker's job from its end meanwhile
         self._settler = settler
+        self._needs = needs
 
     def run(self) -> None:
         try:
@@ -97,6 +101,8 @@ class Worker(Service):
         except UnreadablePayload as error:
             log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
             return Dead(delivery.raw)
+        if needs.FIELD in message.fields and (unmet := self._needs.unmet(message)) is not None:
+            return unmet
         token = set_current(message)
         try:
             if poison.FIELD in message.fields:  # nearly no job; `Trial` looks closer

@@ -44,7 +44,7 @@ from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Retry
+from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
 from goworkers_py.poison import Fate
 from goworkers_py.scheduler import Scheduler
 
@@ -985,6 +985,16 @@ def test_retries_and_the_dead_stand_where_sidekiq_looks_for_them(one: RedisBroke
     [(entry, died_at)] = redis.zrange(KEYS.dead, 0, -1, withscores=True)
     assert entry == b"buried"
     assert seconds(before) <= died_at <= seconds(redis.time())
+
+
+def test_what_is_rescheduled_waits_in_the_schedule_and_counts_as_nothing(
+    one: RedisBroker, redis: redis_py.Redis
+) -> None:
+    hold(one, job(1))
+    assert one.settle(batch((job(1), Reschedule(1_700_000_000.5, b"later")))) == [True]
+    assert redis.zrange(KEYS.schedule, 0, -1, withscores=True) == [(b"later", 1_700_000_000.5)]
+    assert redis.keys("stat:*") == []
+    assert redis.llen(KEYS.inprogress("q", OWNER)) == 0
 
 
 def seconds(of_server: tuple[int, int]) -> float:

@@ -19,6 +19,7 @@ from goworkers_py.failure import RetryPolicy
 from goworkers_py.manager import Manager, Shared
 from goworkers_py.message import Message
 from goworkers_py.middleware.retry import Handlers, RetryLink
+from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import KEEP, REQUEUE
 from goworkers_py.poison import PoisonPolicy
@@ -43,6 +44,7 @@ class Managing:
             broker=self._broker,
             lease=self.lease,
             trial=Trial(PoisonPolicy(), lambda jid, owner: True),
+            needs=Needs(),
             registry=registry,
             watchdog=Watchdog(registry, Clock(), 60, lambda watched, stuck: None, lambda: None),
             retry=RetryLink(RetryPolicy(), registry, Handlers()),

@@ -23,6 +23,7 @@ from goworkers_py.identity import awake_and_asleep
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import perform
+from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import DONE, Outcome
 from goworkers_py.poison import PoisonPolicy
@@ -44,7 +45,7 @@ class Working:
         self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
         self.announced: list[tuple[str, str]] = []
         trial = Trial(PoisonPolicy(limit=3), self.announce)
-        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.settler)
+        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.settler, Needs())
 
     def announce(self, jid: str, owner: str) -> bool:
         self.announced.append((jid, owner))

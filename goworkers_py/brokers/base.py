@@ -1,4 +1,4 @@
-"""What the daemon asks of a server: eleven verbs, each one atomic step or a loop of them.
+"""What the daemon asks of a server: twelve verbs, each one atomic step or a loop of them.
 
 Every verb raises BrokerUnavailable when the server cannot serve now and BrokerRefused when it says no. After either
 the caller cannot know whether the step was done; every verb may be asked again without doing it twice, but for `push`
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.delivery import Delivery
+from goworkers_py.needs import WorkerEntry
 from goworkers_py.outcome import Outcome
 from goworkers_py.poison import Fate
 
@@ -134,6 +135,9 @@ class Broker(Protocol):
 
         Raises DeclaredDead when its jobs were given to others, BrokerRefused when a live process has the name.
         """
+
+    def workers(self) -> list[WorkerEntry]:
+        """What every live owner told of itself with its last beat."""
 
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
         """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on

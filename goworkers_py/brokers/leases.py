@@ -16,12 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from goworkers_py import needs
 from goworkers_py.brokers.base import DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script, text
 from goworkers_py.errors import BrokerRefused
 from goworkers_py.identity import certainly_dead, origin
 from goworkers_py.keys import Keys
+from goworkers_py.needs import WorkerEntry, worker_entry
 from goworkers_py.poison import Fate
+from goworkers_py.version import __version__
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +54,9 @@ class Leases:
         keys, owner, process = self._keys, presence.owner, presence.process
         entry = json.dumps(
             {
+                "v": 1,
+                "version": __version__,
+                "speaks": sorted(needs.SPEAKS),
                 "queues": dict(presence.queues),
                 "trial": presence.trial,
                 "trouble": presence.trouble,
@@ -69,6 +75,14 @@ class Leases:
                 f"this one another name (after a crash on another machine the name is free within {LEASE_S} s)"
             )
         return float(answer[1])
+
+    def workers(self) -> list[WorkerEntry]:
+        told, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone)])
+        entries = {owner: entry for owner, entry in owners_of(told).items() if owner not in _pairs(gone)}
+        leases = self._connections.exchange([("EXISTS", self._keys.lease(owner)) for owner in entries])
+        return [
+            worker_entry(owner, entry) for (owner, entry), lives in zip(entries.items(), leases, strict=True) if lives
+        ]
 
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
         owners, gone, (now, _) = self._connections.exchange(

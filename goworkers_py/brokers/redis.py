@@ -23,7 +23,8 @@ from goworkers_py.brokers.leases import REMOVE, Item, Leases, Place
 from goworkers_py.connection import Argument, BlockingLine, Command, Connections, Script, text
 from goworkers_py.errors import BrokerFull
 from goworkers_py.keys import Keys
-from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
+from goworkers_py.needs import WorkerEntry
+from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,7 @@ class RedisBroker:
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
+            keys.schedule,
         )  # fmt: skip
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
@@ -167,6 +169,9 @@ class RedisBroker:
     def beat(self, presence: Presence) -> float:
         return self._leases.beat(presence)
 
+    def workers(self) -> list[WorkerEntry]:
+        return self._leases.workers()
+
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
         return self._leases.recover(owner, judge, by_lease)
 
@@ -193,6 +198,8 @@ def _place(outcome: Outcome) -> Place:
             return REMOVE
         case Retry(at, payload):
             return "retry", at, payload
+        case Reschedule(at, payload):
+            return "schedule", at, payload
         case Dead(payload):
             return "dead", 0, payload
         case Discard():

@@ -1,12 +1,13 @@
 -- Ends deliveries of one queue, each in its place or not at all.
 -- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
--- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, then in-progress lists
+-- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule,
+--       then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then for each row of items that are just removed: number of their list, how many, raw payloads
 --       and for each other item: what, number of its list, raw payload, score, new payload
 -- Answer: for each item that was not settled its place and 0, not ours, or the text of the error that left it where it
 --       was
-local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], 9
+local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10], 10
 local number, name, dead_limit, dead_age, day_life, receipt_life =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local time = redis.call('TIME')
@@ -26,6 +27,7 @@ redis.call('EXPIRE', RECEIPT, receipt_life)
 
 local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload), RETRY end
+  if what == 'schedule' then return redis.pcall('ZADD', SCHEDULE, score, payload), SCHEDULE end
   if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload), DEAD end
   redis.pcall('SADD', QUEUES, name)
   if payload == '' then payload = raw end
@@ -49,7 +51,7 @@ local function note(what, result)
   at = at + 1
   if result ~= 1 then
     answer[#answer + 1], answer[#answer + 2] = at, result
-  elseif what ~= 'front' and what ~= 'back' then
+  elseif what ~= 'front' and what ~= 'back' and what ~= 'schedule' then
     processed = processed + 1
     if what ~= 'remove' then failed = failed + 1 end
     if what == 'dead' then buried = true end
