@@ -59,7 +59,7 @@ class Manager:
     def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
         self.queue = config.name
         self.concurrency = config.concurrency
-        self.tally = Tally()
+        self.tally = Tally(shared.registry.names_in(config.name))
         pace = Pace(config.prefetch, config.concurrency)
         prepended = list(shared.prepended)
         wraps: list[Wrap] = [

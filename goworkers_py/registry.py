@@ -79,6 +79,10 @@ class Registry:
     def names(self) -> list[str]:
         return sorted(self._jobs)
 
+    def names_in(self, queue: str) -> list[str]:
+        """The classes whose code names this queue, for all runs or for retries."""
+        return sorted(name for name, spec in self._jobs.items() if queue in (spec.queue, spec.options.retry_queue))
+
     def queues(self) -> list[str]:
         """Every queue that registered code names."""
         return sorted({spec.queue for spec in self._jobs.values()} | set(self._handlers))

@@ -46,9 +46,12 @@ COUNTED_AT_ONCE = 200
 
 
 class Tally:
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        """Each class in `known` has a row from the start: a monitor sees the first failure only as a change from 0."""
         self._lock = threading.Lock()
         self._rows: Rows = {}
+        for job_class in known:
+            self._new_row(job_class)
         self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()  # not counted yet
 
     def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:

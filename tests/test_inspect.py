@@ -106,6 +106,14 @@ def test_the_latency_of_a_queue_is_how_long_its_next_job_has_waited(
     assert queue.latency_s == pytest.approx(waited, abs=30 if waited else 0)
 
 
+def test_a_queue_that_is_paused_is_told_even_before_somebody_pushes(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    redis.sadd("queues", "q")
+    redis.sadd("paused", "mail")
+    assert [(queue.name, queue.paused) for queue in inspector.stats().queues] == [("mail", True), ("q", False)]
+
+
 def test_a_key_of_another_type_hides_none_of_the_queues(inspector: Inspector, redis: redis_py.Redis) -> None:
     redis.sadd("queues", "broken", "q")
     redis.set("queue:broken", "not a list")
@@ -117,7 +125,7 @@ def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redi
     redis.sadd("queues", "q")
     assert json.loads(json.dumps(inspector.stats().as_dict())) == {
         "processed": 0, "failed": 0, "scheduled": 0, "retries": 0, "dead": 0, "in_progress": 0, "processes": 0,
-        "queues": [{"name": "q", "size": 0, "latency_s": 0.0}],
+        "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
     }  # fmt: skip
 
 

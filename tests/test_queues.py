@@ -11,7 +11,8 @@ from apps import fields, job, queue
 
 from goworkers_py.connection import Connections
 from goworkers_py.inspect.entries import PAGE, Entry, Filter
-from goworkers_py.inspect.queues import Queue, Queues
+from goworkers_py.inspect.queues import Queues
+from goworkers_py.inspect.stats import QueueStats
 from goworkers_py.keys import Keys
 
 ODD = "odd: name/of*a?queue [é]"
@@ -43,7 +44,7 @@ def test_queues_are_those_that_were_pushed_to_and_those_that_are_paused(queues: 
     assert [(one.name, one.size, one.paused) for one in queues.all()] == [
         ("later", 0, True), (ODD, 1, False), ("q", 2, True),
     ]  # fmt: skip
-    assert queues.one(ODD) == Queue(ODD, 1, 0.0, False)
+    assert queues.one(ODD) == QueueStats(ODD, 1, 0.0, False)
     assert queues.one("nobody's") is None
     assert queues.resume("q")
     assert not queues.resume("q")

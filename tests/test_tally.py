@@ -42,6 +42,14 @@ def test_a_clock_that_is_behind_makes_no_wait_below_zero() -> None:
     assert (row[WAIT], row[WAIT_SUM]) == (1, 0)
 
 
+def test_a_class_that_is_known_has_a_row_before_its_first_run() -> None:
+    tally = Tally(["A", "B"])
+    tally.add("B", Dead(b""), 0.1, None)
+    rows = tally.snapshot()
+    assert [sum(rows[name][:RUN_SUM]) for name in ("A", "B")] == [0, 1]
+    assert tally.executions()["A"].runs == 0
+
+
 def test_strangers_cannot_name_classes_without_end() -> None:
     tally = Tally()
     for number in range(MOST_CLASSES + 10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import signal
 import urllib.error
@@ -23,7 +24,8 @@ from waiting import eventually
 from goworkers_py.inspect.stats import QueueStats, Stats
 from goworkers_py.outcome import DONE
 from goworkers_py.reports import COUNTERS, Report, merged
-from goworkers_py.tally import BOUNDS_S, Tally
+from goworkers_py.tally import BOUNDS_S, RESULTS, Tally
+from goworkers_py.version import __version__
 from goworkers_py.web.metrics import exposition
 
 DASHBOARD = Path(__file__).parents[1] / "conf/grafana/pyworkers.json"
@@ -38,6 +40,14 @@ def fail():
 
 @workers.job(queue="q")
 def note():
+    pass
+
+@workers.job(queue="elsewhere", retry_queue="q")
+def visit():
+    pass
+
+@workers.job(queue="elsewhere")
+def stay():
     pass
 
 @workers.job(queue="q")
@@ -95,6 +105,9 @@ def test_the_port_tells_what_was_done_and_what_is_under_way(
     processes = 2 if flags else 1
     with own_app(redis_url) as app, daemon(tmp_path, redis_url, *flags) as (running, port):
         assert eventually(port.ready), running.output
+        assert eventually(lambda: port.sample("jobs_total", queue="q", result="dead", **{"class": "fail"}) == 0)
+        assert port.sample("jobs_total", queue="q", result="dead", **{"class": "visit"}) == 0  # it is retried here
+        assert '"stay"' not in port.get("/metrics")[1]
         app.enqueue_bulk("q", "note", [[]] * 20)
         app.enqueue("q", "fail", [])
         app.enqueue("q", "wait_for", [str(tmp_path / "gate")])
@@ -196,6 +209,21 @@ def test_labels_may_hold_anything() -> None:
     labels = (("class", name), ("queue", name))
     assert told["jobs_total", tuple(sorted([*labels, ("result", "done")]))] == 1
     assert told["job_run_seconds_sum", labels] == 0.02
+
+
+def test_every_result_of_a_class_that_is_known_is_there_before_the_first_of_them() -> None:
+    told = samples_of(exposition(report(jobs={"q": Tally(["A"]).snapshot()}), None))
+    results = {dict(labels)["result"]: value for (name, labels), value in told.items() if name == "jobs_total"}
+    assert results == dict.fromkeys(RESULTS, 0)
+    assert told["job_run_seconds_count", (("class", "A"), ("queue", "q"))] == 0
+    assert told["queue_latency_seconds_count", (("queue", "q"),)] == 0
+
+
+def test_the_version_is_told_and_which_queues_are_paused() -> None:
+    stats = Stats(0, 0, 0, 0, 0, 0, 0, [QueueStats("a", 0, 0.0, paused=True), QueueStats("b", 0, 0.0)])
+    told = samples_of(exposition(report(), stats))
+    assert told["build_info", (("python", platform.python_version()), ("version", __version__))] == 1
+    assert [told["queue_paused", (("queue", queue),)] for queue in ("a", "b")] == [1, 0]
 
 
 def test_buckets_add_up_to_the_count() -> None:

@@ -17,8 +17,9 @@ from goworkers_py.commands.sets import COLUMNS, entries_of
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Filter
-from goworkers_py.inspect.queues import Queue, Queues
+from goworkers_py.inspect.queues import Queues
 from goworkers_py.inspect.sets import Changed, SetName
+from goworkers_py.inspect.stats import QueueStats
 
 
 @click.command()
@@ -133,14 +134,14 @@ def jobs(config: Config, queue: str | None, of_set: str | None, wanted: Filter, 
         list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
 
 
-def _existing(name: str) -> Queue:
+def _existing(name: str) -> QueueStats:
     found = _queues().one(name)
     if found is None:
         fail(f"there is no queue {name!r}; pyworkers queues lists them", FAILED)
     return found
 
 
-def _show(found: Sequence[Queue], as_json: bool) -> None:
+def _show(found: Sequence[QueueStats], as_json: bool) -> None:
     if as_json:
         for one in found:
             click.echo(json.dumps(dataclasses.asdict(one)))

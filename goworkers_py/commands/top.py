@@ -23,7 +23,8 @@ from goworkers_py.commands.tables import Table, as_text, cut, duration
 from goworkers_py.config import Config
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.inspect.processes import Process, Processes, Running
-from goworkers_py.inspect.queues import Queue, Queues
+from goworkers_py.inspect.queues import Queues
+from goworkers_py.inspect.stats import QueueStats
 from goworkers_py.values import without_password
 
 EVERY_S = 1.0
@@ -139,7 +140,7 @@ def _shortened(table: list[str], rows: int) -> list[str]:
     return [*table[: rows - 1], f"... and {len(table) - rows + 1} more"]
 
 
-def _queues(queues: Sequence[Queue]) -> list[str]:
+def _queues(queues: Sequence[QueueStats]) -> list[str]:
     rows = [
         (one.name, f"{one.size:,}", duration(one.latency_s), "paused" if one.paused else "")
         for one in sorted(queues, key=lambda one: (-one.size, one.name))

@@ -20,9 +20,9 @@ from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.inprogress import InProgress
 from goworkers_py.inspect.processes import Processes
-from goworkers_py.inspect.queues import Queue, Queues
+from goworkers_py.inspect.queues import Queues
 from goworkers_py.inspect.sets import JobSet, SetName
-from goworkers_py.inspect.stats import as_number
+from goworkers_py.inspect.stats import QueueStats, as_number
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 
@@ -217,10 +217,10 @@ class Doctor:
                 what = f"{name.value} holds {counted(count)} that nobody can read"
                 yield name is not SetName.DEAD, what, f"mend their producer; pyworkers {name.value} list shows them"
 
-    def _all_queues(self) -> list[Queue]:
+    def _all_queues(self) -> list[QueueStats]:
         return Queues(self._connections, self._keys).all()
 
-    def _next_jobs(self, queue: Queue) -> list[Entry]:
+    def _next_jobs(self, queue: QueueStats) -> list[Entry]:
         return Queues(self._connections, self._keys).next_jobs(queue.name, min(queue.size, SAMPLE))
 
     def _info(self, section: str) -> dict[str, str]:

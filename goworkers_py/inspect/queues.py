@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from goworkers_py.connection import Connections, Script, text
@@ -17,28 +16,23 @@ PUSHED_MEANWHILE = 500  # between reading a page and deleting some of it
 _PICK = Script(Path(__file__).parents[1] / "brokers/lua/pick.lua")
 
 
-@dataclass(frozen=True, slots=True)
-class Queue(QueueStats):
-    paused: bool
-
-
 class Queues:
     def __init__(self, connections: Connections, keys: Keys) -> None:
         self._connections = connections
         self._keys = keys
 
-    def all(self) -> list[Queue]:
+    def all(self) -> list[QueueStats]:
         """Those that anybody has pushed to, and those that are paused."""
         known, paused = self._names()
-        return self._look_at(known, paused)
+        return look_at(self._connections, self._keys, known, paused)
 
-    def one(self, name: str) -> Queue | None:
+    def one(self, name: str) -> QueueStats | None:
         """None when nobody knows of it. Raises where its key is no list."""
         keys = self._keys
         known, paused, _ = self._connections.exchange(
             [("SISMEMBER", keys.queues, name), ("SISMEMBER", keys.paused, name), ("LLEN", keys.queue(name))]
         )
-        found = self._look_at({name}, {name} if paused else set())
+        found = look_at(self._connections, keys, {name}, {name} if paused else ())
         return found[0] if found and (known or paused or found[0].size) else None
 
     def foreign(self, others: Iterable[str] = ()) -> list[str]:
@@ -50,10 +44,6 @@ class Queues:
         """Of all queues, and of those that are paused."""
         known, paused = self._connections.exchange([("SMEMBERS", self._keys.queues), ("SMEMBERS", self._keys.paused)])
         return {*map(text, known), *map(text, paused)}, {*map(text, paused)}
-
-    def _look_at(self, names: Collection[str], paused: Collection[str]) -> list[Queue]:
-        found = look_at(self._connections, self._keys, names)
-        return [Queue(one.name, one.size, one.latency_s, one.name in paused) for one in found]
 
     def next_jobs(self, name: str, most: int) -> list[Entry]:
         """In the order in which they will run."""

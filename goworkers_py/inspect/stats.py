@@ -6,7 +6,7 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ class QueueStats:
     name: str
     size: int
     latency_s: float  # how long the next job to run has waited
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Inspector:
 
     def stats(self) -> Stats:
         keys = self._keys
-        processed, failed, scheduled, retries, dead, names, owners = self._connections.exchange(
+        processed, failed, scheduled, retries, dead, names, paused, owners = self._connections.exchange(
             [
                 ("GET", keys.processed),
                 ("GET", keys.failed),
@@ -82,6 +83,7 @@ class Inspector:
                 ("ZCARD", keys.retry),
                 ("ZCARD", keys.dead),
                 ("SMEMBERS", keys.queues),
+                ("SMEMBERS", keys.paused),
                 ("HGETALL", keys.owners),
             ]
         )
@@ -94,7 +96,7 @@ class Inspector:
             dead=dead,
             in_progress=in_progress,
             processes=processes,
-            queues=look_at(self._connections, keys, map(text, names)),
+            queues=look_at(self._connections, keys, map(text, {*names, *paused}), set(map(text, paused))),
         )
 
     def _owners(self, owners: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
@@ -125,13 +127,13 @@ def _warn_of(key: str) -> None:
     log.warning("key %s holds no number, and is shown as 0: delete it, or set it to a number", key)
 
 
-def look_at(connections: Connections, keys: Keys, queues: Iterable[str]) -> list[QueueStats]:
+def look_at(connections: Connections, keys: Keys, queues: Iterable[str], paused: Collection[str]) -> list[QueueStats]:
     """By their names."""
     names = sorted(queues)
     lists = [keys.queue(name) for name in names]
     replies = connections.answers([ask for key in lists for ask in (("LLEN", key), ("LINDEX", key, -1))])
     return [
-        QueueStats(name, size, _latency_s(oldest, name))
+        QueueStats(name, size, _latency_s(oldest, name), name in paused)
         for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
         if size is not None  # the key is no list
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from itertools import accumulate
 
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.reports import Report, not_live, not_ready
 from goworkers_py.tally import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Row, sum_of
+from goworkers_py.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -27,8 +29,13 @@ _BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
 
 def exposition(report: Report, stats: Stats | None) -> str:
     """`stats` is None while the server cannot be asked."""
-    metrics = [*_of_jobs(report), *_of_processes(report), *_of_server(stats)]
+    metrics = [_of_build(), *_of_jobs(report), *_of_processes(report), *_of_server(stats)]
     return "".join(line for metric in metrics for line in metric)
+
+
+def _of_build() -> Iterator[str]:
+    labels = {"version": __version__, "python": platform.python_version()}
+    return _metric("build_info", "gauge", "always 1; the labels tell what runs", [("", labels, 1)])
 
 
 def _of_jobs(report: Report) -> Iterator[Iterator[str]]:
@@ -45,7 +52,6 @@ def _of_jobs(report: Report) -> Iterator[Iterator[str]]:
             ("", {**labels, "result": result}, count)
             for labels, row in rows
             for result, count in zip(RESULTS, row[:RUN_SUM], strict=True)
-            if count or result == RESULTS[0]
         ],
     )
     ran = [sample for labels, row in rows for sample in _histogram(labels, row, RUN, RUN_SUM)]
@@ -97,6 +103,8 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
         yield _one(name, "gauge", about, value)
     sizes = [("", {"queue": queue.name}, float(queue.size)) for queue in stats.queues]
     yield _metric("queue_size", "gauge", "jobs that wait in the queue", sizes)
+    paused = [("", {"queue": queue.name}, float(queue.paused)) for queue in stats.queues]
+    yield _metric("queue_paused", "gauge", "1 while the queue is paused", paused)
     ages = [("", {"queue": queue.name}, queue.latency_s) for queue in stats.queues]
     yield _metric("queue_oldest_seconds", "gauge", "how long the next job of the queue has waited", ages)
 
