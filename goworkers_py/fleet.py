@@ -13,6 +13,7 @@ from typing import Any
 
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import UnreadablePayload
+from goworkers_py.keys import Keys
 from goworkers_py.payload import read, write
 from goworkers_py.version import __version__
 
@@ -21,7 +22,7 @@ LONGEST_PAYLOAD = 100_000
 _SHOWN_OF_LONG = {"class", "wrapped", "jid", "queue", "created_at", "enqueued_at"}
 
 OURS = "pyworkers "  # how the version of ours begins, and of nobody else's
-NAME = f"{OURS}{__version__}"
+VERSION = f"{OURS}{__version__}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,18 @@ def state(identity: str, member: Member, now: Moment) -> dict[str, str | int]:
         # Of go-workers2, whose heartbeat ends for good when it meets a process without it. It takes back the jobs of
         # the dead by this; ours are not its business.
         "worker_heartbeats": "[]",
+        # Also of go-workers2: its processes of the highest priority work, the others stand by. Ours come last.
+        "manager_priority": -(2**31),
     }
+
+
+def removal(keys: Keys, identity: str) -> list[tuple[str, ...]]:
+    """The commands that take a process from the fleet, for one transaction: a name in `processes` without its hash ends
+    the heartbeat of go-workers2."""
+    return [
+        ("SREM", keys.processes, identity),
+        ("DEL", keys.member(identity), *keys.works(identity), keys.signals(identity)),
+    ]
 
 
 def info(identity: str, member: Member, embedded: bool) -> str:
@@ -78,9 +90,9 @@ def info(identity: str, member: Member, embedded: bool) -> str:
             "concurrency": member.concurrency,
             "queues": list(member.queues),
             "weights": weights,
-            "labels": ["python", NAME],
+            "labels": ["python"],
             "identity": identity,
-            "version": NAME,
+            "version": VERSION,
             "embedded": embedded,
             "capsules": {
                 queue: {"concurrency": threads, "mode": "strict", "weights": {queue: 0}}

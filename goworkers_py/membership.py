@@ -1,4 +1,10 @@
-"""This process's entry among the processes of the fleet: shown with every beat, and what others ask of it there."""
+"""This process's entry among the processes of the fleet: shown with every beat, and what others ask of it there.
+
+The entry is a name in the set `processes` and a hash called by that name. go-workers2 ends its heartbeat for good when
+it meets a name without a hash, and Go's own processes then run jobs twice. So name and hash come and go in one step:
+with the first beat; at the farewell; when this process goes on under another identity; when others declare it dead, see
+`brokers.leases`; and go-workers2 removes both itself when the last beat is older than its limit.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,14 @@ import time
 
 from goworkers_py.connection import Argument, Command, Connections, text
 from goworkers_py.courtesy import Courtesy
-from goworkers_py.fleet import Member, Moment, state, work
+from goworkers_py.fleet import Member, Moment, removal, state, work
 from goworkers_py.keys import Keys
 
-SHOWN_FOR_S = 60
+# The hash of a process that was killed must be there until one of those steps removes the entry. Other processes of
+# ours declare it dead within 80 seconds, after an outage some more; go-workers2 removes it after 65, unless it is told
+# otherwise. Where neither runs, Sidekiq's pages show the dead process for as long as this.
+SHOWN_FOR_S = 300
+WORK_SHOWN_FOR_S = 60
 # Words that are taken at once: somebody may have clicked twice.
 MOST_WORDS = 10
 PRUNE_EVERY_S = 60
@@ -39,12 +49,12 @@ class Membership:
 
     def leave(self) -> None:
         if self._shown:
-            self._try(lambda: self._connections.transaction(self._removal(self._shown)))
+            self._try(lambda: self._connections.transaction(removal(self._keys, self._shown)))
 
     def _show(self, identity: str, now: Moment) -> None:
         commands: list[Command] = []
         if self._shown not in ("", identity):
-            commands += self._removal(self._shown)  # it was declared dead and goes on under a fresh identity
+            commands += removal(self._keys, self._shown)  # it was declared dead and goes on under a fresh identity
         entry, works = self._keys.member(identity), self._keys.works(identity)
         commands += [
             ("SADD", self._keys.processes, identity),
@@ -54,25 +64,18 @@ class Membership:
         ]
         if running := work(now.running):
             for key in works:
-                commands += [("HSET", key, *_flat(running)), ("EXPIRE", key, SHOWN_FOR_S)]
+                commands += [("HSET", key, *_flat(running)), ("EXPIRE", key, WORK_SHOWN_FOR_S)]
         self._shown = identity  # also when the reply gets lost
         self._connections.transaction(commands)
-
-    def _removal(self, identity: str) -> list[Command]:
-        keys = self._keys
-        return [
-            ("SREM", keys.processes, identity),
-            ("DEL", keys.member(identity), *keys.works(identity), keys.signals(identity)),
-        ]
 
     def _asked(self, identity: str) -> list[str]:
         words = self._connections.call("RPOP", self._keys.signals(identity), MOST_WORDS)
         return [text(word) for word in words or ()]
 
     def _prune(self) -> None:
-        """As Sidekiq's processes do it, one of them a minute: entries that have run out leave the set."""
+        """As Sidekiq's processes do it, one of them a minute: names whose hash has run out leave the set."""
         keys = self._keys
-        if self._connections.call("SET", keys.process_cleanup, 1, "EX", SHOWN_FOR_S, "NX") is None:
+        if self._connections.call("SET", keys.process_cleanup, 1, "EX", PRUNE_EVERY_S, "NX") is None:
             return
         names: list[bytes] = self._connections.call("SMEMBERS", keys.processes)  # as they are: some may be no text
         shown = self._connections.answers([("HEXISTS", keys.member(text(name)), "info") for name in names])

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,17 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import __version__, heartbeat
+from goworkers_py.brokers.base import Presence
+from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
 from goworkers_py.fleet import LONGEST_PAYLOAD, Member, Moment, info, state, work
 from goworkers_py.keys import Keys
 from goworkers_py.life import SAME_REQUEST_S
 from goworkers_py.membership import Membership
+from goworkers_py.poison import Fate
 
+KEYS = Keys()
 ME = "host:12:abcdef012345"
 MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
 JOBS = """
@@ -80,7 +84,7 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
         "concurrency": 7,
         "queues": ["mail", "low"],
         "weights": [{"mail": 0}, {"low": 0}],
-        "labels": ["python", f"pyworkers {__version__}"],
+        "labels": ["python"],
         "identity": ME,
         "version": f"pyworkers {__version__}",
         "embedded": False,
@@ -91,7 +95,7 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
     }
     assert told == {
         "concurrency": 7, "busy": 1, "beat": 1700000001, "quiet": "true", "rss": 1024, "rtt_us": 400,
-        "worker_heartbeats": "[]",
+        "worker_heartbeats": "[]", "manager_priority": -(2**31),
     }  # fmt: skip
 
 
@@ -125,7 +129,8 @@ def test_of_a_very_long_payload_the_arguments_are_not_shown() -> None:
 def test_the_entry_runs_out_by_itself_when_nobody_renews_it(membership: Membership, redis: redis_py.Redis) -> None:
     membership.meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     assert members(redis) == [ME]
-    assert [0 < redis.ttl(key) <= 60 for key in (ME, f"{ME}:work", f"{ME}:workers")] == [True] * 3
+    assert 0 < redis.ttl(ME) <= 300
+    assert [0 < redis.ttl(key) <= 60 for key in (f"{ME}:work", f"{ME}:workers")] == [True] * 2
     assert redis.hkeys(f"{ME}:work") == redis.hkeys(f"{ME}:workers") == [b"worker:q:1"]
 
 
@@ -140,6 +145,44 @@ def test_a_fresh_identity_takes_the_place_of_the_old_one(membership: Membership,
     membership.meet(ME, moment())
     assert members(redis) == [ME]
     assert not redis.exists("host:12:000000000000")
+
+
+def dies(url: str, keys: Keys = KEYS) -> RedisBroker:
+    """A process is shown, and its lease runs out. Returns the broker of another one."""
+    with closing(RedisBroker(Connections(url), keys)) as broker:
+        broker.beat(Presence(ME, {"q": 0}))
+    with redis_py.Redis.from_url(url) as redis:
+        redis.delete(keys.lease(ME))
+    connections = Connections(url)
+    Membership(connections, keys, MEMBER).meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
+    connections.close()
+    return RedisBroker(Connections(url), keys)
+
+
+@pytest.mark.parametrize("namespace", ["", "ns"])
+def test_a_process_that_is_declared_dead_leaves_the_fleet(
+    redis_url: str, redis: redis_py.Redis, namespace: str
+) -> None:
+    keys = Keys(namespace)
+    redis.lpush(keys.signals(ME), "TSTP")
+    with closing(dies(redis_url, keys)) as heir:
+        assert redis.exists(keys.member(ME))
+        heir.recover("heir", lambda found: Fate(found.raw), by_lease=True)
+    assert sorted(redis.keys()) == sorted(key.encode() for key in (keys.owners, keys.gone, keys.process_cleanup))
+
+
+def test_the_jobs_of_the_dead_are_recovered_also_where_the_fleet_may_not_be_touched(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis = own_redis.client()
+    redis.execute_command("ACL", "SETUSER", "walled", "on", ">secret", "~queue*", "~stat:*", "~pyworkers:*", "+@all")
+    redis.execute_command("ACL", "SETUSER", "walled", "~retry", "~schedule", "~dead")
+    dies(own_redis.url).close()
+    redis.lpush(KEYS.inprogress("q", ME), job())
+    with closing(RedisBroker(Connections(own_redis.url.replace("//", "//walled:secret@")), KEYS)) as heir:
+        assert len(heir.recover("heir", lambda found: Fate(found.raw), by_lease=True)) == 1
+    assert redis.llen("queue:q") == 1
+    assert "cannot be removed from the fleet" in caplog.text
 
 
 def test_nothing_is_left_after_the_farewell(membership: Membership, redis: redis_py.Redis) -> None:

@@ -28,13 +28,13 @@ LAYERS = (
     ("outage", "service"),
     # 2 what talks to a server
     (
-        "brokers", "brokers.base", "sentinel", "translation", "connection", "brokers.leases", "brokers.redis",
-        "keeper", "embedded", "backend",
+        "brokers", "brokers.base", "sentinel", "translation", "connection", "courtesy", "brokers.leases",
+        "brokers.redis", "keeper", "embedded", "backend",
     ),
     # 3 around a push and around a job
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
-        "middleware.stats", "client", "job", "courtesy", "membership", "metrics", "inspect", "inspect.entries",
+        "middleware.stats", "client", "job", "membership", "metrics", "inspect", "inspect.entries",
         "inspect.stats", "inspect.foreign", "inspect.queues", "inspect.sets", "inspect.owners", "inspect.processes",
         "inspect.inprogress", "inspect.doctor",
     ),

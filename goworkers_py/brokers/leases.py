@@ -19,7 +19,9 @@ from typing import Any
 from goworkers_py import needs
 from goworkers_py.brokers.base import DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script, text
+from goworkers_py.courtesy import Courtesy
 from goworkers_py.errors import BrokerRefused
+from goworkers_py.fleet import removal
 from goworkers_py.identity import certainly_dead, origin
 from goworkers_py.keys import Keys
 from goworkers_py.needs import WorkerEntry, worker_entry
@@ -49,6 +51,7 @@ class Leases:
         self._connections = connections
         self._keys = keys
         self._end = end
+        self._try = Courtesy("processes that have died cannot be removed from the fleet")
 
     def beat(self, presence: Presence) -> float:
         keys, owner, process = self._keys, presence.owner, presence.process
@@ -119,7 +122,11 @@ class Leases:
         if not certain and not by_lease:
             return False
         keys = (self._keys.lease(other), self._keys.gone)
-        return bool(self._connections.script(_BURY, keys, (other, "certain" if certain else "", GONE_FOR_S)))
+        dead = bool(self._connections.script(_BURY, keys, (other, "certain" if certain else "", GONE_FOR_S)))
+        if dead:
+            # Not in the script: the server refuses the whole of it to a user who may not touch these keys.
+            self._try(lambda: self._connections.transaction(removal(self._keys, other)))
+        return dead
 
     def _move_all(self, dead: Mapping[str, Mapping[str, Any]], judge: Judge) -> list[Recovered]:
         places = [(owner, queue) for owner, entry in dead.items() for queue in entry["queues"]]

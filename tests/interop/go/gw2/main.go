@@ -57,7 +57,11 @@ func produce(p harness.Produce) error {
 
 func consume(c harness.Consume) error {
 	poll := time.Duration(c.PollSeconds) * time.Second
-	manager, err := workers.NewManager(options(c.Server, c.Namespace, c.Process, 2*c.Concurrency+3, poll))
+	settings, err := beat(options(c.Server, c.Namespace, c.Process, 2*c.Concurrency+3, poll), c)
+	if err != nil {
+		return err
+	}
+	manager, err := workers.NewManager(settings)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,10 @@ type Consume struct {
 	PollSeconds int
 	Sleep       time.Duration
 	Runs        *Countdown
+	// Of the master branch of go-workers2.
+	BeatEvery      time.Duration
+	DeadAfter      time.Duration
+	ActiveManagers int
 }
 
 // Main reads `PROGRAM [URL|PORT] produce|consume FLAGS` and runs the command.
@@ -147,6 +151,9 @@ func consumeFlags(server Server, words []string) Consume {
 	f.IntVar(&c.Concurrency, "concurrency", 1, "workers a queue")
 	f.IntVar(&c.PollSeconds, "poll", 1, "seconds between two looks at schedule and goretry")
 	f.DurationVar(&c.Sleep, "sleep", 0, "how long each job takes")
+	f.DurationVar(&c.BeatEvery, "beat-every", 0, "interval of the heartbeat (gw2master only; 0: none)")
+	f.DurationVar(&c.DeadAfter, "dead-after", time.Minute, "age of a beat from which its process counts as dead")
+	f.IntVar(&c.ActiveManagers, "active-managers", 0, "how many of the processes that beat shall work (0: all)")
 	f.IntVar(&stopAfter, "stop-after", 0, "stop once this many jobs ran, failed ones included (0: at a signal)")
 	_ = f.Parse(words)
 	c.Runs = &Countdown{left: int64(stopAfter), Zero: make(chan struct{})}
