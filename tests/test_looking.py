@@ -358,3 +358,35 @@ def test_times_are_told_in_words() -> None:
     assert when(time.time() + 7_300) == "in 2 h"
     assert when(time.time() - 100_000) == "1 d ago"
     assert (cut("abcdef", 6), cut("abcdef", 5)) == ("abcdef", "abcd…")
+
+
+SCORES = ["inf", "-inf", "-1e300", "-5", "0", "5e-324", "1e17", "1.7e308"]
+
+
+@pytest.mark.parametrize("name", ["retry", "schedule", "dead"])
+def test_entries_of_any_score_are_shown_and_are_json(name: str, redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd(name, {job("Odd", score, jid=f"of {score}"): float(score) for score in SCORES})
+    group = {"retry": "retries", "schedule": "scheduled", "dead": "dead"}[name]
+    listed = call(group, "list")
+    assert (listed.returncode, listed.stderr, len(listed.stdout.splitlines())) == (0, "", 1 + len(SCORES))
+    assert max(map(len, listed.stdout.splitlines())) < 120
+
+    told = [json.loads(line, parse_constant=pytest.fail) for line in call(group, "list", "--json").stdout.splitlines()]
+    assert {one["job"]["jid"]: one["at"] for one in told} == {
+        f"of {score}": score if "inf" in score else float(score) for score in SCORES
+    }
+    for score in SCORES:
+        shown = call(group, "show", f"of {score}")
+        assert (shown.returncode, shown.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", [b"inf", b"nan", b"-1e999", b"9" * 400, b"soon"])
+def test_a_process_is_shown_whatever_numbers_it_tells(number: bytes, redis: redis_py.Redis, call: Call) -> None:
+    info = b'{"version": "9.9", "queues": ["q"], "concurrency": %s, "started_at": %s}' % (b"1", number)
+    redis.sadd("processes", "odd:1:a")
+    redis.hset("odd:1:a", mapping={"info": info, "busy": number, "beat": number, "rss": number, "concurrency": number})
+    redis.hset("odd:1:a:work", "t", b'{"queue": "q", "payload": "{}", "run_at": %s}' % number)
+    for words in (["processes"], ["processes", "--json"]):
+        done = call(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+    json.loads(done.stdout, parse_constant=pytest.fail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import time
@@ -58,13 +59,16 @@ def printable(text: str) -> str:
 def duration(seconds: float) -> str:
     for size, unit in _UNITS:
         if round(seconds) >= size:
-            return f"{seconds / size:.0f} {unit}"
+            count = seconds / size
+            return f"{count:.0f} {unit}" if count < 1e6 else f"{count:.0e} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def when(at: float | None) -> str:
     if at is None:
         return "-"
+    if math.isinf(at):
+        return str(at)  # a score that Redis takes, and no time
     ahead = at - time.time()
     return f"in {duration(ahead)}" if ahead > 0 else f"{duration(-ahead)} ago"
 

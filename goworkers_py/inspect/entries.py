@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Entry:
     @property
     def as_json(self) -> str:
         """One line. The job is written as it lies there: no number changes its digits."""
-        at = "" if self.at is None else f'"at":{json.dumps(self.at)},'
+        # A score may be infinite, for which JSON has no number.
+        at = "" if self.at is None else f'"at":{json.dumps(self.at if math.isfinite(self.at) else str(self.at))},'
         if self.message is None:
             return f'{{{at}"unreadable":{json.dumps(self.raw.decode("utf-8", "replace"))}}}'
         return f'{{{at}"job":{payload.splice(self.raw, {}).decode("utf-8")}}}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,7 @@ def _text(value: object) -> str:
 
 def _number(value: Any) -> float:
     try:
-        return float(value or 0)
-    except (TypeError, ValueError):
+        number = float(value or 0)
+    except (TypeError, ValueError, OverflowError):
         return 0.0
+    return number if math.isfinite(number) else 0.0
