@@ -131,15 +131,23 @@ class Held:
         self._lock = threading.Lock()
         self._removed = threading.Condition(self._lock)
         self._deliveries: dict[int, Delivery] = {}
+        self._kept: set[Delivery] = set()  # from any thread, also without the lock: each change is one step of C code
 
     def add(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
             self._deliveries.update(zip(map(id, deliveries), deliveries, strict=True))
 
-    def remove(self, deliveries: Iterable[Delivery]) -> None:
+    def keep(self, delivery: Delivery) -> None:
+        """It ran and was not acknowledged: it is held until this process stops."""
+        delivery.kept = True
+        self._kept.add(delivery)
+
+    def remove(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
             for delivery in deliveries:
                 self._deliveries.pop(id(delivery), None)
+            if self._kept:
+                self._kept.difference_update(deliveries)
             self._removed.notify_all()
 
     def await_gone(self, deliveries: Sequence[Delivery], timeout_s: float) -> bool:
@@ -152,6 +160,10 @@ class Held:
         """Oldest first."""
         with self._lock:
             return list(self._deliveries.values())
+
+    @property
+    def kept(self) -> int:
+        return len(self._kept)
 
     def __len__(self) -> int:
         return len(self._deliveries)

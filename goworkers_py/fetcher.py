@@ -30,6 +30,8 @@ LONGEST_RETURN_S = 0.5
 STALLED_AFTER_S = 0.02
 # Jobs that ran but cannot be settled count against the next fetch when there are so many.
 MOST_UNSETTLED = 1_000
+# A list of more jobs is counted first: it is read only where it holds more than this process knows of.
+MOST_READ_UNCOUNTED = 1_000
 
 # Unlike every job, and unlike None, which means that none is done yet.
 _NEVER = Delivery(b"", "", "")
@@ -107,8 +109,8 @@ class Fetcher(BrokerService):
         self._give_back(deliveries)
 
     def _too_much_unsettled(self) -> bool:
-        # First the cheap look, then the exact one: what no link acknowledged is held too.
-        if len(self._held) - self._buffer.out <= MOST_UNSETTLED:
+        # First the cheap look, then the exact one: the jobs of workers that are stuck for good are held too.
+        if len(self._held) - self._held.kept - self._buffer.out <= MOST_UNSETTLED:
             return False
         return sum(delivery.ended for delivery in self._held.snapshot()) > MOST_UNSETTLED
 
@@ -133,11 +135,21 @@ class Fetcher(BrokerService):
     def _reconcile(self, owner: str) -> None:
         """Runs what the server says is ours and we do not know of: the reply that brought it was lost."""
         held = self._held.snapshot()  # before the look at the server, see `unheld`
-        lost = unheld(owner, reversed(self._broker.held(owner, self._queue)), held)
-        if lost:
-            log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
-            self._take(owner, lost)
+        if self._may_lack_some(owner, held):
+            lost = unheld(owner, reversed(self._broker.held(owner, self._queue)), held)
+            if lost:
+                log.warning(
+                    "queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost)
+                )
+                self._take(owner, lost)
         self._reconcile_at = time.monotonic() + RECONCILE_EVERY_S
+
+    def _may_lack_some(self, owner: str, held: list[Delivery]) -> bool:
+        """Whether it is worth to read the whole list. Jobs that are just being settled may hide as many that were lost,
+        until a later look; not from the look after an error."""
+        if len(held) <= MOST_READ_UNCOUNTED or self._reconcile_at == 0.0:
+            return True
+        return self._broker.count_held(owner, self._queue) > sum(delivery.owner == owner for delivery in held)
 
     def look_once_more(self) -> None:
         """After the end of this thread: did the reply get lost to its last fetch?"""

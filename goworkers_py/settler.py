@@ -68,7 +68,7 @@ class Settler(Service):
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two ends for the same delivery the first one counts."""
         if outcome is KEEP:
-            delivery.kept = True
+            self._held.keep(delivery)
             log.warning(
                 "not acknowledged, stays in progress until this process stops: %s", describe(delivery.raw, self._queue)
             )

@@ -124,10 +124,60 @@ def test_what_no_link_acknowledged_is_no_reason_to_take_nothing(
     fetching = Fetching(broker, concurrency=2, prefetch=0)
     fetching.fetcher.run_once()
     for delivery in fetching.held.snapshot():
+        fetching.held.keep(delivery)
         fetching.buffer.done(delivery)
     fetching.fetcher.run_once()
     assert redis.llen("queue:q") == 0
     assert len(fetching.held) == 4
+
+
+def test_many_that_no_link_acknowledged_are_neither_copied_nor_read_again_and_again(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_UNSETTLED", 10)
+    monkeypatch.setattr(module, "MOST_READ_UNCOUNTED", 10)
+    fetching = Fetching(broker, concurrency=100, prefetch=0)
+    push(redis, *range(100))
+    fetching.fetcher.run_once()
+    kept = fetching.held.snapshot()
+    for delivery in kept:
+        fetching.held.keep(delivery)
+        fetching.buffer.done(delivery)
+
+    done: list[str] = []
+    for place, name in ((Held, "snapshot"), (RedisBroker, "held")):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *args, real=real, name=name: [done.append(name), real(*args)][1])
+    push(redis, 100)
+    fetching.fetcher.run_once()
+    assert done == [], "each fetch copies what is held"
+    fetching.fetcher._reconcile_at = 1.0
+    push(redis, 101)
+    fetching.fetcher.run_once()
+    assert done == ["snapshot"], "the list is read though as many lie there as are held"
+
+    redis.lpush(fetching.list, job("J", "lost"))
+    fetching.fetcher._reconcile_at = 1.0
+    fetching.fetcher.run_once()
+    assert fetching.buffered()[-1] == job("J", "lost")
+    fetching.held.remove(kept)
+    assert fetching.held.kept == 0
+
+
+@pytest.mark.parametrize("known_under", ["owner", "an older name"])
+def test_a_lost_job_among_many_is_found_whatever_else_is_held(
+    known_under: str, broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_READ_UNCOUNTED", 0)
+    fetching = Fetching(broker, concurrency=3, prefetch=0)
+    push(redis, 1)
+    fetching.fetcher.run_once()
+    if known_under != "owner":
+        fetching.lease.replace(known_under)
+    redis.lpush(fetching.list, job("J", 2))
+    fetching.fetcher._reconcile_at = 1.0
+    fetching.fetcher.run_once()
+    assert fetching.buffered() == [job("J", 1), job("J", 2)]
 
 
 def test_it_takes_nothing_after_stop(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -124,6 +124,9 @@ class Broker(Protocol):
     def held(self, owner: str, queue: str) -> list[bytes]:
         """What the owner's in-progress list holds, newest first."""
 
+    def count_held(self, owner: str, queue: str) -> int:
+        """How many jobs the owner's in-progress list holds."""
+
     def settle(self, batch: Batch) -> list[Settled]:
         """Ends deliveries, each in its outcome."""
 

@@ -107,6 +107,9 @@ class RedisBroker:
         held: list[bytes] = self._line(queue).call("LRANGE", self._keys.inprogress(queue, owner), 0, -1)
         return held
 
+    def count_held(self, owner: str, queue: str) -> int:
+        return int(self._line(queue).call("LLEN", self._keys.inprogress(queue, owner)))
+
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
