@@ -7,6 +7,7 @@ Stopping follows the data: see `Launcher.stop`.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -85,10 +86,12 @@ class Manager:
         )  # fmt: skip
         self._shared = shared
         self._chain = chain
-        self._workers = [self._make_worker(number) for number in range(1, config.concurrency + 1)]
+        self._numbers = itertools.count(1)
+        # Changed by the watchdog's thread only, which puts a new list into its place when it takes some away.
+        self._workers = [self._make_worker() for _ in range(config.concurrency)]
 
-    def _make_worker(self, number: int) -> Worker:
-        name, shared = f"worker:{self.queue}:{number}", self._shared
+    def _make_worker(self) -> Worker:
+        name, shared = f"worker:{self.queue}:{next(self._numbers)}", self._shared
         return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, self._settler, shared.needs)
 
     def start(self) -> None:
@@ -102,12 +105,13 @@ class Manager:
         stuck = next((worker for worker in self._workers if worker.name == name), None)
         if stuck is None or not stuck.retire():
             return False
-        spare = self._make_worker(len(self._workers) + 1)
+        spare = self._make_worker()
         self._workers.append(spare)
         spare.start()
         return True
 
     def revive(self) -> None:
+        self._workers = [worker for worker in self._workers if not worker.retired_and_ended]
         for service in (self._settler, *self._workers, self.fetcher):
             service.revive()
 

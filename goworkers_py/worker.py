@@ -78,6 +78,10 @@ class Worker(Service):
         self._buffer.done(self._hand[0])
         return True
 
+    @property
+    def retired_and_ended(self) -> bool:
+        return self._retired and self._ended
+
     def run_once(self, delivery: Delivery) -> None:
         if not self._lease.surely_of(delivery.owner) and not self._still_ours(delivery):
             self._settler.forget(delivery)

@@ -309,6 +309,26 @@ def test_another_worker_takes_the_place_of_one_whose_job_is_stuck(
     assert not in_progress(redis)
 
 
+def test_workers_whose_job_was_stuck_are_let_go_when_it_has_ended(
+    managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
+) -> None:
+    manager = managing(gate)(1)
+    manager.start()
+    for number, jid in enumerate("abc", 1):
+        push(redis, jid)
+        assert eventually(lambda jid=jid: jid in gate.running)  # type: ignore[misc]
+        assert manager.replace(f"worker:q:{number}")
+    manager.revive()
+    assert [worker.name for worker in manager._workers] == [f"worker:q:{number}" for number in (1, 2, 3, 4)]
+    gate.open.set()
+    assert eventually(lambda: manager.workers_alive == 1)
+    manager.revive()
+    assert [worker.name for worker in manager._workers] == ["worker:q:4"]
+    push(redis, "d")
+    assert eventually(lambda: len(gate.ended) == 4)
+    assert stop(manager) == 0
+
+
 def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
     managing: Callable[..., Managing], gate: Gate, redis: redis_py.Redis
 ) -> None:
