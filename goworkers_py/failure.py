@@ -16,10 +16,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from goworkers_py import payload
-from goworkers_py.errors import ConfigError, DiscardJob, KillJob, RetryJob
+from goworkers_py.errors import ConfigError, DiscardJob, KillJob, RetryJob, WorkersError
 from goworkers_py.message import Message, Timestamps, epoch, whole_number
 from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
 
@@ -114,7 +115,9 @@ class RetryPolicy:
         if isinstance(error, KillJob):
             return "kill"
         if isinstance(error, RetryJob):
-            return error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
+            asked = error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
+            if math.isfinite(asked):  # it was when the error was made
+                return asked
         wish = _ask(options.retry_in, count, error)
         if isinstance(wish, str):
             return wish
@@ -185,8 +188,12 @@ def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | N
 
 
 def error_class(error: BaseException) -> str:
+    """The name of the error's class with its module, whatever the class says of itself."""
     kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    # As `type` knows them: a metaclass may have other ideas.
+    module, name = (_TYPE[attribute].__get__(kind) for attribute in ("__module__", "__qualname__"))
+    module, name = (_storable(text) if isinstance(text, str) else "?" for text in (module, name))
+    return name if module == "builtins" else f"{module}.{name}"
 
 
 def describe(error: BaseException) -> str:
@@ -194,8 +201,22 @@ def describe(error: BaseException) -> str:
     try:
         text = str(error)
     except BaseException as worse:
-        text = f"(its message cannot be shown: str() raised {type(worse).__name__})"
-    return text[:MAX_ERROR_MESSAGE].encode("utf-8", "replace").decode("utf-8")
+        text = f"(its message cannot be shown: str() raised {error_class(worse).rpartition('.')[2]})"
+    return _storable(text)
+
+
+def in_place_of(error: BaseException) -> WorkersError:
+    """A plain error that tells of one which raises even where it is only looked at."""
+    return WorkersError(f"{error_class(error)}: {describe(error)}").with_traceback(_TRACEBACK(error))
+
+
+def _storable(text: str) -> str:
+    # By the methods of `str` itself: a text of a subclass of `str` could do anything in its own.
+    return str.__getitem__(text, slice(MAX_ERROR_MESSAGE)).encode("utf-8", "replace").decode("utf-8")
+
+
+_TYPE = type.__dict__
+_TRACEBACK: Callable[[BaseException], TracebackType | None] = BaseException.__dict__["__traceback__"].__get__
 
 
 def _backtrace_lines(wanted: Any) -> int:

@@ -31,6 +31,7 @@ _LENGTH = DONE_RUN + len(SIDEKIQS_BOUNDS_S) + 1
 
 # Classes are named by strangers, and each has a row here and in every monitor.
 MOST_CLASSES = 500
+LONGEST_CLASS = 200
 OTHERS = "(others)"
 
 Row = list[float]
@@ -80,7 +81,9 @@ class Tally:
                 row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
 
     def _new_row(self, job_class: str) -> Row:
-        name = job_class if len(self._rows) < MOST_CLASSES else OTHERS
+        name = job_class[:LONGEST_CLASS]
+        if name not in self._rows and len(self._rows) >= MOST_CLASSES:
+            name = OTHERS
         return self._rows.setdefault(name, [0] * _LENGTH)
 
     @property

@@ -6,6 +6,8 @@ import asyncio
 import functools
 import json
 import logging
+import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -144,6 +146,99 @@ def test_whatever_a_job_raises_is_a_failed_run(error: BaseException, handlers: H
         type(error).__name__,
         f"{type(error).__module__}.{type(error).__name__}",
     )
+
+
+class Rudeness(BaseException):
+    """Not SystemExit, which would end the tests."""
+
+
+class Rude(str):
+    """A text that raises whatever is done with it."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: Any) -> Any:
+        raise Rudeness
+
+    __getitem__ = __len__ = __format__ = __eq__ = __add__ = __iter__ = __contains__ = encode = split = _refuse  # type: ignore[assignment]
+    __hash__ = str.__hash__
+
+
+class RudeKind(type):
+    def __getattribute__(cls, name: str) -> Any:
+        if name in ("__name__", "__qualname__", "__module__"):
+            raise Rudeness
+        return super().__getattribute__(name)
+
+
+class RudeText(Exception):
+    def __str__(self) -> str:
+        return Rude("rude")
+
+
+class RudeClass(Exception):
+    @property
+    def __class__(self) -> type:
+        raise Rudeness
+
+
+class RudeName(Exception, metaclass=RudeKind):
+    pass
+
+
+class RudeTrace(Exception):
+    @property
+    def __traceback__(self) -> Any:
+        raise Rudeness
+
+    __class__ = __traceback__
+
+
+class RudeRetry(RetryJob):
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def delay(self) -> Any:
+        raise Rudeness
+
+    at = delay
+
+
+def with_names(module: Any, name: str) -> BaseException:
+    kind = type("Odd", (Exception,), {"__module__": module})
+    kind.__qualname__ = name
+    return kind()
+
+
+def with_delay(delay: Any) -> BaseException:
+    error = RetryJob(delay=1)
+    error.delay = delay
+    return error
+
+
+RUDE: dict[str, Callable[[], BaseException]] = {
+    "text": RudeText,
+    "class": RudeClass,
+    "class's name": RudeName,
+    "traceback": RudeTrace,
+    "delay": RudeRetry,
+    "module is no text": lambda: with_names(5, "Five"),
+    "names of another text": lambda: with_names(Rude("m"), Rude("N")),
+    "half a character": lambda: with_names("a\ud800", "b\ud800"),
+    "delay is no number": lambda: with_delay("soon"),
+    "delay is nan": lambda: with_delay(math.nan),
+    "delay is endless": lambda: with_delay(math.inf),
+}
+
+
+@pytest.mark.parametrize("rude", RUDE)
+def test_a_job_fails_once_however_its_exception_misbehaves(rude: str, handlers: Handlers) -> None:
+    outcome = outcome_of(RUDE[rude](), handlers)
+    assert isinstance(outcome, Retry)
+    assert math.isfinite(outcome.at)
+    told = json.loads(outcome.payload)
+    assert type(told["error_class"]) is type(told["error_message"]) is str
 
 
 @pytest.mark.parametrize(
@@ -324,6 +419,17 @@ def test_an_unknown_class_fails_each_time_and_is_warned_of_once(caplog: pytest.L
         "no job is registered as 'A::B': de",
         "no job is registered as 'C': decor",
     ]
+
+
+def test_not_every_class_that_strangers_name_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys.modules[perform.__module__], "MOST_WARNED_OF", 10)
+    run = perform(Registry())
+    for name in ("A", *map(str, range(10)), "A"):
+        with pytest.raises(UnknownJob):
+            run(Message(job(name), "q"))
+    assert len(caplog.records) == 12, "the first one is remembered for ever"
 
 
 # --- async jobs

@@ -60,6 +60,14 @@ def test_strangers_cannot_name_classes_without_end() -> None:
     assert tally.ended == MOST_CLASSES + 10
 
 
+def test_strangers_cannot_give_a_class_a_name_without_end() -> None:
+    tally = Tally()
+    for number in range(3):
+        tally.add("C" * 1_000_000 + str(number), DONE, 0.0, None)
+    ((name, row),) = tally.snapshot().items()
+    assert (len(name), row[0]) == (200, 3)
+
+
 def test_strangers_cannot_name_classes_without_end_on_sidekiqs_page_either() -> None:
     of_queues = [Tally(), Tally()]
     for tally in of_queues:

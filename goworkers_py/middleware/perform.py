@@ -21,6 +21,9 @@ from goworkers_py.registry import JobSpec, Registry
 
 log = logging.getLogger("goworkers_py.job")
 
+# Unknown classes that are remembered, so that there is one warning of each.
+MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
+
 # Each worker thread has an event loop of its own, made at its first async job.
 _own = threading.local()
 
@@ -33,8 +36,11 @@ def perform(registry: Registry) -> Run:
         try:
             spec = registry.find(message)
         except UnknownJob as error:
-            if message.job_class not in warned_of:
-                warned_of.add(message.job_class)
+            name = message.job_class[:LONGEST_NAME]
+            if name not in warned_of:
+                if len(warned_of) >= MOST_WARNED_OF:
+                    warned_of.clear()  # strangers name the classes
+                warned_of.add(name)
                 log.warning("%s", error)
             raise
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from goworkers_py.errors import DiscardJob, UnknownJob
-from goworkers_py.failure import RetryPolicy, describe, error_class
+from goworkers_py.failure import RetryPolicy, describe, error_class, in_place_of
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import Dead, Discard, Outcome, Retry
@@ -45,7 +45,10 @@ class RetryLink:
             try:
                 return inner(message)
             except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
-                return self._failed(message, error)
+                try:
+                    return self._failed(message, error)
+                except BaseException:  # its exception raises where it is looked at
+                    return self._failed(message, in_place_of(error))
 
         return run
 
