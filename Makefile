@@ -7,14 +7,14 @@ PARALLEL ?= -n 3 --dist worksteal
 MINUTES ?= 30
 SEED ?=
 
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test chaos bench bench-quick lint format types coverage ci clean
+.PHONY: help setup run test matrix upgrade chaos bench bench-quick lint format types coverage ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,12 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 
 test: setup ## run the tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
+	@MAKE='$(MAKE)' ARGS='$(ARGS)' bin/matrix
+
+upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
+	$(BIN)/python -m pytest -m '' tests/upgrade $(ARGS)
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES, at random, and account for every job
 	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
@@ -56,7 +62,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 ci: lint types coverage ## exactly what .ci/run runs
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) .bench .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .matrix .bench .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
