@@ -59,7 +59,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
             _wait(plan.seconds, say)
         client = server.client()
         complaints = _drain(nodes, client, say)
-        left = _left(client)
+        left = what_is_left(client)
     lives = [life for node in nodes for life in node.lives]
     judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
     result = account(read_pushes(directory), read_runs(directory), left, judge)
@@ -102,14 +102,14 @@ def _drain(nodes: list[Node], client: redis_py.Redis, say: Callable[[str], None]
     for node in nodes:
         if not node.lives_now:
             node.start()
-    if not eventually(lambda: not _left(client).lists, DRAIN_S):
+    if not eventually(lambda: not what_is_left(client).lists, DRAIN_S):
         return [f"not drained after {DRAIN_S:.0f} s"]
     for node in nodes:
         node.stop()
     return [f"{node.lives[-1]}: its last end is not clean" for node in nodes if node.exit_code != 0]
 
 
-def _left(client: redis_py.Redis) -> Left:
+def what_is_left(client: redis_py.Redis) -> Left:
     lists: dict[str, list[bytes]] = {}
     for key in client.scan_iter("queue:*", 1_000):
         lists[key.decode()] = client.lrange(key, 0, -1)
