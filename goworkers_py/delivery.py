@@ -18,6 +18,7 @@ class Delivery:
     begun_at = 0.0  # 0 until a worker begins to run it, then the time on the wall clock; set by that worker
     ended = False  # set when what became of it is on its way to the settler
     kept = False  # set once it has run and was not acknowledged
+    shown: str | None = None  # its payload as `running` shows it; set by whichever thread looks first
     claimed = False  # set by the settler, for the first of the ends that it is told of
 
     def __init__(self, raw: bytes, queue: str, owner: str) -> None:

@@ -107,16 +107,17 @@ def work(running: Mapping[str, Delivery]) -> dict[str, str]:
     told = {}
     for thread, delivery in running.items():
         try:
-            payload = _shortened(delivery.raw)
+            payload = shortened(delivery.raw, LONGEST_PAYLOAD)
         except (UnreadablePayload, ValueError):  # half a character, which Python reads and cannot write
             continue
         told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
     return told
 
 
-def _shortened(raw: bytes) -> bytes:
+def shortened(raw: bytes, longest: int) -> bytes:
+    """The payload itself where it is not long, else a few of its fields. Raises what is wrong with it."""
     fields = read(raw)
-    if len(raw) <= LONGEST_PAYLOAD:
+    if len(raw) <= longest:
         return raw
     shown: dict[str, Any] = {name: value for name, value in fields.items() if name in _SHOWN_OF_LONG}
     return write({**shown, "args": [f"{len(raw):,} bytes, too long to be shown here"]})

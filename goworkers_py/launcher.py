@@ -47,6 +47,7 @@ from goworkers_py.reports import (
     Report,
     not_live,
 )
+from goworkers_py.running import shown
 from goworkers_py.scheduler import Scheduler
 from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog, Watched
@@ -302,6 +303,7 @@ class Launcher:
             },
             counts=counts,
             jobs={manager.queue: manager.tally.snapshot() for manager in self.managers},
+            running={manager.queue: shown(manager.running.values()) for manager in self.managers},
         )
 
     def _trouble(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
+from goworkers_py.running import Running, oldest
 from goworkers_py.tally import END, Rows, sum_of
 from goworkers_py.version import __version__
 
@@ -36,15 +37,18 @@ class Report(TypedDict):
     queues: dict[str, QueueReport]
     counts: dict[str, float]  # since the start, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start
+    running: dict[str, list[Running]]  # by queue
 
 
 # Figures of another shape cannot be added to ours. USR2 after an upgrade gives a parent children of another version.
-SHAPE = " ".join([__version__, str(END), *Report.__annotations__, *QueueReport.__annotations__])
+SHAPE = " ".join(
+    [__version__, str(END), *Report.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
+)
 
 
 def past(report: Report) -> Report:
     """What stays of one whose process has ended."""
-    return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}}
+    return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}, "running": {}}
 
 
 def not_live(report: Report) -> str:
@@ -81,6 +85,7 @@ def merged(state: str, reports: Iterable[Report]) -> Report:
         queues=queues,
         counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
         jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
+        running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
     )
 
 

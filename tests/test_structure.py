@@ -21,8 +21,8 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "executions", "tally", "version", "needs", "reports", "identity",
-        "fleet", "levels", "logformat",
+        "registry", "loading", "delivery", "counters", "executions", "tally", "version", "needs", "identity", "fleet",
+        "running", "reports", "levels", "logformat",
     ),
     # 1 the contract of every thread
     ("outage", "service"),

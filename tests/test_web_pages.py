@@ -6,6 +6,7 @@ import json
 import platform
 import re
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -121,7 +122,12 @@ def test_the_port_tells_what_was_done_and_what_is_under_way(
         assert port.sample("threads", queue="q") == 2 * processes
         assert port.sample("processes") == processes
         assert port.sample("oldest_job_seconds") is not None
-        assert json.loads(port.get("/stats")[1])["dead"] == 1
+        stats = json.loads(port.get("/stats")[1])
+        assert stats["dead"] == 1
+        [under_way] = stats["jobs"].pop("q")
+        assert (under_way["message"]["class"], under_way["message"]["args"]) == ("wait_for", [str(tmp_path / "gate")])
+        assert 0 <= time.time() - under_way["started_at"] < 3_600
+        assert stats["jobs"] == {}
         assert port.get("/live") == (200, f"working, 1 of {2 * processes} threads busy, queues q\n")
         running.signal(signal.SIGTERM)
         assert eventually(lambda: port.get("/ready") == (503, "stopping\n"))
@@ -191,6 +197,26 @@ def test_a_port_in_use_ends_it_with_one_line_before_any_job(
             f"pyworkers: stats server: cannot listen on 127.0.0.1:{port.number}: Address already in use\n"
         )
         assert redis.llen("queue:q") == 1
+        assert running.stop() == 0
+
+
+def test_a_job_that_runs_is_shown_as_it_was_written_and_a_long_one_in_short(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    with daemon(tmp_path, redis_url, "-q", "idle") as (running, port):
+        assert eventually(port.ready), running.output
+        assert json.loads(port.get("/stats")[1])["jobs"] == {"q": [], "idle": []}
+        gate = str(tmp_path / "gate")
+        fields = f'"class":"wait_for","jid":"j1","n":12345678901234567890.10,"args":["{gate}"'
+        redis.lpush("queue:q", f"{{{fields}]}}")
+        assert eventually(lambda: '"n":12345678901234567890.10' in port.get("/stats")[1])
+        redis.lpush("queue:q", f'{{{fields}],"more":"{"x" * 100_000}"}}'.replace("j1", "j2"))
+        assert eventually(lambda: len(json.loads(port.get("/stats")[1])["jobs"]["q"]) == 2)
+        text = port.get("/stats")[1]
+        short = next(job["message"] for job in json.loads(text)["jobs"]["q"] if job["message"]["jid"] == "j2")
+        assert (short["class"], "too long to be shown" in short["args"][0]) == ("wait_for", True)
+        assert len(text) < 10_000
+        (tmp_path / "gate").touch()
         assert running.stop() == 0
 
 

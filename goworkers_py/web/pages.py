@@ -1,6 +1,6 @@
 """What the HTTP port shows.
 
-/stats     go-workers' JSON: what waits on the server, and where
+/stats     go-workers' JSON: what waits on the server, and where; what runs here
 /metrics   the figures of this process, or of all of `processes`, for Prometheus
 /live      200, or 503 where a loop stands still: then the process should be started again
 /ready     200 while jobs are fetched, else 503 and why not: it starts or drains, or the server is out of reach
@@ -8,13 +8,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from goworkers_py.errors import BrokerError
 from goworkers_py.inspect.stats import Stats, for_go_workers
 from goworkers_py.reports import Report, in_words, not_live, not_ready
+from goworkers_py.running import Running
 from goworkers_py.web.metrics import CONTENT_TYPE, exposition
-from goworkers_py.web.server import Answer, Page, as_json
+from goworkers_py.web.server import JSON, Answer, Page
+
+
+def _of_go_workers(on_server: Stats, here: Report) -> Answer:
+    """Each message is written as it was stored: read and written again, its numbers could change their digits."""
+    jobs = ",".join(
+        f"{json.dumps(queue)}:[{','.join(map(_job, running))}]" for queue, running in here["running"].items()
+    )
+    figures = json.dumps(for_go_workers(on_server))
+    return Answer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)
+
+
+def _job(running: Running) -> str:
+    return f'{{"message":{running["message"]},"started_at":{running["started_at"]}}}'
 
 
 def pages(report: Callable[[], Report], stats: Callable[[], Stats]) -> dict[str, Page]:
@@ -36,7 +51,7 @@ def pages(report: Callable[[], Report], stats: Callable[[], Stats]) -> dict[str,
         return answer
 
     return {
-        "/stats": lambda: as_json(for_go_workers(stats())),
+        "/stats": lambda: _of_go_workers(stats(), report()),
         "/metrics": metrics,
         "/live": probe(not_live),
         "/ready": probe(not_ready),

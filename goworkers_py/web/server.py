@@ -21,11 +21,12 @@ class Answer(NamedTuple):
     kind: str = "text/plain; charset=utf-8"
 
 
+JSON = "application/json; charset=utf-8"
 Page = Callable[[], Answer]
 
 
 def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, json.dumps(body), "application/json; charset=utf-8")
+    return Answer(status, json.dumps(body), JSON)
 
 
 class StatsServer:
