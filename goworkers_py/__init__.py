@@ -11,7 +11,6 @@
 """
 
 from goworkers_py.app import App
-from goworkers_py.client import EnqueueOptions
 from goworkers_py.errors import (
     ArgumentError,
     BrokerError,
@@ -29,6 +28,7 @@ from goworkers_py.errors import (
 from goworkers_py.job import Job
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Middleware
+from goworkers_py.options import EnqueueOptions
 from goworkers_py.version import __version__ as __version__
 
 app = App()  # the default one: the functions below are its methods

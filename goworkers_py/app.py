@@ -10,16 +10,15 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.backend import Backend
 from goworkers_py.brokers.base import Broker
-from goworkers_py.client import NO_OPTIONS, Client, ClientLink, Delay, EnqueueOptions, Moment, after
+from goworkers_py.client import Client, ClientLink
 from goworkers_py.clock import Clock
 from goworkers_py.config import Config, QueueConfig, options_of
 from goworkers_py.connection import Connections
-from goworkers_py.errors import ConfigError
-from goworkers_py.failure import RetryIn, RetryOptions
+from goworkers_py.errors import ArgumentError, ConfigError
 from goworkers_py.inspect.stats import Inspector
 from goworkers_py.job import Job
 from goworkers_py.keys import Keys
@@ -29,6 +28,8 @@ from goworkers_py.message import Timestamps
 from goworkers_py.middleware.chain import Links, Middleware
 from goworkers_py.middleware.retry import Handler as FailureHandler
 from goworkers_py.middleware.retry import Handlers
+from goworkers_py.moments import Delay, Moment, after
+from goworkers_py.options import NO_OPTIONS, CodeOptions, EnqueueOptions, checked
 from goworkers_py.program import run
 from goworkers_py.registry import Handler, JobSpec, Registry
 from goworkers_py.reports import STARTING, Report, merged
@@ -36,6 +37,9 @@ from goworkers_py.sources import load, of_go_workers
 from goworkers_py.values import without_password
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 log = logging.getLogger(__name__)
 
@@ -120,48 +124,20 @@ class App:
     def job(self, name: Callable[P, R], /) -> Job[P, R]: ...
 
     @overload
-    def job(
-        self,
-        name: str | None = None,
-        *,
-        queue: str = "default",
-        retry: bool | int = True,
-        retry_in: RetryIn = None,
-        retry_queue: str = "",
-        dead: bool = True,
-        backtrace: bool | int = False,
-        tags: Sequence[str] = (),
-        timeout: float | None = None,
-        interrupt: bool = True,
-    ) -> Callable[[Callable[P, R]], Job[P, R]]: ...
+    def job(self, name: str | None = None, **options: Unpack[CodeOptions]) -> Callable[[Callable[P, R]], Job[P, R]]: ...
 
     def job(
-        self,
-        name: Callable[P, R] | str | None = None,
-        *,
-        queue: str = "default",
-        tags: Sequence[str] = (),
-        timeout: float | None = None,
-        interrupt: bool = True,
-        **options: Any,
+        self, name: Callable[P, R] | str | None = None, **options: Unpack[CodeOptions]
     ) -> Job[P, R] | Callable[[Callable[P, R]], Job[P, R]]:
         """Decorator: runs jobs of this class, `name` on the wire, with this function.
 
-        `retry_in` is the delay in seconds, or a function `f(count, error)` that returns seconds, "discard", "kill" or
-        None for Sidekiq's own back-off. After `timeout` seconds TimeLimitExceeded is raised in the job, unless
-        `interrupt` is off; `current_message().expired` is true then.
+        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
+        log_level. docs/getting-started.md has the table of them. Those of a push, see `Job.set`, override these.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:
-            spec = JobSpec(
-                name=name if isinstance(name, str) else function.__name__,
-                function=function,
-                queue=queue,
-                options=RetryOptions(**options),
-                tags=tuple(tags),
-                timeout=timeout,
-                interrupt=interrupt,
-            )
+            wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
+            spec = JobSpec(wire_name, function, options.get("queue") or "default", _code_options(options))
             self.registry.add(spec)
             return Job(lambda: self.client, self.clock, spec)
 
@@ -332,6 +308,15 @@ class App:
         if launcher is not None:
             launcher.stop()
             self._replace(self.config)  # the daemon's broker is closed: a later push makes a new one
+
+
+def _code_options(options: CodeOptions) -> CodeOptions:
+    """A mistake is told where the job is declared, not at its first failure."""
+    try:
+        said: CodeOptions = checked(options, CodeOptions)  # type: ignore[assignment]
+        return said
+    except ArgumentError as error:
+        raise ConfigError(f"@job: {error}") from None
 
 
 def _link(path: str, place: str) -> Middleware:

@@ -13,15 +13,16 @@ import random
 import secrets
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from goworkers_py import payload
-from goworkers_py.errors import ConfigError, DiscardJob, KillJob, RetryJob, WorkersError
+from goworkers_py.errors import DiscardJob, KillJob, RetryJob, WorkersError
 from goworkers_py.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.options import CodeOptions, RetryIn
 from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
 
 log = logging.getLogger(__name__)
@@ -36,33 +37,6 @@ _LONGEST_DELAY_S = 1e12
 
 _OUR_FOLDER = str(Path(__file__).parent)
 
-RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RetryOptions:
-    """What the job's own code says; a field of the same name in the payload goes before it."""
-
-    retry: bool | int = True
-    retry_in: RetryIn = None
-    retry_queue: str = ""
-    dead: bool = True
-    backtrace: bool | int = False
-
-    def __post_init__(self) -> None:
-        """A mistake is told where the job is declared, not at its first failure."""
-        retry: object = self.retry
-        if not isinstance(retry, int) or retry < 0:
-            raise ConfigError(f"retry is {retry!r}; it takes true, false or a number of retries")
-        wait: object = self.retry_in
-        word = isinstance(wait, str) and wait in ("discard", "kill")
-        seconds = isinstance(wait, int | float) and 0 < wait < math.inf
-        if not (wait is None or word or seconds or callable(wait)):
-            raise ConfigError(f"retry_in is {wait!r}; it takes seconds above 0 or a function f(count, error)")
-
-
-DEFAULT_OPTIONS = RetryOptions()
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -72,7 +46,7 @@ class RetryPolicy:
     timestamps: Timestamps = field(default_factory=Timestamps)
     random_below: Callable[[int], int] = random.randrange
 
-    def decide(self, message: Message, error: BaseException, options: RetryOptions, now: float) -> Outcome:
+    def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
         limit = self._limit(message, options)
         count = _next_count(message)
         changes = self._failure_fields(message, error, options, now, count)
@@ -85,32 +59,30 @@ class RetryPolicy:
         wish = self._delay(error, options, count, now)
         if wish == "discard":
             return DISCARD
-        if wish == "kill" or self._exhausted(message, count, limit, now):
+        if wish == "kill" or self._exhausted(message, options, count, limit, now):
             return Dead(self._rewrite(message, changes)) if wants_burial(message, options) else DISCARD
         return Retry(now + float(wish), self._rewrite(message, changes))
 
-    def _limit(self, message: Message, options: RetryOptions) -> int | None:
+    def _limit(self, message: Message, options: CodeOptions) -> int | None:
         """How many retries; None for a job that wants neither a retry nor a grave."""
-        wanted = message.get("retry")
-        if wanted is None:
-            wanted = options.retry
+        wanted = _said("retry", message, options, True)
         if wanted is False:
             return None
         number = whole_number(wanted)
         if number is not None:
             return number
         # go-workers2 says true and puts the number beside it; Sidekiq takes any other truthy value for true.
-        go_limit = whole_number(message.get("retry_max"))
+        go_limit = whole_number(_said("retry_max", message, options))
         return go_limit if go_limit is not None and go_limit >= 0 else self.max_retries
 
-    def _exhausted(self, message: Message, count: int, limit: int, now: float) -> bool:
-        retry_for = message.get("retry_for")
+    def _exhausted(self, message: Message, options: CodeOptions, count: int, limit: int, now: float) -> bool:
+        retry_for = _said("retry_for", message, options)
         if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
             first_failure = message.failed_at if message.failed_at is not None else now
             return now - first_failure > retry_for  # in this order any number fits
         return count >= limit
 
-    def _delay(self, error: BaseException, options: RetryOptions, count: int, now: float) -> float | str:
+    def _delay(self, error: BaseException, options: CodeOptions, count: int, now: float) -> float | str:
         """Seconds until the next run, or "discard" or "kill"."""
         if isinstance(error, KillJob):
             return "kill"
@@ -118,7 +90,7 @@ class RetryPolicy:
             asked = error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
             if math.isfinite(asked):  # it was when the error was made
                 return asked
-        wish = _ask(options.retry_in, count, error)
+        wish = _ask(options.get("retry_in"), count, error)
         if isinstance(wish, str):
             return wish
         steps = min(max(count, 0), _MOST_STEPS)
@@ -126,17 +98,17 @@ class RetryPolicy:
         return base + self.random_below(10 * (steps + 1))
 
     def _failure_fields(
-        self, message: Message, error: BaseException, options: RetryOptions, now: float, count: int
+        self, message: Message, error: BaseException, options: CodeOptions, now: float, count: int
     ) -> dict[str, Any]:
         first = message.retry_count is None
         fields: dict[str, Any] = {
-            "queue": _text(message.get("retry_queue")) or options.retry_queue or message.queue,
+            "queue": _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue,
             "error_message": describe(error),
             "error_class": error_class(error),
             "retry_count": count,
             "failed_at" if first else "retried_at": self.timestamps.write(now),
         }
-        lines = _backtrace_lines(message.get("backtrace", options.backtrace))
+        lines = _backtrace_lines(_said("backtrace", message, options, False))
         if lines:
             fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
         return fields
@@ -155,6 +127,12 @@ class RetryPolicy:
         return payload.splice(message.raw, changes, drop=("at", "recovered"))
 
 
+def _said(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:
+    """By the payload, else by the job's code."""
+    of_payload = message.get(name)
+    return of_payload if of_payload is not None else options.get(name, default)
+
+
 def _next_count(message: Message) -> int:
     # Sidekiq's "retry now" takes one off, so that -1 is a count too.
     return 0 if message.retry_count is None else message.retry_count + 1
@@ -164,9 +142,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) and payload.encodable(value) else ""
 
 
-def wants_burial(message: Message, options: RetryOptions) -> bool:
-    wanted = message.get("dead")
-    return wanted is not False if wanted is not None else options.dead
+def wants_burial(message: Message, options: CodeOptions) -> bool:
+    return _said("dead", message, options) is not False
 
 
 def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from goworkers_py.client import NO_OPTIONS, Client, Delay, EnqueueOptions, Moment, after
+from goworkers_py.client import Client
 from goworkers_py.clock import Clock
 from goworkers_py.errors import ArgumentError
+from goworkers_py.moments import Delay, Moment, after
+from goworkers_py.options import NO_OPTIONS, EnqueueOptions, SetOptions, checked
 from goworkers_py.registry import JobSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +35,7 @@ class Job(Generic[P, R]):
         self._clock = clock
         self._spec = spec
         self._options = options
-        self._complete = options.with_defaults(spec)
+        self._complete = options.over(spec.options)
         self._queue = queue or spec.queue
         self._signature = _signature(spec.function)
         self.__wrapped__ = spec.function
@@ -46,13 +50,14 @@ class Job(Generic[P, R]):
         result: R = self._spec.function(*args, **kwargs)
         return result
 
-    def set(self, *, queue: str = "", **options: Any) -> Job[P, R]:
-        """The same job with other options for the pushes made through what is returned."""
-        try:
-            changed = dataclasses.replace(self._options, **options)
-        except TypeError as error:
-            raise ArgumentError(str(error).replace("EnqueueOptions.__init__()", "set()")) from None
-        return Job(self._client, self._clock, self._spec, changed, queue or self._queue)
+    def set(self, **options: Unpack[SetOptions]) -> Job[P, R]:
+        """The same job with other options for the pushes made through what is returned: `set(queue="slow", retry=1)`.
+
+        They override those of the decorator. The table of all options is in docs/getting-started.md.
+        """
+        said = checked(options, SetOptions)
+        queue = said.pop("queue", self._queue)
+        return Job(self._client, self._clock, self._spec, self._options.replaced(**said), queue)
 
     def enqueue(self, *args: Any) -> str | None:
         """Returns the jid; None when a client link stopped the push."""
@@ -62,7 +67,7 @@ class Job(Generic[P, R]):
         return self.enqueue_at(after(delay, self._clock.wall()), *args)
 
     def enqueue_at(self, at: Moment, *args: Any) -> str | None:
-        return self._push([args], dataclasses.replace(self._complete, at=at))[0]
+        return self._push([args], self._complete.replaced(at=at))[0]
 
     def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
         """One job a row of arguments, 1,000 in a round trip."""

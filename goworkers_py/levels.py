@@ -10,11 +10,11 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from goworkers_py.message import Message, current_message
+from contextvars import ContextVar
+from typing import Any
 
 # Sidekiq's names.
-_LEVELS = {
+LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warn": logging.WARNING,
@@ -24,9 +24,12 @@ _LEVELS = {
 }
 
 
-def level_of(message: Message) -> int | None:
-    wish = message.get("log_level")
-    return _LEVELS.get(wish.lower()) if isinstance(wish, str) else None
+# That of the job which this thread (or task) runs now; None where the job asks for none.
+_of_run: ContextVar[int | None] = ContextVar("goworkers_py_log_level", default=None)
+
+
+def level_named(wish: Any) -> int | None:
+    return LEVELS.get(wish.lower()) if isinstance(wish, str) else None
 
 
 class JobLevels:
@@ -41,8 +44,7 @@ class JobLevels:
 
     def wanted(self, record: logging.LogRecord) -> bool:
         """Whether the thread that logs it asked for lines of that level."""
-        message = current_message()
-        level = None if message is None else level_of(message)
+        level = _of_run.get()
         if level is None:
             # Nearly always nobody asks for more, and then the loggers themselves have left out what is too low.
             return not self._asked or record.levelno >= min(self._configured.values())
@@ -53,9 +55,11 @@ class JobLevels:
         with self._lock:
             self._asked.append(level)
             self._set()
+        token = _of_run.set(level)
         try:
             yield
         finally:
+            _of_run.reset(token)
             with self._lock:
                 self._asked.remove(level)
                 self._set()

@@ -66,7 +66,7 @@ class Manager:
         wraps: list[Wrap] = [
             *([shared.retry] if prepended else []),
             *map(adapt, prepended),
-            log_runs,
+            log_runs(shared.registry),
             stats(self.tally, pace, shared.wall),
             shared.retry,
             shared.watchdog.link,

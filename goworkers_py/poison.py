@@ -15,8 +15,9 @@ from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import PoisonPill, UnreadablePayload
-from goworkers_py.failure import DEFAULT_OPTIONS, RetryOptions, error_class, wants_burial
+from goworkers_py.failure import error_class, wants_burial
 from goworkers_py.message import Message, Timestamps, whole_number
+from goworkers_py.options import NOTHING_SAID, CodeOptions
 
 FIELD = "recovered"  # in the payload: {"count": how often, "since": epoch seconds of the first time}
 
@@ -36,7 +37,7 @@ class PoisonPolicy:
     limit: int = 3  # 0: never
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
-    options_for: Callable[[Message], RetryOptions] = lambda message: DEFAULT_OPTIONS
+    options_for: Callable[[Message], CodeOptions] = lambda message: NOTHING_SAID
 
     def is_suspect(self, message: Message) -> bool:
         """To be run on trial: dying once more would be once too often."""

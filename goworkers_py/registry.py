@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.errors import ConfigError, UnknownJob
-from goworkers_py.failure import DEFAULT_OPTIONS, RetryOptions
+from goworkers_py.levels import level_named
 from goworkers_py.message import Message
+from goworkers_py.options import NOTHING_SAID, CodeOptions
 
 Handler = Callable[[Message], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A callable with its name on the wire and what its code says of its failures."""
+    """A callable with its name on the wire and what its code says of it."""
 
     name: str
     function: Callable[..., Any]
     queue: str = "default"
-    options: RetryOptions = DEFAULT_OPTIONS
-    tags: tuple[str, ...] = ()
-    timeout: float | None = None  # seconds
-    interrupt: bool = True  # False: at its limit nothing is thrown into the job
+    options: CodeOptions = field(default_factory=CodeOptions)  # not to be changed
     takes_message: bool = False  # and not the args
 
 
@@ -34,6 +32,7 @@ class Registry:
         self._jobs: dict[str, JobSpec] = {}
         self._handlers: dict[str, JobSpec] = {}
         self.any_timeouts = False
+        self.any_log_levels = False
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -43,9 +42,10 @@ class Registry:
                 "give one of them another name: @job('Name')"
             )
         self._jobs[spec.name] = spec
-        self.any_timeouts = self.any_timeouts or spec.timeout is not None
+        self.any_timeouts |= "timeout" in spec.options
+        self.any_log_levels |= "log_level" in spec.options
 
-    def handle(self, queue: str, handler: Handler, options: RetryOptions = DEFAULT_OPTIONS) -> None:
+    def handle(self, queue: str, handler: Handler, options: CodeOptions = NOTHING_SAID) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
 
     def job(self, name: str) -> JobSpec | None:
@@ -57,20 +57,23 @@ class Registry:
             raise UnknownJob(_unknown(message))
         return spec
 
-    def options_for(self, message: Message) -> RetryOptions:
+    def options_for(self, message: Message) -> CodeOptions:
         spec = self._spec(message)
-        return spec.options if spec else DEFAULT_OPTIONS
+        return spec.options if spec else NOTHING_SAID
 
     def _spec(self, message: Message) -> JobSpec | None:
         return self._handlers.get(message.queue) or self._jobs.get(message.job_class)
 
     def timeout_for(self, message: Message) -> float | None:
-        spec = self._spec(message)
-        return spec.timeout if spec else None
+        return self.options_for(message).get("timeout")
 
     def may_be_interrupted(self, message: Message) -> bool:
-        spec = self._spec(message)
-        return spec is None or spec.interrupt
+        return self.options_for(message).get("interrupt") is not False
+
+    def log_level_for(self, message: Message) -> int | None:
+        if "log_level" in message.fields:
+            return level_named(message.get("log_level"))
+        return level_named(self.options_for(message).get("log_level"))
 
     @property
     def any_handlers(self) -> bool:
@@ -81,7 +84,9 @@ class Registry:
 
     def names_in(self, queue: str) -> list[str]:
         """The classes whose code names this queue, for all runs or for retries."""
-        return sorted(name for name, spec in self._jobs.items() if queue in (spec.queue, spec.options.retry_queue))
+        return sorted(
+            name for name, spec in self._jobs.items() if queue in (spec.queue, spec.options.get("retry_queue"))
+        )
 
     def queues(self) -> list[str]:
         """Every queue that registered code names."""

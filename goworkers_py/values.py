@@ -136,5 +136,8 @@ def _within(number: float, lowest: float, highest: float) -> float:
 
 
 def did_you_mean(word: str, known: Iterable[str], spell: Callable[[str], str] = str) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {spell(near[0])!r}?" if near else ""
+    near = difflib.get_close_matches(word, list(known), n=5, cutoff=0.5)
+    if not near:
+        return ""
+    nearest = max(near, key=lambda one: (difflib.SequenceMatcher(None, one, word).ratio(), -len(one)))
+    return f"; did you mean {spell(nearest)!r}?"

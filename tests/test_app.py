@@ -109,8 +109,6 @@ def test_a_push_may_differ_from_what_the_jobs_code_says(app: App, redis: redis_p
     assert (job["retry"], job["tags"], job["queue"]) == (False, [], "urgent")
     run.enqueue()
     assert only(queue(redis))["retry"] == 3
-    with pytest.raises(ArgumentError, match="set\\(\\) got an unexpected keyword argument 'retri'"):
-        run.set(retri=1)
 
 
 @pytest.mark.parametrize("delay", [60, 60.0, datetime.timedelta(minutes=1)])

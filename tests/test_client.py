@@ -19,11 +19,13 @@ from servers import RedisServer
 
 from goworkers_py.brokers.base import Broker
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client, ClientLink, EnqueueOptions, after, moment
+from goworkers_py.client import Client, ClientLink
 from goworkers_py.connection import Connections
 from goworkers_py.errors import ArgumentError, BrokerUnavailable
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps
+from goworkers_py.moments import after, moment
+from goworkers_py.options import EnqueueOptions
 
 NOW = 1_700_000_000.25
 
@@ -316,7 +318,7 @@ def test_what_is_no_time_is_refused(bad: Any) -> None:
 
 
 def test_milliseconds_are_not_taken_for_seconds() -> None:
-    with pytest.raises(ArgumentError, match="a time must be epoch seconds"):
+    with pytest.raises(ArgumentError, match="at must be epoch seconds"):
         Client(no_broker).push("q", "Job", [], EnqueueOptions(at=NOW * 1_000))
 
 

@@ -10,8 +10,9 @@ import pytest
 from jsontext import field_texts
 
 from goworkers_py import payload
-from goworkers_py.failure import RetryOptions, RetryPolicy, unpack_backtrace
+from goworkers_py.failure import RetryPolicy, unpack_backtrace
 from goworkers_py.message import Message, Timestamps, epoch
+from goworkers_py.options import CodeOptions
 from goworkers_py.outcome import DISCARD, Dead, Retry
 
 FOLDER = Path(__file__).parent / "golden"
@@ -93,7 +94,7 @@ def test_three_trips_through_schedule_and_retry_change_only_what_they_must(name:
     for trip in range(3):
         raw = payload.splice(raw, {"enqueued_at": timestamps.write(NOW + trip)})
         message = Message(raw, "fetched")
-        outcome = policy.decide(message, ValueError("é"), RetryOptions(), NOW + trip)
+        outcome = policy.decide(message, ValueError("é"), CodeOptions(), NOW + trip)
         if isinstance(outcome, Retry | Dead):
             raw, failed = outcome.payload, True
         else:
@@ -125,7 +126,7 @@ def failed_before(name: str) -> bool:
 @pytest.mark.parametrize("name", list(filter(failed_before, sorted(INDEX))))
 def test_the_time_of_the_first_failure_stays_as_it_was_written(name: str) -> None:
     policy = RetryPolicy(max_retries=100)
-    outcome = policy.decide(Message(raw_of(name), "fetched"), ValueError(), RetryOptions(), NOW)
+    outcome = policy.decide(Message(raw_of(name), "fetched"), ValueError(), CodeOptions(), NOW)
     assert isinstance(outcome, Retry | Dead) or outcome is DISCARD
     if outcome is not DISCARD:
         assert field_texts(outcome.payload)["failed_at"] == field_texts(raw_of(name))["failed_at"]

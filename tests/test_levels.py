@@ -9,15 +9,16 @@ import pty
 import re
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from apps import job, own_app
+from apps import own_app
 from daemon import Daemon, command, environment
 from waiting import eventually
 
-from goworkers_py.levels import JobLevels, level_of
-from goworkers_py.message import Message, reset_current, set_current
+from goworkers_py import EnqueueOptions
+from goworkers_py.levels import JobLevels, level_named
 
 JOBS = """
 import logging
@@ -72,7 +73,23 @@ def test_what_a_job_adds_stands_beside_our_fields(redis_url: str, tmp_path: Path
     [("debug", 10), ("WARN", 30), ("warning", 30), ("fatal", 50), ("shout", None), (3, None), (None, None)],
 )
 def test_a_level_is_a_word_of_sidekiq(wish: object, level: int | None) -> None:
-    assert level_of(Message(job("J", log_level=wish), "q")) == level
+    assert level_named(wish) == level
+
+
+def test_a_job_has_lines_of_the_level_that_its_code_asks_for(redis_url: str, tmp_path: Path) -> None:
+    jobs = JOBS.replace('queue="q"', 'queue="q", log_level="debug"')
+    with own_app(redis_url) as app, Daemon(tmp_path, redis_url, jobs, "-q", "q=1") as daemon:
+        app.enqueue("q", "chat", ["usual"])
+        app.enqueue_with_options("q", "chat", ["quiet"], EnqueueOptions(log_level="error"))
+        daemon.says("error of quiet")
+        assert daemon.stop() == 0
+    lines = re.findall(r"(debug|info|error) of (\w+)", daemon.output)
+    assert lines == [("debug", "usual"), ("info", "usual"), ("error", "usual"), ("error", "quiet")]
+
+
+def in_another_thread(ask: Callable[[], bool]) -> bool:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(ask).result()
 
 
 def test_while_one_job_is_loud_the_other_threads_are_not() -> None:
@@ -81,12 +98,12 @@ def test_while_one_job_is_loud_the_other_threads_are_not() -> None:
     levels = JobLevels()
     levels.configure([logger])
     debug = logging.makeLogRecord({"levelno": logging.DEBUG})
-    with levels.during(logging.DEBUG), levels.during(logging.DEBUG), levels.during(logging.ERROR):
-        assert logger.level == logging.DEBUG
-        assert not levels.wanted(debug)
-        token = set_current(Message(job("J", log_level="debug"), "q"))
+    with levels.during(logging.DEBUG), levels.during(logging.DEBUG):
         assert levels.wanted(debug)
-        reset_current(token)
+        assert not in_another_thread(lambda: levels.wanted(debug))
+        with levels.during(logging.ERROR):
+            assert logger.level == logging.DEBUG
+            assert not levels.wanted(debug)
     assert logger.level == logging.INFO
 
 

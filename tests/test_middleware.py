@@ -20,13 +20,14 @@ from waiting import eventually
 from goworkers_py.app import App
 from goworkers_py.counters import Pace
 from goworkers_py.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
-from goworkers_py.failure import RetryOptions, RetryPolicy
+from goworkers_py.failure import RetryPolicy
 from goworkers_py.message import Message, current_message, reset_current, set_current
 from goworkers_py.middleware.chain import Links, Middleware, Run, adapt, wrap_all
 from goworkers_py.middleware.log import log_runs
 from goworkers_py.middleware.perform import close_own_loop, perform
 from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.middleware.stats import stats
+from goworkers_py.options import CodeOptions
 from goworkers_py.outcome import DISCARD, DONE, KEEP, Dead, Outcome, Retry
 from goworkers_py.registry import JobSpec, Registry
 from goworkers_py.tally import RESULTS, RUN_SUM, WAIT_SUM, Tally
@@ -58,7 +59,7 @@ def message(*args: Any, **changes: Any) -> Message:
 
 def registry(function: Callable[..., Any] = lambda: None, **options: Any) -> Registry:
     made = Registry()
-    made.add(JobSpec("J", function, options=RetryOptions(**options)))
+    made.add(JobSpec("J", function, options=CodeOptions(**options)))
     return made
 
 
@@ -345,7 +346,7 @@ def test_a_run_is_logged_at_its_start_and_its_end(
     outcome: Outcome, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "goworkers_py"):
-        assert log_runs(lambda message: outcome)(message()) is outcome
+        assert log_runs(Registry())(lambda message: outcome)(message()) is outcome
     start, end = caplog.records
     assert (start.getMessage(), end.getMessage()) == ("start", line)
     assert vars(end)["elapsed"] >= 0
@@ -353,7 +354,7 @@ def test_a_run_is_logged_at_its_start_and_its_end(
 
 def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "goworkers_py"):
-        assert log_runs(lambda message: DONE)(message()) is DONE
+        assert log_runs(Registry())(lambda message: DONE)(message()) is DONE
     assert not caplog.records
 
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from jsontext import examples, field_texts
 from waiting import eventually
 
-from goworkers_py import __version__, needs, payload
+from goworkers_py import EnqueueOptions, __version__, needs, payload
 from goworkers_py.brokers.base import Presence
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client, EnqueueOptions
+from goworkers_py.client import Client
 from goworkers_py.errors import ArgumentError, BrokerRefused
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
@@ -288,4 +288,4 @@ def test_a_push_without_needs_asks_for_no_workers(redis_url: str, redis: redis_p
 
 def test_the_field_is_not_the_users_to_set() -> None:
     with pytest.raises(ArgumentError, match="pyworkers is set by the push itself"):
-        EnqueueOptions(extra={needs.FIELD: LOCKS}).fields()
+        EnqueueOptions(extra={needs.FIELD: LOCKS})

@@ -16,9 +16,9 @@ from waiting import eventually
 
 from goworkers_py import trial as trial_module
 from goworkers_py.errors import BrokerUnavailable, PoisonPill
-from goworkers_py.failure import RetryOptions
 from goworkers_py.message import Message, Timestamps
 from goworkers_py.middleware.chain import Run
+from goworkers_py.options import CodeOptions
 from goworkers_py.outcome import DONE, REQUEUE_LAST, Outcome
 from goworkers_py.poison import Fate, PoisonPolicy, name_on_trial
 from goworkers_py.trial import Trial
@@ -79,7 +79,7 @@ def test_a_job_that_does_not_want_to_be_buried_is_discarded() -> None:
 
 
 def test_the_code_of_the_job_says_too_whether_it_is_buried() -> None:
-    policy = PoisonPolicy(options_for=lambda message: RetryOptions(dead=False))
+    policy = PoisonPolicy(options_for=lambda message: CodeOptions(dead=False))
     fate = policy.judge(struck(2), "q", "host:1:abc", True, "j1", NOW)
     assert (fate.buried, fate.discarded) == (False, True)
     fate = policy.judge(struck(2, dead=True), "q", "host:1:abc", True, "j1", NOW)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from goworkers_py.errors import ConfigError, UnknownJob
-from goworkers_py.failure import DEFAULT_OPTIONS, RetryOptions
 from goworkers_py.message import Message
+from goworkers_py.options import NOTHING_SAID, CodeOptions
 from goworkers_py.registry import JobSpec, Registry
 
-FEW = RetryOptions(retry=2)
+FEW = CodeOptions(retry=2)
 
 
 def message(queue: str = "default", **fields: Any) -> Message:
@@ -83,7 +83,7 @@ def test_an_unknown_job_is_told_with_what_to_do(registry: Registry, fields: dict
     with pytest.raises(UnknownJob, match=re.escape(told)):
         registry.find(message("mail", **fields))
     assert registry.job(fields.get("class", "")) is None
-    assert registry.options_for(message("mail", **fields)) is DEFAULT_OPTIONS
+    assert registry.options_for(message("mail", **fields)) is NOTHING_SAID
 
 
 def test_the_names_and_queues_of_what_is_registered(registry: Registry) -> None:

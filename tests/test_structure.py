@@ -20,9 +20,9 @@ PACKAGE = Path(goworkers_py.__file__).parent
 LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
-        "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "failure", "poison",
-        "registry", "loading", "delivery", "counters", "executions", "tally", "version", "needs", "identity", "fleet",
-        "running", "reports", "levels", "logformat",
+        "errors", "keys", "clock", "outcome", "values", "config", "sources", "payload", "message", "moments",
+        "levels", "options", "failure", "poison", "registry", "loading", "delivery", "counters", "executions", "tally",
+        "version", "needs", "identity", "fleet", "running", "reports", "logformat",
     ),
     # 1 the contract of every thread
     ("outage", "service"),
@@ -120,7 +120,21 @@ def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[st
 
 def test_only_declared_libraries_are_imported() -> None:
     found = {name.partition(".")[0] for module in MODULES for name in imported(module)}
-    assert found - set(sys.stdlib_module_names) == {"goworkers_py", "redis", "hiredis", "click", "daemon"}
+    for_type_checkers = {"typing_extensions"}  # which bring it along
+    declared = {"goworkers_py", "redis", "hiredis", "click", "daemon"}
+    assert found - set(sys.stdlib_module_names) - for_type_checkers == declared
+
+
+def test_what_only_type_checkers_have_is_not_imported_when_the_program_runs() -> None:
+    for tree in TREES.values():
+        guarded = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+        assert all(id(node) in guarded for node in imports if node.module == "typing_extensions")
 
 
 def test_threads_are_started_only_where_their_end_is_seen_to() -> None:

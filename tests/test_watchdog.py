@@ -23,6 +23,7 @@ from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import QueueConfig
 from goworkers_py.errors import KillJob, TimeLimitExceeded
 from goworkers_py.message import Message, current_message, reset_current, set_current
+from goworkers_py.options import CodeOptions
 from goworkers_py.outcome import DONE, Outcome
 from goworkers_py.registry import JobSpec, Registry
 from goworkers_py.watchdog import Watchdog, Watched
@@ -93,7 +94,7 @@ def test_a_job_within_its_timeout_is_left_alone(link: Link) -> None:
 
 
 def test_the_timeout_of_the_code_holds_where_the_payload_has_none(link: Link) -> None:
-    link.registry.add(JobSpec("J", spin, timeout=0.05))
+    link.registry.add(JobSpec("J", spin, options=CodeOptions(timeout=0.05)))
     with pytest.raises(TimeLimitExceeded, match=r"its 0\.05 s"):
         link.run(spin)
     assert link.run(lambda: spin(0.2), timeout=LONG_S) is DONE
@@ -143,7 +144,7 @@ def test_nothing_is_kept_of_runs_that_are_over(link: Link) -> None:
 
 
 def test_a_job_is_told_and_not_interrupted_where_that_is_switched_off(link: Link) -> None:
-    link.registry.add(JobSpec("J", spin, timeout=0.05, interrupt=False))
+    link.registry.add(JobSpec("J", spin, options=CodeOptions(timeout=0.05, interrupt=False)))
 
     def polite() -> None:
         message = current_message()

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 import goworkers_py
-from goworkers_py.client import EnqueueOptions
 from goworkers_py.commands.base import FAILED, fail, with_jobs
 from goworkers_py.config import Config
 from goworkers_py.job import Job
+from goworkers_py.options import EnqueueOptions
 
 
 @click.command()

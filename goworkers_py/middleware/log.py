@@ -8,17 +8,24 @@ import threading
 import time
 from typing import Any
 
-from goworkers_py.levels import job_levels, level_of
+from goworkers_py.levels import job_levels
 from goworkers_py.message import Message
-from goworkers_py.middleware.chain import Run
+from goworkers_py.middleware.chain import Run, Wrap
 from goworkers_py.outcome import DONE, KEEP, Outcome
+from goworkers_py.registry import Registry
 
 log = logging.getLogger("goworkers_py.job")
 
 
-def log_runs(inner: Run) -> Run:
+def log_runs(registry: Registry) -> Wrap:
+    return lambda inner: _logged(inner, registry)
+
+
+def _logged(inner: Run, registry: Registry) -> Run:
     def run(message: Message) -> Outcome:
-        level = level_of(message) if "log_level" in message.fields else None
+        if "log_level" not in message.fields and not registry.any_log_levels:
+            return logged(message)  # nearly every job
+        level = registry.log_level_for(message)
         if level is None:
             return logged(message)
         with job_levels.during(level):

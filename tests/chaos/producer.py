@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client, EnqueueOptions
+from goworkers_py.client import Client
 from goworkers_py.connection import Connections
 from goworkers_py.errors import BrokerError
 from goworkers_py.keys import Keys
+from goworkers_py.options import EnqueueOptions
 
 LONGEST_JOB_S = 15.0
 LONGEST_DELAY_S = 15.0
