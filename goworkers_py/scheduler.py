@@ -63,15 +63,15 @@ class Scheduler(BrokerService):
             if not step.more or self.stopping.is_set():
                 return step.next_in_s
 
-    def _forward(self, entry: bytes, now: float) -> tuple[str, bytes] | None:
+    def _forward(self, entry: bytes, now: float) -> tuple[str | None, bytes]:
         try:
             queue = payload.read(entry).get("queue")
         except UnreadablePayload as error:
             log.error("a due entry is no job and goes to the dead set: %s", error)
-            return None
+            return None, entry
         if not isinstance(queue, str) or not queue or not payload.encodable(queue):
             log.error("a due entry names no queue and goes to the dead set")
-            return None
+            return None, entry
         return queue, self._stamp(now)(entry)
 
     def pause(self, seconds: float) -> None:

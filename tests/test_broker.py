@@ -180,11 +180,11 @@ def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") ->
     return Batch("settler", next(numbers), queue, finished)
 
 
-def forward(entry: bytes, now: float) -> tuple[str, bytes] | None:
+def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
     try:
         return str(payload.read(entry)["queue"]), payload.splice(entry, {"promoted": True})
     except Exception:
-        return None
+        return None, entry
 
 
 def promoted(raw: bytes) -> bytes:
@@ -447,6 +447,16 @@ def test_nothing_waits_for_nothing(broker: Broker) -> None:
 def test_promotion_goes_step_by_step(broker: Broker) -> None:
     put_waiting(broker, WaitingSet.SCHEDULE, {job(n): float(n) for n in range(5)})
     assert [broker.promote(WaitingSet.SCHEDULE, forward, 2).looked_at for _ in range(4)] == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize("small_ones", [0, 1, 30])
+def test_a_fetch_takes_few_large_jobs_at_a_time(broker: Broker, small_ones: int) -> None:
+    small = [job(n) for n in range(small_ones)]
+    large = [job(n, text="x" * 100_000) for n in range(40)]
+    push(broker, *small, *large)
+    first = broker.fetch(OWNER, "q", 1_000)
+    assert small_ones < len(first) <= small_ones + 12
+    assert first + fetch_all(broker) == small + large
 
 
 def test_promotion_takes_few_large_entries_at_a_time(broker: Broker) -> None:
@@ -1100,6 +1110,17 @@ def test_a_due_entry_that_is_no_job_goes_to_the_dead_set_unchanged(one: RedisBro
     assert dead == entry
     assert seconds(before) <= died_at <= seconds(redis.time())
     assert redis.zcard(KEYS.retry) == 0
+
+
+def test_small_jobs_are_moved_by_two_commands_for_all(one: RedisBroker, redis: redis_py.Redis) -> None:
+    push(one, *(job(n) for n in range(500)))
+    redis.config_resetstat()
+    assert len(one.fetch(OWNER, "q", 500)) == 500
+    told = redis.info("commandstats")
+    calls = {name: told[f"cmdstat_{name}"]["calls"] for name in ("lpush", "ltrim", "lrange")}
+    assert calls.pop("lrange") < 10
+    assert calls == {"lpush": 1, "ltrim": 2}  # one of these moves nothing
+    assert "cmdstat_rpoplpush" not in told
 
 
 def test_an_entry_that_cannot_be_moved_stays_and_the_others_go_on(

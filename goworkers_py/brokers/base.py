@@ -104,8 +104,8 @@ class DeclaredDead(Exception):
 
 Judge = Callable[[Found], Fate]
 
-# Given a due entry and the time, its queue and its payload now; None for an entry that is no job.
-Forward = Callable[[bytes, float], tuple[str, bytes] | None]
+# Given a due entry and the time, its queue (None: the dead set) and its payload there.
+Forward = Callable[[bytes, float], tuple[str | None, bytes]]
 
 
 class Broker(Protocol):

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 BLOCK_S = 2
 # fetch.lua gives them all to one LPUSH, and Lua's `unpack` takes some thousands at most.
 FETCHED_AT_ONCE = 1_000
-# The server does nothing else while it hands due entries out and takes them back.
-PROMOTED_BYTES = 1_000_000
+# The server does nothing else while it hands out jobs or due entries.
+FETCHED_BYTES = PROMOTED_BYTES = 1_000_000
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
@@ -77,8 +77,8 @@ class RedisBroker:
     def _grab(self, keys: tuple[str, str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
         most = min(most, FETCHED_AT_ONCE)
-        taken: list[bytes] = self._line(queue).script(_FETCH, (*keys, self._keys.nothing), (most,))
-        self._likely_more[queue] = len(taken) == most
+        taken: list[bytes] = self._line(queue).script(_FETCH, (*keys, self._keys.nothing), (most, FETCHED_BYTES))
+        self._likely_more[queue] = len(taken) == most or sum(map(len, taken)) >= FETCHED_BYTES
         return taken
 
     def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
@@ -133,7 +133,7 @@ class RedisBroker:
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
-            keys.schedule,
+            keys.schedule, keys.nothing,
         )  # fmt: skip
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
@@ -158,12 +158,9 @@ class RedisBroker:
         queues: dict[str, int] = {}
         moves: list[Argument] = []
         for entry in due:
-            destination = forward(entry, now)
-            if destination is None:
-                moves += (0, entry, b"")
-            else:
-                queue, payload = self._keys.bare(destination[0]), destination[1]
-                moves += (queues.setdefault(queue, len(queues) + 1), entry, payload)
+            queue, payload = forward(entry, now)
+            number = 0 if queue is None else queues.setdefault(self._keys.bare(queue), len(queues) + 1)
+            moves += (number, entry, payload)
         keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
         return [text(error) for error in self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))]
 

@@ -103,7 +103,7 @@ class JobSet:
 
     def kill(self, entries: Sequence[Entry]) -> Changed:
         """To the dead set, unchanged, as Sidekiq does it."""
-        return self._move([(entry.raw, "", b"") for entry in entries])
+        return self._move([(entry.raw, "", entry.raw) for entry in entries])
 
     def retry(self, entries: Sequence[Entry], timestamps: Timestamps) -> Changed:
         """To the back of their queues, to run once more."""
@@ -142,7 +142,7 @@ class JobSet:
         arguments: list[Argument] = [*self._dead_limits]
         for raw, queue, rewritten in moves:
             arguments += (numbers.get(queue, 0), queue, raw, rewritten)
-        keys = [self._key, self._keys.queues, self._keys.dead, *map(self._keys.queue, queues)]
+        keys = [self._key, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
         answer = self._connections.script(_MOVE, keys, arguments)
         problems = [
             f"not moved: {describe(raw, queue)}: {told.decode('utf-8', 'replace')}"

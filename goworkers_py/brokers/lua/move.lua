@@ -1,21 +1,24 @@
 -- Moves entries of a set into their queues or the dead set. Each is written to its new place first and removed then,
 -- and only where it still was in the set: a process may have been faster.
--- KEYS: set, queues, dead, then queues
--- ARGV: dead limit, dead age, then for each entry: number of its queue (0: to the dead set unchanged), queue name,
---       entry, new payload
+-- KEYS: set, queues, dead, a key that never exists, then queues
+-- ARGV: dead limit, dead age, then for each entry: number of its queue (0: to the dead set), queue name, entry, payload
+--       in its new place
 -- Answer: for each entry 1 moved, 0 no longer there, or the text of the error that left it where it was
-local SET, QUEUES, DEAD = KEYS[1], KEYS[2], KEYS[3]
+local SET, QUEUES, DEAD, FIXED = KEYS[1], KEYS[2], KEYS[3], 4
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
+-- Where ZREM is not allowed this says so before anything is written: an entry must not be in two places. And a script
+-- that has begun to write is let go on when the server is out of memory.
+redis.call('ZREM', KEYS[4], '')
 local answer, buried = {}, false
 for i = 3, #ARGV, 4 do
   local number, name, entry, payload = tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local result = 0
   if redis.call('ZSCORE', SET, entry) then
     local reply
-    local key = number == 0 and DEAD or KEYS[3 + number]
+    local key = number == 0 and DEAD or KEYS[FIXED + number]
     if number == 0 then
-      reply = redis.pcall('ZADD', key, now, entry)
+      reply = redis.pcall('ZADD', key, now, payload)
     else
       reply = redis.pcall('LPUSH', key, payload)
     end

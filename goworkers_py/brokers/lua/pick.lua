@@ -4,7 +4,9 @@
 -- ARGV: first place to look at, last place, a mark that is nobody's payload, then the entries
 -- Answer: how many were still there
 local first, mark, wanted, deleted = tonumber(ARGV[1]), ARGV[3], {}, 0
-redis.call('DEL', KEYS[2]) -- a script that has begun to write is let go on when the server is out of memory
+-- Where LREM is not allowed this says so before anything is marked. And a script that has begun to write is let go on
+-- when the server is out of memory.
+redis.call('LREM', KEYS[2], '1', mark)
 for i = 4, #ARGV do wanted[ARGV[i]] = (wanted[ARGV[i]] or 0) + 1 end
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
   if (wanted[raw] or 0) > 0 then

@@ -2,9 +2,11 @@
 -- those that still are in the set and due: another program may have been faster, or may have put one off.
 -- KEYS: set, queues, dead, a key that never exists, then queues
 -- ARGV: now, how many due entries were passed over, the names of the queues, then for each entry: number of its queue
---   (0: to the dead set unchanged), entry, new payload
+--   (0: to the dead set), entry, payload in its new place
 -- Answer: for each entry that had to stay where it was the text of the error
-redis.call('DEL', KEYS[4]) -- a script that has begun to write is let go on when the server is out of memory
+-- Where ZREM is not allowed this says so before anything is written: a job must not be in two places. And a script that
+-- has begun to write is let go on when the server is out of memory.
+redis.call('ZREM', KEYS[4], '')
 local queues, now = #KEYS - 4, tonumber(ARGV[1])
 local entries, places, payloads = {}, {}, {}
 for i = 3 + queues, #ARGV, 3 do
@@ -25,21 +27,20 @@ for i, entry in ipairs(entries) do
   end
 end
 local errors = {}
-for queue = 0, queues do
-  local reply = true
-  if #moved[queue] > 0 and queue > 0 then
-    reply = redis.pcall('LPUSH', KEYS[4 + queue], unpack(written[queue]))
-  elseif #moved[queue] > 0 then
-    for _, entry in ipairs(moved[0]) do
-      reply = redis.pcall('ZADD', KEYS[3], ARGV[1], entry)
-    end
-  end
-  for _ = 1, type(reply) == 'table' and #moved[queue] or 0 do
-    errors[#errors + 1] = reply.err .. ' (key ' .. (queue > 0 and KEYS[4 + queue] or KEYS[3]) .. ')'
-  end
+local function moved_to(key, reply, gone)
   if type(reply) == 'number' then
-    if queue > 0 then redis.pcall('SADD', KEYS[2], ARGV[2 + queue]) end
-    redis.call('ZREM', KEYS[1], unpack(moved[queue]))
+    redis.call('ZREM', KEYS[1], unpack(gone))
+    return true
+  end
+  for _ = 1, #gone do errors[#errors + 1] = reply.err .. ' (key ' .. key .. ')' end
+end
+for i, entry in ipairs(moved[0]) do
+  moved_to(KEYS[3], redis.pcall('ZADD', KEYS[3], ARGV[1], written[0][i]), {entry})
+end
+for queue = 1, queues do
+  local key = KEYS[4 + queue]
+  if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
+    redis.pcall('SADD', KEYS[2], ARGV[2 + queue])
   end
 end
 return errors

@@ -1,13 +1,14 @@
 -- Ends deliveries of one queue, each in its place or not at all.
 -- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
--- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule,
---       then in-progress lists
+-- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
+--       never exists, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then for each row of items that are just removed: number of their list, how many, raw payloads
 --       and for each other item: what, number of its list, raw payload, score, new payload
 -- Answer: for each item that was not settled its place and 0, not ours, or the text of the error that left it where it
 --       was
-local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE, LISTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10], 10
+local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
+local NOTHING, LISTS = KEYS[11], 11
 local number, name, dead_limit, dead_age, day_life, receipt_life =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local time = redis.call('TIME')
@@ -25,6 +26,33 @@ end
 -- batch. Below it would look like a fault of each item, and the connection to that server would be kept.
 redis.call('EXPIRE', RECEIPT, receipt_life)
 
+-- An item is taken off its list before it is written to its new place. So it is proven first that its new place and the
+-- way back are open to us: by the same commands, on a key that is gone again afterwards. One proof is enough for all
+-- items that end alike, and those that are just removed need none.
+local function find_refusal(what)
+  local cleaned = redis.pcall('LREM', NOTHING, '0', '')
+  if type(cleaned) == 'table' then return cleaned.err end
+  local to_set = what ~= 'front' and what ~= 'back'
+  local replies = {
+    redis.pcall('SET', NOTHING, '', 'XX'), -- the receipt: an item that is taken again may be another of the same bytes
+    to_set and redis.pcall('ZADD', NOTHING, 'XX', '0', ''),
+    redis.pcall('RPUSH', NOTHING, ''), -- also the way back
+    what == 'back' and redis.pcall('LPUSH', NOTHING, ''),
+  }
+  redis.call('LREM', NOTHING, '0', '')
+  for _, reply in ipairs(replies) do
+    if type(reply) == 'table' and reply.err then return reply.err end
+  end
+  return false
+end
+
+local refusals = {}
+local function refusal(what)
+  if what == 'remove' or what == 'fail' then return false end
+  if refusals[what] == nil then refusals[what] = find_refusal(what) end
+  return refusals[what]
+end
+
 local function place(what, raw, score, payload)
   if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload), RETRY end
   if what == 'schedule' then return redis.pcall('ZADD', SCHEDULE, score, payload), SCHEDULE end
@@ -35,6 +63,8 @@ local function place(what, raw, score, payload)
 end
 
 local function end_one(list, raw, what, score, payload)
+  local refused = refusal(what)
+  if refused then return refused end
   local removed = redis.pcall('LREM', list, '-1', raw)
   if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
   if removed == 0 or what == 'remove' or what == 'fail' then return removed end

@@ -1,0 +1,266 @@
+"""A server that does not allow one of the commands of our scripts: no job is lost by it, and none is in two places."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from fleet import Fleet
+from servers import RedisServer
+from waiting import eventually
+
+import goworkers_py
+from goworkers_py.brokers.base import Batch, DeclaredDead, Finished, Found, Presence, WaitingSet
+from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.connection import Connections
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerError
+from goworkers_py.inspect.entries import Filter
+from goworkers_py.inspect.queues import Queues
+from goworkers_py.inspect.sets import JobSet, SetName
+from goworkers_py.keys import Keys
+from goworkers_py.message import Timestamps
+from goworkers_py.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.poison import Fate
+
+SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "lua").glob("*.lua"))
+# Options and names of ours are written in capitals and quotes too.
+NO_COMMANDS = {"EX", "XX", "NX", "LIMIT", "WITHSCORES"}
+COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})
+COMMANDS = [word for word in COMMANDS if word not in NO_COMMANDS]
+LARGE = "x" * 5_000
+FAR = 4e9  # epoch seconds
+
+
+class Walled:
+    """A server with a user of its own for what is tested."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.redis = server.client()
+        self.url = server.url.replace("//", "//walled:word@")
+
+    def allow_all_but(self, *commands: str) -> None:
+        rules = [f"-{command.lower()}" for command in commands]
+        self.redis.execute_command("ACL", "SETUSER", "walled", "reset", "on", ">word", "~*", "&*", "+@all", *rules)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server
+
+
+@pytest.fixture
+def walled(server: RedisServer) -> Walled:
+    walled = Walled(server)
+    walled.redis.flushall()
+    walled.redis.script_flush()
+    walled.allow_all_but()
+    return walled
+
+
+def places(redis: redis_py.Redis) -> dict[str, list[str]]:
+    """By jid the keys in which the job is, once for each copy. What is no job has no jid, but its bytes."""
+    found: dict[str, list[str]] = {}
+    lists = [(key, redis.lrange(key, 0, -1)) for key in redis.scan_iter(_type="list")]
+    sets = [(key, redis.zrange(key, 0, -1)) for key in redis.scan_iter(_type="zset")]
+    for key, raws in lists + sets:
+        for raw in raws:
+            try:
+                name = json.loads(raw)["jid"]
+            except (ValueError, TypeError):
+                name = raw.decode()
+            found.setdefault(name, []).append(key.decode())
+    return found
+
+
+OUTCOMES: dict[str, Callable[[bytes], Outcome]] = {
+    "succeeds": lambda raw: DONE,
+    "fails": lambda raw: Retry(FAR, raw),
+    "dies": Dead,
+    "discarded": lambda raw: DISCARD,
+    "first": lambda raw: REQUEUE,
+    "last": lambda raw: REQUEUE_LAST,
+    "later": lambda raw: Reschedule(FAR, raw),
+}
+MAY_BE_GONE = {f"{how}-{number}" for how in ("succeeds", "discarded") for number in (0, 1)} | {"picked-0", "picked-1"}
+
+
+class Life:
+    """Every verb that moves jobs, over jobs that others have brought to where they are."""
+
+    def __init__(self, broker: RedisBroker, connections: Connections, redis: redis_py.Redis) -> None:
+        self.broker = broker
+        self.connections = connections
+        self.redis = redis
+        self.finished: list[Finished] = []
+
+    def prepare(self) -> None:
+        redis = self.redis
+        for number in (0, 1):
+            for how, outcome in OUTCOMES.items():
+                raw = job(jid=f"{how}-{number}")
+                redis.lpush("queue:q:me:inprogress", raw)
+                self.finished.append((Delivery(raw, "q", "me"), outcome(raw)))
+            redis.lpush("queue:q", *(job("J", text, jid=f"waits{len(text)}-{number}") for text in ("", "a", LARGE)))
+            redis.lpush("queue:lost:host:1:gone:inprogress", job(jid=f"lost-{number}", queue="lost"))
+            redis.zadd("schedule", {job(jid=f"due-{number}", queue=f"due{number}"): 1})
+            redis.zadd("schedule", {f"no job {number}": 1})
+            redis.zadd("retry", {job(jid=f"again-{number}"): 2})
+            redis.zadd("retry", {job(jid=f"{how}-{number}"): FAR + number for how in ("killed", "retried")})
+            redis.lpush("queue:p", job(jid=f"picked-{number}"), job(jid=f"stays-{number}"))
+        dead = {"v": 1, "queues": {"lost": 2}, "trial": "", "trouble": "", "origin": {}}
+        redis.hset("pyworkers:owners", "host:1:gone", json.dumps(dead))
+        redis.sadd("queues", "q", "p")
+
+    def live(self) -> None:
+        """As a daemon and the commands do it, which ask again what was refused."""
+        for step in (
+            self.beat, self.fetch, self.settle, self.promote, self.change, self.pick, self.recover, self.leave
+        ):  # fmt: skip
+            for _ in range(2):
+                with suppress(BrokerError, DeclaredDead):
+                    step()
+
+    def beat(self) -> None:
+        self.broker.beat(Presence("me", {"q": 1, "p": 1}))
+
+    def fetch(self) -> None:
+        self.broker.fetch("me", "q", 100, wait=False)
+
+    def settle(self) -> None:
+        if self.finished:
+            results = self.broker.settle(Batch("settler", len(self.finished), "q", self.finished))
+            answered = zip(self.finished, results, strict=True)
+            self.finished = [finished for finished, result in answered if isinstance(result, str)]
+
+    def promote(self) -> None:
+        for waiting in WaitingSet:
+            with suppress(BrokerError):
+                self.broker.promote(waiting, forward, 10)
+
+    def change(self) -> None:
+        jobs = JobSet(self.connections, Keys(), SetName.RETRIES)
+        entries = [entry for page in jobs.pages() for entry in page]
+        with suppress(BrokerError):
+            jobs.kill([entry for entry in entries if b"killed" in entry.raw])
+        jobs.retry([entry for entry in entries if b"retried" in entry.raw], Timestamps())
+
+    def pick(self) -> None:
+        list(Queues(self.connections, Keys()).delete("p", Filter(match="picked").fits, dry_run=False))
+
+    def recover(self) -> None:
+        self.broker.recover("other", judge, by_lease=True)
+
+    def leave(self) -> None:
+        self.broker.leave("me")
+
+
+def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
+    return None if entry.startswith(b"no job") else json.loads(entry)["queue"], entry
+
+
+def judge(found: Found) -> Fate:
+    return Fate(found.raw)
+
+
+def assert_none_lost_none_doubled(before: set[str], redis: redis_py.Redis) -> None:
+    now = places(redis)
+    assert {name: keys for name, keys in now.items() if len(keys) > 1} == {}
+    assert before - set(now) <= MAY_BE_GONE
+    assert set(now) <= before
+    assert not redis.exists("pyworkers:none")
+
+
+@pytest.mark.parametrize("command", ["nothing", *COMMANDS])
+def test_a_command_that_is_not_allowed_loses_no_job_and_doubles_none(walled: Walled, command: str) -> None:
+    redis = walled.redis
+    with own_broker(walled.url) as broker, closing(Connections(walled.url)) as connections:
+        life = Life(broker, connections, redis)
+        life.prepare()
+        before = set(places(redis))
+        assert len(before) == 36
+        if command != "nothing":
+            walled.allow_all_but(command)
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+        # Allowed again, all of them go where they belong.
+        walled.allow_all_but()
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+    left = Counter(key for keys in places(redis).values() for key in keys)
+    assert not [key for key in left if key.endswith("inprogress")]
+    assert (left["queue:p"], left["queue:lost"], left["queue:due0"]) == (2, 2, 1)
+    if command == "nothing":
+        assert (left["retry"], left["dead"], left["schedule"], sum(left.values())) == (2, 6, 2, 36 - len(MAY_BE_GONE))
+
+
+@pytest.mark.parametrize("key", ["queue:q", "queue:due0", "queue:lost", "retry", "dead", "schedule", "queues"])
+def test_a_key_of_a_wrong_type_loses_no_job_and_doubles_none(walled: Walled, key: str) -> None:
+    redis = walled.redis
+    with own_broker(walled.url) as broker, closing(Connections(walled.url)) as connections:
+        life = Life(broker, connections, redis)
+        life.prepare()
+        redis.delete(key)
+        redis.set(key, "somebody's string")
+        before = set(places(redis))
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+        redis.delete(key)
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+    assert not list(redis.keys("*:inprogress"))
+
+
+def test_every_command_of_the_scripts_is_known_to_the_server(walled: Walled) -> None:
+    known = {name.upper() for name in walled.redis.command()}
+    assert set(COMMANDS) <= known
+    assert len(COMMANDS) > 20
+
+
+# --- real processes
+
+
+@pytest.mark.parametrize("command", ["RPUSH", "LPUSH", "LREM", "SET"])
+def test_a_stop_that_may_not_requeue_what_runs_leaves_it_to_be_recovered(
+    walled: Walled, tmp_path: Path, command: str
+) -> None:
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        first = fleet.start("-q", "q=3", "--timeout", "0.2").ready()
+        for jid in ("a", "b", "c"):
+            fleet.push(jid, "Gated", "gate")
+        for jid in ("a", "b", "c"):
+            fleet.await_run("began", jid)
+        walled.allow_all_but(command)
+        first.stop()
+        found = places(walled.redis)
+        assert {jid: len(keys) for jid, keys in found.items()} == {"a": 1, "b": 1, "c": 1}, first.output
+        walled.allow_all_but()
+        fleet.open("gate")
+        fleet.start("-q", "q=3").ready()
+        for jid in ("a", "b", "c"):
+            fleet.await_run("ended", jid)
+        assert eventually(lambda: not places(walled.redis)), fleet.told()
+        assert set(fleet.count("ended").values()) == {1}
+
+
+def test_a_scheduler_that_may_not_remove_what_it_moved_runs_no_job_again(walled: Walled, tmp_path: Path) -> None:
+    walled.allow_all_but("ZREM")
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        daemon = fleet.start("-q", "q", "--poll-interval", "0.1").ready()
+        walled.redis.zadd("schedule", {job("Short", jid="due"): 1})
+        daemon.says("scheduler")
+        fleet.push("neighbour", "Short")
+        fleet.await_run("began", "neighbour")
+        assert not fleet.of("began", "due")
+        walled.allow_all_but()
+        fleet.await_run("began", "due")
+        assert eventually(lambda: not places(walled.redis)), fleet.told()
+        assert len(fleet.of("began", "due")) == 1
