@@ -1,7 +1,8 @@
 """The scheduler thread: moves due entries of the retry and schedule sets into their queues.
 
 It sleeps until the next entry is due, so a job starts on time; `poll_interval` only bounds how late it learns of an
-entry that another program added. What this process adds itself, it is told of.
+entry that another program added. What this process adds itself, it is told of. A set that the server refuses (its key
+is of another type, say) is tried again and keeps the other one waiting for nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, WaitingSet
 from goworkers_py.clock import Clock
-from goworkers_py.errors import UnreadablePayload
+from goworkers_py.errors import BrokerRefused, UnreadablePayload
 from goworkers_py.message import Timestamps
 from goworkers_py.outage import Outage
 from goworkers_py.service import BrokerService
@@ -48,11 +49,23 @@ class Scheduler(BrokerService):
     def run_once(self) -> float:
         self._sleeps_until = math.inf  # a hint from here on must not be missed
         self._hinted.clear()
-        next_in_s = [self._promote_all(waiting) for waiting in WaitingSet]
+        next_in_s = [self._look_at(waiting) for waiting in WaitingSet]
         poll_s = self._poll_interval * random.uniform(0.75, 1.25)  # a fleet must not poll in step
         sleep_s = max(SHORTEST_SLEEP_S, min([poll_s, *(next_s for next_s in next_in_s if next_s is not None)]))
         self._sleeps_until = self._clock.wall() + sleep_s
         return sleep_s
+
+    def _look_at(self, waiting: WaitingSet) -> float | None:
+        try:
+            next_s = self._promote_all(waiting)
+        except BrokerRefused as error:
+            return self._outage.failed(self._line_of(waiting), error)
+        self._outage.recovered(self._line_of(waiting))
+        return next_s
+
+    def _line_of(self, waiting: WaitingSet) -> str:
+        """Who says so in the log when the server refuses this set, and when it does not any more."""
+        return f"{self.name}:{waiting.value}"
 
     def _promote_all(self, waiting: WaitingSet) -> float | None:
         """Everything that is due now; returns in how many seconds the next entry is."""
@@ -73,6 +86,11 @@ class Scheduler(BrokerService):
             log.error("a due entry names no queue and goes to the dead set")
             return None, entry
         return queue, self._stamp(now)(entry)
+
+    def run(self) -> None:
+        super().run()
+        for waiting in WaitingSet:
+            self._outage.forget(self._line_of(waiting))
 
     def pause(self, seconds: float) -> None:
         self._hinted.wait(seconds)

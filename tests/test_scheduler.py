@@ -236,6 +236,47 @@ def test_entries_that_cannot_be_moved_stay_and_do_not_stand_before_the_others(
     assert len(queue(redis, "broken")) == 3
 
 
+@pytest.mark.parametrize("broken", ["schedule", "retry"])
+def test_a_set_whose_key_is_of_another_type_does_not_stop_the_other_one(
+    broken: str, broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = "retry" if broken == "schedule" else "schedule"
+    it = scheduler(broker, poll_interval=0.05)
+    redis.set(broken, "somebody's string")
+    for number in range(3):
+        redis.zadd(other, {job(jid=f"{other}-{number}"): 1})
+        assert it.run_once() <= 3
+    assert fields(queue(redis), "jid") == [f"{other}-{number}" for number in range(3)]
+    redis.delete(broken)
+    redis.zadd(broken, {job(jid="mended"): 1})
+    it.run_once()
+    it.run_once()
+    assert fields(queue(redis), "jid")[-1] == "mended"
+    refused, granted = caplog.messages
+    assert refused.startswith(f"scheduler:{broken}: Redis refuses: WRONGTYPE: {broken} is a string; rename or delete")
+    assert granted == f"scheduler:{broken}: Redis refuses no more"
+
+
+def test_two_sets_that_are_refused_have_a_pair_of_lines_each(
+    broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = scheduler(broker)
+    redis.mset({"schedule": "a string", "retry": "another"})
+    it.run_once()
+    it.run_once()
+    redis.delete("retry")
+    it.run_once()
+    redis.delete("schedule")
+    it.run_once()
+    told = [message.partition("; rename")[0] for message in caplog.messages]
+    assert told == [
+        "scheduler:schedule: Redis refuses: WRONGTYPE: schedule is a string",
+        "scheduler:retry: Redis refuses: WRONGTYPE: retry is a string",
+        "scheduler:retry: Redis refuses no more",
+        "scheduler:schedule: Redis refuses no more",
+    ]
+
+
 def test_stop_ends_a_long_promotion_between_two_steps(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
