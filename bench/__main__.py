@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import signal
 import sys
 import time
@@ -16,11 +14,12 @@ from typing import Any, NoReturn
 
 from bench.bars import BARS, Bar
 from bench.bars.throughput import drain
-from bench.page import write_page
-from bench.report import Results
+from bench.machine import machine
+from bench.page import FIGURES, write_pages
+from bench.report import Record, Results
 from bench.run import Run
 from bench.server import OwnRedis
-from bench.systems import ALL, ASYNQ, DRAMATIQ, GO_WORKERS, HUEY, OURS, SCRIPTED, SIDEKIQ, TRANSPORT
+from bench.systems import ALL, ASYNQ, DRAMATIQ, GO_WORKERS, HUEY, OURS, SIDEKIQ, TRANSPORT
 
 JOBS, QUICK_JOBS = 60_000, 30_000
 ROUNDS = 3
@@ -33,17 +32,19 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     if options.results:
         results = _read(options.results)
+        if options.docs:
+            write_pages(results, options.docs)
     else:
-        results = Results(_machine())
+        earlier = _earlier(options.docs)
+        record = _record(options)
         try:
-            _measure(options, results)
+            _measure(options, record, earlier)
         except KeyboardInterrupt:
             print("\nbench: interrupted", file=sys.stderr)
             return 130
+        results = Results([record])
     if len(results.tables) > 1:
         print(results.summary())
-    if options.docs:
-        write_page(results, options.docs)
     return 1 if any(set(table.vital) & set(table.left_out) for table in results.tables) else 0
 
 
@@ -59,11 +60,13 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     add("--only", type=_names_of(list(BARS)), default=[], metavar="BAR[,BAR]", help=", ".join(BARS))
     add("--systems", type=_names_of(names), default=[], metavar="NAME[,NAME]", help=", ".join(names))
     add("--rounds", type=_at_least(1), default=ROUNDS, metavar="N", help=f"default: {ROUNDS}")
-    add("--jobs", type=_at_least(100), metavar="N", help=f"default: {JOBS:,}; others get fewer, by their speed")
+    add("--jobs", type=_at_least(100), metavar="N", help=f"for ours: {JOBS:,}; others get fewer, by their speed")
     add("--json", type=Path, metavar="FILE", help="write the figures there after each bar")
-    add("--docs", type=Path, metavar="FOLDER", help="write benchmarks.md and its pictures there")
+    add("--docs", type=Path, metavar="FOLDER", help="write pages, pictures and figures there after each bar")
     add("--from", dest="results", type=Path, nargs="+", metavar="FILE", help="measure nothing: take these figures")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    options.jobs = options.jobs or (QUICK_JOBS if options.quick else JOBS)
+    return options
 
 
 def _names_of(known: list[str]) -> Any:
@@ -88,52 +91,48 @@ def _at_least(lowest: int) -> Any:
 
 def _read(files: Sequence[Path]) -> Results:
     """Of several files with the same bar, the last one's counts."""
-    read = [Results.from_json(json.loads(file.read_text("utf-8"))) for file in files]
-    for more in read[1:]:
-        read[0].merge(more)
-    for table in read[0].tables:
+    results = Results()
+    for file in files:
+        for record in Results.from_json(file.read_text("utf-8")).records:
+            results = results.with_record(record)
+    for table in results.tables:
         print(table.text(), end="\n\n")
-    return read[0]
+    return results
 
 
-def _measure(options: argparse.Namespace, results: Results) -> None:
+def _earlier(docs: Path | None) -> Results:
+    """What the pages have: a run of some bars keeps the figures of the others, with their date."""
+    figures = docs / FIGURES if docs else None
+    return Results.from_json(figures.read_text("utf-8")) if figures and figures.exists() else Results()
+
+
+def _record(options: argparse.Namespace) -> Record:
+    date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    load = round(os.getloadavg()[0], 2)
+    return Record(date, machine(), {"rounds": options.rounds, "jobs": options.jobs, "load": load})
+
+
+def _measure(options: argparse.Namespace, record: Record, earlier: Results) -> None:
     with OwnRedis() as server:
-        run = Run(server, options.rounds, options.jobs or (QUICK_JOBS if options.quick else JOBS), options.systems)
-        results.machine["redis"] = server.version
-        for name, bar in _bars(options, run).items():
+        run = Run(server, options.rounds, options.jobs, options.systems)
+        record.machine["redis"] = server.version
+        for bar in _bars(options, run).values():
             tables = bar(run)
-            results.machine["systems"] = {system.name: system.version for system in ALL if system.name in run.versions}
-            results.replace(name, tables)
+            record.versions = {system.name: system.version for system in ALL if system.name in run.versions}
+            record.tables += tables
             for table in tables:
                 print(table.text(), end="\n\n", flush=True)
             if options.json:
-                options.json.write_text(json.dumps(results.as_json(), indent=1) + "\n", "utf-8")
+                options.json.write_text(Results([record]).as_json(), "utf-8")
+            if options.docs:
+                write_pages(earlier.with_record(record), options.docs)
 
 
 def _bars(options: argparse.Namespace, run: Run) -> dict[str, Bar]:
     if options.quick and not options.only:
         peer = next((peer for peer in QUICK_PEERS if run.available(peer)), None)
-        return {"drain": partial(drain, systems=(OURS, TRANSPORT, SCRIPTED, *([peer] if peer else [])))}
+        return {"drain": partial(drain, systems=(OURS, TRANSPORT, *([peer] if peer else [])))}
     return {name: bar for name, bar in BARS.items() if not options.only or name in options.only}
-
-
-def _machine() -> dict[str, Any]:
-    return {
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "python": platform.python_version(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
 
 
 if __name__ == "__main__":

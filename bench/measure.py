@@ -1,4 +1,4 @@
-"""What is measured, for any system: how fast a full queue drains, how late a job starts, what a worker uses.
+"""What is measured, for any system: how fast a full queue drains and at what cost, how late a job starts.
 
 A drain is looked at from outside: the jobs do nothing, and the server is asked how many are left. Start-up does not
 count: the clock runs from the moment when 5 % are done to the moment when none is left.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import wire
 from bench.programs import Client, Failed, Program
@@ -19,6 +19,8 @@ from bench.server import OwnRedis
 from bench.systems import System
 
 LOOK_S = 0.005
+SELDOM_S, SELDOM_SHARE = 0.25, 0.25  # at most so long between two looks, and so much of the time that is left
+LEAST_COST_S = 0.2  # of processor time; the kernel counts it in hundredths of a second
 READY_S, SETTLING_IN_S = 30.0, 1.0
 BLOCKING = ("brpoplpush", "blmove")
 FIRST_JOB_S = 60.0
@@ -26,9 +28,12 @@ WINDOW_S = 15.0
 WARM_UP_SHARE = 0.05
 FEWEST_JOBS = 100
 
-WARM_UPS = 10
+WARM_UPS, WARM_UP_S = 10, 2.0  # jobs that do not count, and at most so long
 STAMP_S = 15.0
 LEAST_PAUSE_S, USUAL_PAUSE_S, MOST_PAUSE_S = 0.005, 0.02, 1.0
+
+
+Used = tuple[float, float] | None  # processor time so far in seconds, of the worker and of the server
 
 
 @dataclass
@@ -91,12 +96,6 @@ class Site:
         if found != count:
             raise Failed(f"{count} jobs were pushed, and {found} wait")
 
-    # --- draining
-
-    def drain_rate(self, system: System, workers: Sequence[Program], count: int) -> float:
-        """Jobs a second."""
-        return rate_of(lambda: system.left(self.server.client), workers, count)
-
     # --- stamps
 
     def stamps(self) -> list[int]:
@@ -117,32 +116,73 @@ class Site:
                 size, lines = now, len(self.stamps())
 
 
+class Look(NamedTuple):
+    at: float
+    left: int
+    used: Used = None
+
+
+class Drained(NamedTuple):
+    rate: float  # jobs a second
+    worker_us: float | None = None  # processor time a job, of all processes of the worker together
+    server_us: float | None = None  # and of the Redis server
+
+
 def rate_of(left: Callable[[], int], workers: Sequence[Program], count: int) -> float:
-    """How fast `left` goes from `count` to none."""
-    began, first = time.monotonic(), None
-    full = began
-    while True:
-        now, remaining = time.monotonic(), left()
-        if remaining == count:
-            full = now
-        if first is None and count - remaining >= count * WARM_UP_SHARE:
-            # So few jobs that they were done between two looks: the clock has run since the look before.
-            first = (now, remaining) if remaining else (full, count)
-        if first is not None and (remaining == 0 or now - first[0] > WINDOW_S):
-            return (first[1] - remaining) / (now - first[0])
-        if first is None and now - began > FIRST_JOB_S:
-            raise Failed(f"no job within {FIRST_JOB_S:.0f} s: {workers[0].tail()}")
-        for worker in workers:
-            worker.check()
-        time.sleep(LOOK_S)
+    """How fast `left` goes from `count` to none, in jobs a second."""
+    first, last = _watch(left, workers, count, lambda: None, lambda *_: LOOK_S)
+    return (first.left - last.left) / (last.at - first.at)
 
 
 def drain(
     server: OwnRedis, system: System, count: int, job: str = "noop", args: Sequence[Any] = (), threads: int = 10
-) -> float:
+) -> Drained:
     with Site(server) as site:
         site.fill(system, count, job, list(args))
-        return site.drain_rate(system, [site.worker(system, threads)], count)
+        worker = site.worker(system, threads)
+        first, last = _watch(
+            lambda: system.left(server.client), [worker], count, lambda: (worker.cpu_s(), server.cpu_s()), _seldom
+        )
+    done = first.left - last.left
+    rate = done / (last.at - first.at)
+    if first.used is None or last.used is None or last.used[0] - first.used[0] < LEAST_COST_S:
+        return Drained(rate)
+    worker_us, server_us = (1e6 * (after - before) / done for before, after in zip(first.used, last.used, strict=True))
+    return Drained(rate, worker_us, server_us)
+
+
+def _watch(
+    left: Callable[[], int],
+    workers: Sequence[Program],
+    count: int,
+    used: Callable[[], Used],
+    pause_s: Callable[[Look, Look], float],
+) -> tuple[Look, Look]:
+    """The look that found the first jobs done, and the one that found none left."""
+    began = full = time.monotonic()
+    first = None
+    while True:
+        now = Look(time.monotonic(), left())
+        if now.left == count:
+            full = now.at
+        if first is None and count - now.left >= count * WARM_UP_SHARE:
+            # So few jobs that they were done between two looks: the clock has run since the look before.
+            first = now._replace(used=used()) if now.left else Look(full, count)
+        if first is not None and (now.left == 0 or now.at - first.at > WINDOW_S):
+            return first, now._replace(used=used())
+        if first is None and now.at - began > FIRST_JOB_S:
+            raise Failed(f"no job within {FIRST_JOB_S:.0f} s: {workers[0].tail()}")
+        for worker in workers:
+            worker.check()
+        time.sleep(LOOK_S if first is None else pause_s(first, now))
+
+
+def _seldom(first: Look, now: Look) -> float:
+    """A look costs the server something, and a slow system would be charged for many. The last ones come closer."""
+    if now.left == first.left:
+        return LOOK_S
+    remaining_s = now.left * (now.at - first.at) / (first.left - now.left)
+    return max(LOOK_S, min(SELDOM_S, remaining_s * SELDOM_SHARE))
 
 
 def latencies_ns(server: OwnRedis, system: System, count: int, within_s: float, threads: int = 10) -> list[int]:
@@ -151,15 +191,17 @@ def latencies_ns(server: OwnRedis, system: System, count: int, within_s: float, 
         worker, client = site.worker(system, threads), site.client(system)
         client.ask("stamp")
         site.await_stamps(1, [worker], FIRST_JOB_S)
-        began, done = time.monotonic(), 1
-        while done < WARM_UPS + count and time.monotonic() - began < within_s:
+        began, done, warm = time.monotonic(), 1, WARM_UPS
+        while done < warm + count and time.monotonic() - began < WARM_UP_S + within_s:
+            if done < warm and time.monotonic() - began > WARM_UP_S:
+                warm = done
             # As long as a job may wait: a system that polls must not be met just behind its last look each time.
             most = max(USUAL_PAUSE_S, min(MOST_PAUSE_S, max(site.stamps()[1:], default=0) / 1e9))
             time.sleep(random.uniform(LEAST_PAUSE_S, most))
             client.ask("stamp")
             done += 1
             site.await_stamps(done, [worker])
-        return site.stamps()[min(WARM_UPS, done - 1) :]
+        return site.stamps()[min(warm, done - 1) :]
 
 
 def idle_cpu_percent(worker: Program, seconds: float) -> float:

@@ -1,119 +1,359 @@
-"""Writes docs/benchmarks.md and its pictures from the figures of a run."""
+"""Writes docs/benchmarks.md, the page of the bars beside it, and the pictures, all from the figures of the runs.
+
+The prose here says how something is measured, never what came of it: each figure on a page is taken from a record.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import pictures
-from bench.measure import WARM_UP_SHARE, WINDOW_S
-from bench.report import Results, Table
-from bench.systems import ALL, PEERS_OF_OURS
+from bench.bars.latency import MOST_S_A_ROUND, STAMPS_A_ROUND
+from bench.bars.throughput import NAP_THREADS, THREADS
+from bench.measure import LEAST_COST_S, WARM_UP_SHARE, WINDOW_S
+from bench.pictures import DARK, LIGHT, Picture
+from bench.report import Record, Results, Row, Table
+from bench.systems import ALL, BARE, COMMANDS, OURS, PEERS_OF_OURS, TRANSPORT
 
-PAGE = "benchmarks.md"
+PAGE, BARS_PAGE, FIGURES = "benchmarks.md", "benchmarks-bars.md", "benchmarks.json"
 
 HEADINGS = {
-    "drain": "Throughput",
-    "processes": "Two processes",
+    "drain": "Throughput and CPU",
     "sleep": "Jobs that wait",
     "latency": "Latency",
-    "fairness": "Fairness",
+    "footprint": "Memory and start",
     "payload": "Large payloads",
     "backlog": "Backlog",
     "queues": "Many queues",
+    "processes": "Two processes",
+    "fairness": "Fairness",
     "promotion": "Scheduled jobs",
     "enqueue": "Enqueueing",
-    "footprint": "Memory and start",
 }
 
 # The bar, and what is drawn from its first table.
-PICTURES: dict[str, tuple[str, Callable[[Table], str], str]] = {
-    "drain": ("bench-throughput.svg", pictures.throughput, "Jobs a second by system"),
-    "latency": ("bench-latency.svg", pictures.latency, "Distribution of the latency by system"),
-    "backlog": ("bench-backlog.svg", pictures.backlog, "Jobs a second by backlog"),
+PICTURES: dict[str, tuple[str, Callable[[Table], Picture], str]] = {
+    "drain": ("bench-throughput", pictures.throughput, "Jobs a second by system"),
+    "latency": ("bench-latency", pictures.latency, "How late a job starts, by system"),
+    "backlog": ("bench-backlog", pictures.backlog, "Jobs a second by backlog"),
 }
+BUSY = 0.5  # from this load for each core on, the page warns
+ABOUT_EQUAL, TENS = 1.05, 20
+OPENING = ("drain", "latency")  # their pictures stand at the top
 
 INTRO = """\
 # Benchmarks
 
-goworkers-py beside its peers, all measured in one run on one machine, each on the same Redis in turn. This page and its
-pictures are written by `make bench`, which puts the peers into environments of their own, starts a Redis server of its
-own without persistence, and takes about twenty minutes. `make bench-quick` takes less than a minute: ours, what the
-transport allows, and one peer. Figures depend on the machine; ratios do so less. `bin/bench --help` lists what can be
-chosen.
+This page helps you decide whether goworkers-py is fast enough for you, and what it would cost or save beside the system
+that you have. It compares job systems that keep their jobs in Redis.
+
+"""
+
+READING = """\
+- **No-op jobs/s** is the overhead of a system: the jobs do nothing, ten at once, until a full queue is empty.
+- **CPU µs/job** is the processor time that one such job takes, in all processes of the worker together and in the Redis
+  server. With 1,000 jobs a second, 100 µs a job is a tenth of a core.
+- **5 ms jobs/s** is for jobs that wait 5 ms each, as for a database, 25 at once: at most 5,000 a second.
+- **Start** is the time from just before the push to the first line of the job, on an idle system: the median, and the
+  99th percentile.
+- **Memory** is that of an idle worker with ten threads.
+
+"""
+
+CAPTIONS = {
+    "drain": f"""\
+`{TRANSPORT.name}` is no job system but a ceiling: one Python process that moves payloads from the queue to an
+in-progress list and out of it again, with one script call for each hundred, each way. It runs nothing.
+""",
+    "latency": f"""\
+`{BARE.name}` is no job system but a floor: one thread that does BRPOPLPUSH, runs the job, and LREM. The scale is
+logarithmic. A picture takes the jobs of all rounds together, a table the median of the rounds.
+""",
+}
+
+RUNNING = """\
+## How to run it
+
+```console
+$ make bench          # all of it; writes this page, its pictures, and the figures as docs/benchmarks.json
+$ make bench-quick    # ours, the ceiling and one peer, in less than a minute; writes nothing
+$ make bench ARGS='--only drain,sleep,latency,footprint --docs docs'    # the table and the pictures at the top
+$ .venv/bin/python bin/bench --help
+```
+
+The benchmark puts the Python peers into environments of their own, builds the Go peers if there is a `go`, and takes
+the `sidekiq` on `PATH`. It starts a Redis server of its own, without persistence, and needs Linux. A run of some parts
+keeps the figures of the others, with the date of the run that measured them. [The bars](benchmarks-bars.md) that the
+project sets itself, and those that it misses, are on a page for contributors.
 
 """
 
 METHOD = f"""\
 ## How it is measured
 
-- **In turn, in rounds.** Within a bar the systems run one after the other, A B C A B C, each alone on an emptied
-  server; its processes are ended before the next one starts. Tables show the median of the rounds, the least and the
-  most.
+- **In turn, in rounds.** The systems run one after the other, A B C A B C, each alone on an emptied server. The
+  processes of one are ended before the next one starts. Tables show the median of the rounds, the least and the most.
 - **Defaults.** Every system runs with its defaults, reliability included, with ten threads and the log level warning
   unless the table says otherwise. Where a system has no threads, the list below says what it has. Python peers are
   given the fast parser `hiredis`, which ours depends on.
-- **Drain.** The queue is filled first, then the worker is started. Jobs do nothing at all and write nothing; how many
-  are left is asked of the server every few milliseconds, jobs in progress included where the system keeps them there.
-  The clock runs from the moment when {WARM_UP_SHARE:.0%} of the jobs are done until none is left, or {WINDOW_S:.0f} s:
-  start-up does not count for anyone. Slower systems are given fewer jobs, so that all take about as long; those that
-  read Sidekiq's format are given the same payloads.
-- **Transport.** What one Python process can move to an in-progress list and out of it again, a hundred payloads at a
-  time, running nothing: `transport` by pipelines of single commands, `transport-scripted` by one script call for each
-  hundred, each way.
+- **Drain.** The queue is filled first, then the worker is started. Jobs do nothing at all and write nothing. The server
+  is asked how many are left, jobs in progress included where the system keeps them there. The clock runs from the
+  moment when {WARM_UP_SHARE:.0%} of the jobs are done until none is left, or {WINDOW_S:.0f} s: start-up does not count.
+  Slower systems are given fewer jobs, so that all take about as long. Systems that read Sidekiq's format are given the
+  same payloads.
+- **CPU** is user and system time between the same two moments. That of the worker is read from `/proc`, for all its
+  processes, those included that ended meanwhile. That of the server comes from `INFO cpu`, and the few looks of the
+  benchmark are in it. A drain in which the worker used less than {LEAST_COST_S:g} s has no figure.
+- **Transport.** `{TRANSPORT.name}` uses scripts of a hundred, `{COMMANDS.name}` pipelines of a hundred single commands.
 - **Latency.** One job at a time on an otherwise idle system, each some time after the last one ran; the time is chosen
   at random, so that it does not keep step with a system that polls. The producer notes the monotonic clock just before
-  the push, the job in its first line; on Linux that clock is the same for all processes and languages. `bare-loop` is
-  one thread that does BRPOPLPUSH, runs the job, and LREM; its push is one LPUSH.
+  the push, the job in its first line; on Linux that clock is the same for all processes and languages. A round has at
+  most {STAMPS_A_ROUND} jobs and ends after {MOST_S_A_ROUND:g} s, so there are few jobs of a system that polls.
 - **Memory and processor use** are those of all processes of a worker together, pages that they share counted for each.
-- **Ratios** are ours over theirs.
+
+"""
+
+BARS_INTRO = f"""\
+# The bars of the benchmark
+
+For contributors: the speed that the project demands of itself, and what came of it. `make bench` writes this page
+together with [the benchmarks]({PAGE}), which say how each figure is measured. Ratios are ours over theirs. A bar that
+is missed by less than the rounds differ may be met by the next run.
+
 """
 
 
-def write_page(results: Results, folder: Path) -> None:
+def write_pages(results: Results, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / FIGURES).write_text(results.as_json(), "utf-8")
     (folder / PAGE).write_text(page(results), "utf-8")
+    (folder / BARS_PAGE).write_text(bars_page(results), "utf-8")
     for bar, (name, draw, _) in PICTURES.items():
-        tables = results.of(bar)
-        if tables and tables[0].rows:
-            (folder / name).write_text(draw(tables[0]), "utf-8")
+        if _is_drawn(results, bar):
+            picture = draw(_tables(results, bar)[0])
+            (folder / f"{name}.svg").write_text(picture.svg(LIGHT), "utf-8")
+            (folder / f"{name}-dark.svg").write_text(picture.svg(DARK), "utf-8")
 
 
 def page(results: Results) -> str:
-    parts = [INTRO, _machine(results), "\n", results.summary() + ".\n\n"]
-    for bar, heading in HEADINGS.items():
-        if results.of(bar):
-            parts += [f"## {heading}\n\n", *_section(results, bar)]
-    return "".join([*parts, METHOD, "\n", *_systems(results)])
-
-
-def _machine(results: Results) -> str:
-    machine = results.machine
-    return (
-        f"Measured on {machine['date']}: {machine['cores']} cores of {machine['processor']}, {machine['system']}, "
-        f"Python {machine['python']}, Redis {machine['redis']}.\n"
+    main = results.record_of("drain") or results.records[-1]
+    return "".join(
+        [
+            INTRO,
+            *_opening(results, main),
+            *_conditions(main),
+            RUNNING,
+            *_sections(results, main),
+            METHOD,
+            *_systems(main),
+        ]
     )
 
 
-def _section(results: Results, bar: str) -> Iterator[str]:
-    tables = results.of(bar)
-    if bar in PICTURES and tables[0].rows:
-        name, _, description = PICTURES[bar]
-        yield f"![{description}]({name})\n\n"
+# --- the opening
+
+
+def _opening(results: Results, main: Record) -> Iterator[str]:
+    shown = [
+        (record, table)
+        for bar in HEADINGS
+        for record, table in _columns(results, bar)
+        if record.machine == main.machine
+    ]
+    rates = main.of("drain")
+    if rates:
+        yield _opening_table(main, rates[0], shown)
+        yield "The best figure of each column is bold.\n\n"
+        dates = dict.fromkeys(record.date for record, _ in shown if record is not main)
+        if dates:
+            yield f"\\* measured in another run on the same machine: {', '.join(dates)}.\n\n"
+        yield READING
+    for bar in OPENING:
+        if _is_drawn(results, bar):
+            yield f"{_picture(bar)}{CAPTIONS[bar]}\n"
+
+
+def _columns(results: Results, bar: str) -> list[tuple[Record, Table]]:
+    record = results.record_of(bar)
+    return [(record, table) for table in record.of(bar) if table.column] if record else []
+
+
+def _opening_table(main: Record, rates: Table, shown: list[tuple[Record, Table]]) -> str:
+    labels = {one.name for one in (OURS, *PEERS_OF_OURS)}
+    order = sorted((row for row in rates.rows if row.label in labels), key=lambda row: -row.median)
+    heads = [table.column + (" \\*" if record is not main else "") for record, table in shown]
+    lines = [["", *heads]]
+    lines += [[_named(row.label, main), *(_cell(table, row.label, labels) for _, table in shown)] for row in order]
+    return _markdown(lines) + "\n"
+
+
+def _named(label: str, record: Record) -> str:
+    system = next(one for one in ALL if one.name == label)
+    name = f"**{label}**" if system is OURS else label
+    return f"{name} {record.versions[label].split()[0]} ({system.language})"
+
+
+def _cell(table: Table, label: str, among: set[str]) -> str:
+    row = table.row(label)
+    if row is None:
+        return "-"
+    best = (max if table.more_is_better else min)(each.median for each in table.rows if each.label in among)
+    figure = table.figure(row.median)
+    return f"**{figure}**" if row.median == best else figure
+
+
+def _picture(bar: str) -> str:
+    name, _, description = PICTURES[bar]
+    return (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{name}-dark.svg">\n'
+        f'  <img alt="{description}" src="{name}.svg">\n</picture>\n\n'
+    )
+
+
+# --- on what, with which settings
+
+
+def _conditions(main: Record) -> Iterator[str]:
+    rounds, jobs, load = (main.settings[name] for name in ("rounds", "jobs", "load"))
+    busy = (
+        " Other programs were at work, so the figures are not to be trusted."
+        if load > BUSY * main.machine["cores"]
+        else ""
+    )
+    missing = [one.name for one in PEERS_OF_OURS if one.name not in main.versions]
+    yield "## On what this was measured\n\n"
+    yield f"- **When:** {main.date}.\n"
+    yield f"- **Machine:** {_machine(main)}. The load average at the start was {load:g}.{busy}\n"
+    yield f"- **Threads:** {THREADS}; {NAP_THREADS} for the jobs that wait.\n"
+    yield f"- **Jobs:** {jobs:,} no-op jobs a round for goworkers-py, fewer for slower systems.\n"
+    yield f"- **How often:** {'one round' if rounds == 1 else f'{rounds} rounds, of which the figures are medians'}.\n"
+    yield f"- **Noise:** {_noise(main)}\n"
+    yield f"- **Not measured:** {', '.join(missing)}.\n" if missing else ""
+    yield "- **Versions and settings** of the systems are [at the end](#the-systems).\n\n"
+
+
+def _machine(record: Record) -> str:
+    machine = record.machine
+    return (
+        f"{machine['cores']} cores of {machine['processor']}, {machine['system']}, Python {machine['python']}, "
+        f"Redis {machine['redis']}"
+    )
+
+
+def _noise(main: Record) -> str:
+    rates = main.of("drain")
+    spreads = {row.label: row.spread for row in rates[0].rows if len(row.values) > 1} if rates else {}
+    if not spreads:
+        return "unknown, for a single round says nothing of it."
+    widest = max(spreads, key=lambda label: spreads[label])
+    ours = f"{spreads[OURS.name]:.0%} for goworkers-py, " if OURS.name in spreads else ""
+    return (
+        "from the slowest round to the fastest, no-op jobs/s differ by this share of the median: "
+        f"{ours}{statistics.median(spreads.values()):.0%} for the typical system, {spreads[widest]:.0%} at most "
+        f"({widest}). A smaller difference between two systems says nothing."
+    )
+
+
+# --- the sections
+
+
+def _sections(results: Results, main: Record) -> Iterator[str]:
+    for bar, heading in HEADINGS.items():
+        record = results.record_of(bar)
+        if record is not None:
+            yield f"## {heading}\n\n"
+            yield "" if record is main else _another_run(record, main)
+            yield _picture(bar) if _is_drawn(results, bar) and bar not in OPENING else ""
+            yield from _section(record.of(bar))
+
+
+def _another_run(record: Record, main: Record) -> str:
+    where = "on the same machine" if record.machine == main.machine else f"on another one ({_machine(record)})"
+    rounds, jobs = record.settings["rounds"], record.settings["jobs"]
+    others = [f"{name} {version}" for name, version in record.versions.items() if main.versions.get(name) != version]
+    versions = f" Versions that differ: {', '.join(others)}." if others else ""
+    return (
+        f"*Measured in another run, on {record.date}, {where}. Rounds: {rounds}. Jobs for goworkers-py: {jobs:,}."
+        f"{versions}*\n\n"
+    )
+
+
+def _section(tables: list[Table]) -> Iterator[str]:
     said = ""
     for table in tables:
         if table.how != said:
             yield f"{table.how}\n\n"
         said = table.how
-        yield f"**{table.title[:1].upper()}{table.title[1:]}**\n\n{table.markdown()}\n\n"
+        yield f"**{table.title[:1].upper()}{table.title[1:]}**\n\n{_table(table)}\n"
+        for name, reason in table.left_out.items():
+            yield f"Left out: {name} ({reason}).\n\n"
 
 
-def _systems(results: Results) -> Iterator[str]:
-    versions: dict[str, str] = results.machine["systems"]
-    yield "## The systems\n\n| | version | how it is run |\n|---|---|---|\n"
+def _table(table: Table) -> str:
+    ours = table.row(OURS.name)
+    lines = [["", table.unit, "min..max", *(["goworkers-py is"] if ours else [])]]
+    for row in table.rows:
+        against = [_against(ours, row, table.more_is_better)] if ours else []
+        lines.append([row.label, table.figure(row.median), table.span(row), *against])
+    return _markdown(lines)
+
+
+def _against(ours: Row, row: Row, more_is_better: bool) -> str:
+    if row is ours or not row.median or not ours.median:
+        return ""
+    better = ours.median / row.median if more_is_better else row.median / ours.median
+    times = max(better, 1 / better)
+    if times < ABOUT_EQUAL:
+        return "about equal"
+    return f"{times:,.{0 if times > TENS else 1}f}x {'better' if better > 1 else 'worse'}"
+
+
+def _systems(main: Record) -> Iterator[str]:
+    lines = [["", "language", "version", "how it is run"]]
     for system in ALL:
-        if system.name in versions:
-            yield f"| {system.name} | {versions[system.name]} | {system.about.format(threads=10)} |\n"
-    missing = [system.name for system in PEERS_OF_OURS if system.name not in versions]
-    if missing:
-        yield f"\nNot measured here: {', '.join(missing)}.\n"
+        if system.name in main.versions:
+            about = system.about.format(threads=10)
+            lines.append([system.name, system.language, main.versions[system.name], about])
+    yield f"## The systems\n\n{_markdown(lines, right=0)}"
+
+
+# --- the page of the bars
+
+
+def bars_page(results: Results) -> str:
+    lines = [["", "", "", "min..max", "ratio", "bar", ""]]
+    for bar in HEADINGS:
+        for table in _tables(results, bar):
+            lines += _judged(table)
+    dates = ", ".join(record.date for record in results.records)
+    return f"{BARS_INTRO}Measured {dates}: {results.summary()}.\n\n{_markdown(lines, right=0)}"
+
+
+def _judged(table: Table) -> Iterator[list[str]]:
+    for row in table.rows:
+        if row.met is not None:
+            figures = [f"{table.figure(row.median)} {table.unit}", table.span(row), row.ratio, row.bar]
+            verdict = "pass" if row.met else "**FAIL**"
+            yield [f"{table.bar}: {table.title}", row.label, *figures, f"{verdict} {row.note}".strip()]
+
+
+# --- pieces
+
+
+def _tables(results: Results, bar: str) -> list[Table]:
+    record = results.record_of(bar)
+    return record.of(bar) if record else []
+
+
+def _is_drawn(results: Results, bar: str) -> bool:
+    tables = _tables(results, bar)
+    return bar in PICTURES and bool(tables) and bool(tables[0].rows)
+
+
+def _markdown(lines: list[list[str]], right: int = 1) -> str:
+    """A table; from the second column on, figures stand at the right."""
+    rules = ["---", *(["--:" if right else "---"] * (len(lines[0]) - 1))]
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [escaped[0], rules, *escaped[1:]])

@@ -1,24 +1,66 @@
-"""The pictures, as SVG written by hand: no more than rectangles, lines and texts."""
+"""The pictures, as SVG written by hand: no more than rectangles, lines and texts, in the colours of a theme."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from bench.report import Table
-from bench.systems import BARE, OURS, SCRIPTED, TRANSPORT
+from bench.systems import BARE, COMMANDS, OURS, TRANSPORT
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BOTTOM = 760, 150, 90, 54, 28, 44
-OF_OURS, OF_PROBES, OF_OTHERS = "#c2410c", "#9aa5b1", "#3b6ea5"
-INK, PALE = "#1f2933", "#e4e7eb"
 
 Scale = Callable[[float], float]
 
 
-def throughput(table: Table) -> str:
+@dataclass(frozen=True)
+class Theme:
+    paper: str
+    ink: str
+    pale: str  # lines of the grid
+    ours: str
+    probe: str
+    other: str
+
+    def style(self) -> str:
+        shapes = "".join(
+            f".{name}{{fill:{colour}}}line.{name}{{stroke:{colour}}}"
+            for name, colour in (("ours", self.ours), ("probe", self.probe), ("other", self.other))
+        )
+        return (
+            f"<style>text{{fill:{self.ink}}}.paper{{fill:{self.paper}}}.pale{{stroke:{self.pale}}}"
+            f".ink{{stroke:{self.ink}}}{shapes}polyline.ours{{fill:none;stroke:{self.ours}}}</style>"
+        )
+
+
+LIGHT = Theme("#ffffff", "#1f2933", "#e4e7eb", "#c2410c", "#9aa5b1", "#3b6ea5")
+DARK = Theme("#0d1117", "#e6edf3", "#30363d", "#f0803c", "#6e7681", "#5b94d1")
+
+
+@dataclass(frozen=True)
+class Picture:
+    title: str
+    height: float
+    parts: Sequence[str]
+
+    def svg(self, theme: Theme) -> str:
+        size = f'viewBox="0 0 {WIDTH} {self.height:g}" width="{WIDTH}" height="{self.height:g}"'
+        title = escape(self.title)
+        head = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui, sans-serif" font-size="12">',
+            f"<title>{title}</title>",
+            theme.style(),
+            f'<rect class="paper" width="{WIDTH}" height="{self.height:g}" rx="6"/>',
+            f'<text x="16" y="28" font-size="15" font-weight="600">{title}</text>',
+        ]
+        return "\n".join([*head, *self.parts, "</svg>", ""])
+
+
+def throughput(table: Table) -> Picture:
     """A bar a system, with a whisker from the slowest to the fastest round."""
-    rows = sorted(table.rows, key=lambda row: -row.median)
+    rows = sorted((row for row in table.rows if row.label != COMMANDS.name), key=lambda row: -row.median)
     step, most = _steps(max(max(row.values) for row in rows))
     plot = WIDTH - LEFT - RIGHT
 
@@ -26,20 +68,19 @@ def throughput(table: Table) -> str:
         return LEFT + plot * value / most
 
     height = TOP + ROW * len(rows) + BOTTOM
-    parts = [*_frame(height, "No-op jobs a second, ten threads (median, slowest and fastest round)")]
     ticks = [step * number for number in range(int(most / step) + 1)]
-    parts += _grid(ticks, across, height, lambda tick: f"{tick:,.0f}")
+    parts = [*_grid(ticks, across, height, lambda tick: f"{tick:,.0f}")]
     for number, row in enumerate(rows):
         y = TOP + ROW * number
         parts.append(_name(row.label, y))
-        parts.append(_rect(LEFT, y + 5, max(1.0, across(row.median) - LEFT), ROW - 10, _colour(row.label)))
+        parts.append(_rect(LEFT, y + 5, max(1.0, across(row.median) - LEFT), ROW - 10, _kind(row.label)))
         if len(row.values) > 1:
-            parts.append(_line(across(min(row.values)), y + ROW / 2, across(max(row.values)), y + ROW / 2, INK, 1.5))
+            parts.append(_line(across(min(row.values)), y + ROW / 2, across(max(row.values)), y + ROW / 2, "ink", 1.5))
         parts.append(_text(across(max(row.values)) + 6, y + ROW / 2 + 4, f"{row.median:,.0f}"))
-    return _svg(height, parts)
+    return Picture("No-op jobs a second, ten threads (median, slowest and fastest round)", height, parts)
 
 
-def latency(table: Table) -> str:
+def latency(table: Table) -> Picture:
     """A line from the 1st to the 99th percentile, a box for the middle half, a mark for the median; logarithmic."""
     spread: dict[str, dict[float, float]] = {
         label: dict(map(tuple, pairs)) for label, pairs in table.extra["spread_ms"].items()
@@ -49,21 +90,20 @@ def latency(table: Table) -> str:
     highest = max(values[0.99] for values in spread.values())
     across, ticks = _logarithmic(lowest, highest, LEFT, WIDTH - RIGHT)
     height = TOP + ROW * len(order) + BOTTOM
-    parts = [*_frame(height, "Milliseconds from enqueue to the first line of the job, idle (p1, middle half, p99)")]
-    parts += _grid(ticks, across, height, lambda tick: f"{tick:g} ms")
+    parts = [*_grid(ticks, across, height, lambda tick: f"{tick:g} ms")]
     for number, label in enumerate(order):
         values, y = spread[label], TOP + ROW * number
-        middle, colour = y + ROW / 2, _colour(label)
+        middle, kind = y + ROW / 2, _kind(label)
         quarters = across(values[0.25]), across(values[0.75])
         parts.append(_name(label, y))
-        parts.append(_line(across(values[0.01]), middle, across(values[0.99]), middle, colour, 1.5))
-        parts.append(_rect(quarters[0], y + 7, max(2.0, quarters[1] - quarters[0]), ROW - 14, colour))
-        parts.append(_line(across(values[0.5]), y + 4, across(values[0.5]), y + ROW - 4, INK, 2))
+        parts.append(_line(across(values[0.01]), middle, across(values[0.99]), middle, kind, 1.5))
+        parts.append(_rect(quarters[0], y + 7, max(2.0, quarters[1] - quarters[0]), ROW - 14, kind))
+        parts.append(_line(across(values[0.5]), y + 4, across(values[0.5]), y + ROW - 4, "ink", 2))
         parts.append(_text(across(values[0.99]) + 6, middle + 4, f"{values[0.5]:.3g}"))
-    return _svg(height, parts)
+    return Picture("Milliseconds from enqueue to the first line of the job, idle (p1, middle half, p99)", height, parts)
 
 
-def backlog(table: Table) -> str:
+def backlog(table: Table) -> Picture:
     """A point for each backlog, with a whisker from the slowest to the fastest round."""
     sizes: list[int] = table.extra["backlogs"]
     rows = [(size, row) for size in sizes if (row := table.row(f"{size:,}")) is not None]
@@ -74,19 +114,19 @@ def backlog(table: Table) -> str:
     def up(value: float) -> float:
         return floor - (floor - TOP) * value / most
 
-    parts = [*_frame(height, "No-op jobs a second, by the number of jobs that wait")]
+    parts: list[str] = []
     for number in range(int(most / step) + 1):
         y = up(step * number)
-        parts += [_line(LEFT, y, WIDTH - RIGHT, y, PALE), _text(LEFT - 8, y + 4, f"{step * number:,.0f}", "end")]
+        parts += [_line(LEFT, y, WIDTH - RIGHT, y, "pale"), _text(LEFT - 8, y + 4, f"{step * number:,.0f}", "end")]
     parts += [_text(across(tick), floor + 20, f"{tick:,.0f}", "middle") for tick in ticks]
     points = " ".join(f"{across(size):.1f},{up(row.median):.1f}" for size, row in rows)
-    parts.append(f'<polyline points="{points}" fill="none" stroke="{OF_OURS}" stroke-width="2"/>')
+    parts.append(f'<polyline class="ours" points="{points}" stroke-width="2"/>')
     for size, row in rows:
         x = across(size)
-        parts.append(_line(x, up(min(row.values)), x, up(max(row.values)), INK, 1.5))
-        parts.append(f'<circle cx="{x:.1f}" cy="{up(row.median):.1f}" r="4" fill="{OF_OURS}"/>')
+        parts.append(_line(x, up(min(row.values)), x, up(max(row.values)), "ink", 1.5))
+        parts.append(f'<circle class="ours" cx="{x:.1f}" cy="{up(row.median):.1f}" r="4"/>')
         parts.append(_text(x, up(max(row.values)) - 10, f"{row.median:,.0f}", "middle"))
-    return _svg(height, parts)
+    return Picture("No-op jobs a second, by the number of jobs that wait", height, parts)
 
 
 # --- pieces
@@ -110,14 +150,9 @@ def _logarithmic(lowest: float, highest: float, start: float, end: float) -> tup
     return place, [10.0**power for power in range(first, last + 1)]
 
 
-def _frame(height: float, title: str) -> Iterator[str]:
-    yield f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
-    yield f'<text x="16" y="28" font-size="15" font-weight="600" fill="{INK}">{escape(title)}</text>'
-
-
 def _grid(ticks: Sequence[float], across: Scale, height: float, written: Callable[[float], str]) -> Iterator[str]:
     for tick in ticks:
-        yield _line(across(tick), TOP - 4, across(tick), height - BOTTOM + 4, PALE)
+        yield _line(across(tick), TOP - 4, across(tick), height - BOTTOM + 4, "pale")
         yield _text(across(tick), height - BOTTOM + 22, written(tick), "middle")
 
 
@@ -125,29 +160,22 @@ def _name(label: str, y: float) -> str:
     return _text(LEFT - 8, y + ROW / 2 + 4, label, "end", bold=label == OURS.name)
 
 
-def _colour(label: str) -> str:
+def _kind(label: str) -> str:
     if label == OURS.name:
-        return OF_OURS
-    return OF_PROBES if label in (TRANSPORT.name, SCRIPTED.name, BARE.name) else OF_OTHERS
+        return "ours"
+    return "probe" if label in (TRANSPORT.name, BARE.name) else "other"
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", bold: bool = False) -> str:
     weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight} fill="{INK}">{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{weight}>{escape(text)}</text>'
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str, width: float = 1) -> str:
     places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {places} stroke="{colour}" stroke-width="{width:g}"/>'
+    return f'<line class="{kind}" {places} stroke-width="{width:g}"/>'
 
 
-def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:
+def _rect(x: float, y: float, width: float, height: float, kind: str) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
-    return f'<rect {place} rx="2" fill="{colour}"/>'
-
-
-def _svg(height: float, parts: Sequence[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}"'
-    )
-    return "\n".join([f'{head} font-family="system-ui, sans-serif" font-size="12">', *parts, "</svg>", ""])
+    return f'<rect class="{kind}" {place} rx="2"/>'

@@ -67,19 +67,18 @@ class Program:
     # --- what it uses
 
     def cpu_s(self) -> float:
-        return sum(int(fields[11]) + int(fields[12]) for fields in self._stats()) / TICKS_A_SECOND
+        """Processor time of all its processes, those included that have ended and that a living parent waited for."""
+        return sum(sum(map(int, fields[11:15])) for fields in self._stats()) / TICKS_A_SECOND
 
     def resident_mb(self) -> float:
         return sum(int(fields[21]) for fields in self._stats()) * PAGE_BYTES / 1e6
 
     def _stats(self) -> Iterator[list[str]]:
-        """The fields behind the name in /proc/PID/stat, from the state on, of every process in the group."""
-        for entry in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = entry.read_text("utf-8", "replace").rpartition(")")[2].split()
-            except OSError:
-                continue  # ended meanwhile
-            if int(fields[2]) == self.pid and fields[0] != "Z":
+        """The fields behind the name in /proc/PID/stat, from the state on, of every process in its group, and of all
+        that descend from it: a child may have begun a group of its own."""
+        found = dict(_all_stats())
+        for pid, fields in found.items():
+            if int(fields[2]) == self.pid or self.pid in _line_of(pid, found):
                 yield fields
 
 
@@ -110,6 +109,21 @@ class Client(Program):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+
+
+def _all_stats() -> Iterator[tuple[int, list[str]]]:
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            yield int(entry.parent.name), entry.read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # ended meanwhile
+
+
+def _line_of(pid: int, found: Mapping[int, list[str]]) -> Iterator[int]:
+    """Its parent, the parent of that, and so on."""
+    while pid in found:
+        pid = int(found[pid][1])
+        yield pid
 
 
 def _own_environment() -> dict[str, str]:

@@ -73,6 +73,7 @@ class Run:
 
 
 def _short(value: Any) -> str:
+    value = value[0] if isinstance(value, tuple) else value
     return f"{value:,.2f}" if isinstance(value, float) else "done"
 
 

@@ -71,6 +71,10 @@ class OwnRedis:
         info = self.client.info("server")
         return str(info.get("valkey_version") or info["redis_version"])
 
+    def cpu_s(self) -> float:
+        used = self.client.info("cpu")
+        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
     def log(self) -> Path:
         """A new file for what a program says."""
         self._logs += 1

@@ -12,6 +12,7 @@ import redis
 
 import goworkers_py
 from bench import environments
+from bench.machine import commit
 from bench.places import PEERS, ROOT
 from goworkers_py.keys import Keys
 
@@ -21,11 +22,10 @@ KEYS = Keys()
 
 class System(ABC):
     name: str
+    language: str
     about: str  # how its workers are set up
     typical: int  # jobs a second, roughly: how many to fill its queue with
     speaks_wire: bool = False  # reads jobs in Sidekiq's format, so its queue is filled by the benchmark
-    python: bool = False  # a peer in Python
-    only_threads: bool = True  # runs ten jobs at once in one process
     version: str = ""
 
     @abstractmethod
@@ -48,13 +48,14 @@ class System(ABC):
 
 class Ours(System):
     name = "goworkers-py"
+    language = "Python"
     about = "`pyworkers run`, one process"
     typical = 40_000
     speaks_wire = True
     jobs = "pyworkers_app"
 
     def install(self) -> None:
-        self.version = goworkers_py.__version__
+        self.version = f"{goworkers_py.__version__} {commit()}".strip()
 
     def worker(self, url: str, threads: int, *flags: str) -> list[str]:
         run = [sys.executable, "-m", "goworkers_py.cli", "run", "--redis", url]
@@ -94,6 +95,7 @@ class Lengths:
 class Probe(System):
     """A small program of the benchmark's own, which shows what the server allows."""
 
+    language = "Python"
     speaks_wire = True
 
     def __init__(self, name: str, typical: int, program: str, owner: str, about: str) -> None:
@@ -116,7 +118,8 @@ class Probe(System):
 
 class Sidekiq(System):
     name = "sidekiq"
-    about = "Ruby, one process"
+    language = "Ruby"
+    about = "one process"
     typical = 5_000
     speaks_wire = True
     _left = Lengths((("LLEN", KEYS.queue(QUEUE)),))
@@ -135,9 +138,11 @@ class Sidekiq(System):
 
 
 class GoProgram(System):
+    language = "Go"
+    about = "one process"
+
     def __init__(self, name: str, module: str, typical: int, speaks_wire: bool, *lengths: tuple[str, str]) -> None:
         self.name, self.typical, self.speaks_wire = name, typical, speaks_wire
-        self.about = "Go, one process"
         self._module = module
         self._left = Lengths(lengths)
 
@@ -158,7 +163,7 @@ class GoProgram(System):
 class PythonPeer(System):
     """`command` holds {threads} and {url}; its first word is a program of the environment."""
 
-    python = True
+    language = "Python"
 
     def __init__(
         self,
@@ -168,9 +173,8 @@ class PythonPeer(System):
         command: str,
         *lengths: tuple[str, str],
         about: str = "one process",
-        only_threads: bool = True,
     ) -> None:
-        self.name, self.typical, self.about, self.only_threads = name, typical, about, only_threads
+        self.name, self.typical, self.about = name, typical, about
         self._requirements = requirements
         self._command = command
         self._left = Lengths(lengths)
@@ -199,12 +203,13 @@ class Taskiq(PythonPeer):
 
 OURS, SIDEKIQ = Ours(), Sidekiq()
 TRANSPORT = Probe(
-    "transport", 50_000, "transport.py commands", "transport",
-    "a hundred payloads at a time to an in-progress list and out again, by pipelines of single commands; nothing runs",
+    "transport", 100_000, "transport.py scripts", "transport",
+    "runs nothing: one Python process that moves payloads to an in-progress list and out again, by one script call for "
+    "each hundred, each way",
 )  # fmt: skip
-SCRIPTED = Probe(
-    "transport-scripted", 100_000, "transport.py scripts", "transport",
-    "the same with one script call for each hundred payloads, each way",
+COMMANDS = Probe(
+    "transport-commands", 50_000, "transport.py commands", "transport",
+    "the same by pipelines of a hundred single commands",
 )  # fmt: skip
 BARE = Probe("bare-loop", 4_000, "bare.py work", "bare", "BRPOPLPUSH, run, LREM, one job at a time; one LPUSH to push")
 GO_WORKERS = GoProgram(
@@ -231,7 +236,7 @@ CELERY = PythonPeer(
 RQ = PythonPeer(
     "rq", ("rq",), 80, "rq worker-pool -u {url} -n {threads} -l WARNING default",
     ("LLEN", "rq:queue:default"), ("ZCARD", "rq:wip:default"),
-    about="it has no threads: {threads} processes, each of which forks for each job", only_threads=False,
+    about="it has no threads: {threads} processes, each of which forks for each job",
 )  # fmt: skip
 ARQ = PythonPeer(
     "arq", ("arq",), 500, "arq arq_app.WorkerSettings",
@@ -245,4 +250,4 @@ TASKIQ = Taskiq(
 )  # fmt: skip
 
 PEERS_OF_OURS: tuple[System, ...] = (SIDEKIQ, GO_WORKERS, ASYNQ, DRAMATIQ, HUEY, TASKIQ, ARQ, CELERY, RQ)
-ALL: tuple[System, ...] = (OURS, TRANSPORT, SCRIPTED, BARE, *PEERS_OF_OURS)
+ALL: tuple[System, ...] = (OURS, TRANSPORT, COMMANDS, BARE, *PEERS_OF_OURS)

@@ -9,7 +9,7 @@ from bench.report import Row, Table, percentile
 from bench.run import Run
 from bench.systems import BARE, OURS, PEERS_OF_OURS
 
-STAMPS_A_ROUND, MOST_S_A_ROUND = 300, 12.0
+STAMPS_A_ROUND, MOST_S_A_ROUND = 150, 6.0
 JOBS_A_STAMP = 200  # of --jobs, so that a small run is short here too
 TIMES_BARE = 1.5
 SHARES = (0.01, 0.05, *(number / 20 for number in range(2, 19)), 0.95, 0.99, 1.0)
@@ -18,8 +18,8 @@ SHARES = (0.01, 0.05, *(number / 20 for number in range(2, 19)), 0.95, 0.99, 1.0
 def latency(run: Run) -> list[Table]:
     systems = (OURS, BARE, *PEERS_OF_OURS)
     how = "From just before the push to the first line of the job, one job at a time on an otherwise idle system."
-    medians = Table("latency", "idle, enqueue to first line, p50", "ms", how, digits=3)
-    tails = Table("latency", "idle, enqueue to first line, p99", "ms", how, digits=3)
+    medians = Table("latency", "idle, enqueue to first line, p50", "ms", how, digits=2, column="start p50, ms")
+    tails = Table("latency", "idle, enqueue to first line, p99", "ms", how, digits=2, column="start p99, ms")
     count = max(5, min(STAMPS_A_ROUND, run.jobs // JOBS_A_STAMP))
     measures = {
         one.name: partial(latencies_ns, run.server, one, count, MOST_S_A_ROUND) for one in run.available(*systems)

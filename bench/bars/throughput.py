@@ -1,22 +1,23 @@
-"""How many jobs a second: nothing to do, two processes, jobs that sleep, large payloads."""
+"""How many jobs a second, and what one costs: nothing to do, two processes, jobs that sleep, large payloads."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from bench.measure import Site, rate_of
+from bench.measure import Drained, Site, rate_of
 from bench.measure import drain as drain_once
 from bench.programs import Failed
-from bench.report import Table, percentile
+from bench.report import Row, Table, percentile
 from bench.run import Run, rows
-from bench.systems import GO_WORKERS, KEYS, OURS, PEERS_OF_OURS, QUEUE, SCRIPTED, SIDEKIQ, TRANSPORT, System
+from bench.systems import COMMANDS, GO_WORKERS, KEYS, OURS, PEERS_OF_OURS, QUEUE, SIDEKIQ, TRANSPORT, System
 from bench.wire import fill
 
 THREADS = 10
-CEILINGS = (TRANSPORT, SCRIPTED)
-TIMES_SIDEKIQ, TIMES_GO_WORKERS, TIMES_PYTHON, SHARE_OF_TRANSPORT = 6, 10, 15, 0.60
+CEILINGS = (TRANSPORT, COMMANDS)
+TIMES_SIDEKIQ, TIMES_GO_WORKERS, TIMES_PYTHON, SHARE_OF_COMMANDS = 6, 10, 15, 0.60
 
 NAP_MS, NAP_THREADS, SHARE_OF_LIMIT = 5, 25, 0.95
 LIMIT = NAP_THREADS * 1_000 / NAP_MS
@@ -32,14 +33,15 @@ def drain(run: Run, systems: Sequence[System] = (OURS, *CEILINGS, *PEERS_OF_OURS
     table = Table(
         "drain", f"no-op jobs, {THREADS} threads", "jobs/s",
         f"Jobs that do nothing, {THREADS} at once, until a full queue is empty.",
+        column="no-op jobs/s",
     )  # fmt: skip
     there = run.available(*systems)
     table.left_out |= run.reasons(systems)
     found = run.in_turn(table, {one.name: partial(drain_once, run.server, one, run.count_for(one)) for one in there})
-    table.rows = rows(found)
+    table.rows = rows({label: [each.rate for each in rounds] for label, rounds in found.items()})
     _hold_against(table, SIDEKIQ.name, TIMES_SIDEKIQ)
     _hold_against(table, GO_WORKERS.name, TIMES_GO_WORKERS)
-    python = [row for row in table.rows if row.label in {one.name for one in PEERS_OF_OURS if one.python}]
+    python = [row for row in table.rows if row.label in {one.name for one in PEERS_OF_OURS if one.language == "Python"}]
     fastest = max(python, key=lambda row: row.median, default=None)
     for row in table.rows:
         if row is fastest:
@@ -47,7 +49,24 @@ def drain(run: Run, systems: Sequence[System] = (OURS, *CEILINGS, *PEERS_OF_OURS
         elif not row.bar and row.label != OURS.name:
             _hold_against(table, row.label)
     _hold_against_ceilings(table)
-    return [table]
+    return [table, *_costs(found)]
+
+
+def _costs(found: Mapping[str, Sequence[Drained]]) -> list[Table]:
+    how = (
+        "Processor time while the queue was drained, divided by the jobs that were done: that of all processes of the "
+        "worker together, and that of the Redis server."
+    )
+    worker = Table(
+        "drain", "a no-op job: processor time of the worker", "µs", how, digits=1, column="CPU µs/job, worker"
+    )
+    server = Table("drain", "a no-op job: processor time of Redis", "µs", how, digits=1, column="CPU µs/job, Redis")
+    for label, rounds in found.items():
+        taken = [(each.worker_us, each.server_us) for each in rounds]
+        for table, values in zip((worker, server), zip(*taken, strict=True), strict=True):
+            if None not in values:
+                table.rows.append(Row(label, list(values)))
+    return [worker, server] if worker.rows else []
 
 
 def _hold_against_ceilings(table: Table) -> None:
@@ -56,8 +75,8 @@ def _hold_against_ceilings(table: Table) -> None:
         if ours:
             share = ours.median / ceiling.median
             ceiling.ratio = f"{share:.0%}"
-            if ceiling.label == TRANSPORT.name:
-                table.judge(ceiling.label, ceiling.ratio, f">= {SHARE_OF_TRANSPORT:.0%}", share >= SHARE_OF_TRANSPORT)
+            if ceiling.label == COMMANDS.name:
+                table.judge(ceiling.label, ceiling.ratio, f">= {SHARE_OF_COMMANDS:.0%}", share >= SHARE_OF_COMMANDS)
 
 
 def _hold_against(table: Table, label: str, times: float = 0.0, note: str = "") -> None:
@@ -105,12 +124,13 @@ def sleep(run: Run) -> list[Table]:
     table = Table(
         "sleep", f"{NAP_MS} ms jobs, {NAP_THREADS} threads", "jobs/s",
         f"Jobs that sleep {NAP_MS} ms, {NAP_THREADS} at once: at most {LIMIT:,.0f} a second by arithmetic.",
+        column=f"{NAP_MS} ms jobs/s",
     )  # fmt: skip
     measures: dict[str, Callable[[], float]] = {}
     for one in run.available(*systems):
         # Nobody is faster than the limit, so ours needs no more jobs than that takes.
         count = max(100, int(min(run.count_for(one), run.jobs * LIMIT / OURS.typical)))
-        measures[one.name] = partial(drain_once, run.server, one, count, "nap", [NAP_MS], NAP_THREADS)
+        measures[one.name] = partial(_rate, run, one, count, "nap", [NAP_MS], NAP_THREADS)
     table.rows = rows(run.in_turn(table, measures))
     table.left_out |= run.reasons(systems)
     for row in table.rows:
@@ -119,6 +139,10 @@ def sleep(run: Run) -> list[Table]:
         if row.label == OURS.name:
             table.judge(row.label, row.ratio, f">= {SHARE_OF_LIMIT:.0%} of {LIMIT:,.0f}", share >= SHARE_OF_LIMIT)
     return [table]
+
+
+def _rate(run: Run, system: System, count: int, job: str, args: Sequence[Any], threads: int = THREADS) -> float:
+    return drain_once(run.server, system, count, job, args, threads).rate
 
 
 def payload(run: Run) -> list[Table]:
@@ -130,7 +154,7 @@ def payload(run: Run) -> list[Table]:
             f"As drain, each job with a text of {size:,} characters as its argument.",
         )  # fmt: skip
         measures = {
-            one.name: partial(drain_once, run.server, one, run.count_for(one, share), "noop", ["x" * size])
+            one.name: partial(_rate, run, one, run.count_for(one, share), "noop", ["x" * size])
             for one in run.available(*systems)
         }
         table.rows = rows(run.in_turn(table, measures))

@@ -1,8 +1,8 @@
 """The ceiling: moves payloads to an in-progress list and removes them, a hundred at a time, and runs nothing.
 
-One Python process with one connection. `transport.py commands` sends the single commands, a hundred in a pipeline;
-`transport.py scripts` has one script that fetches a batch and one that removes it. Each payload is removed by its
-bytes, as every safe removal is; nothing is parsed, handed over or counted.
+One Python process with one connection. `transport.py scripts` has one script that fetches a batch and one that removes
+it; `transport.py commands` sends the single commands, a hundred in a pipeline. Each payload is removed by its bytes, as
+every safe removal is; nothing is parsed, handed over or counted.
 """
 
 import sys
