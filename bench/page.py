@@ -51,16 +51,26 @@ that you have. It compares job systems that keep their jobs in Redis.
 
 """
 
-READING = """\
+# What a column is, by how its heading begins.
+READING = {
+    "no-op": """\
 - **No-op jobs/s** is the overhead of a system: the jobs do nothing, ten at once, until a full queue is empty.
+""",
+    "CPU": """\
 - **CPU µs/job** is the processor time that one such job takes, in all processes of the worker together and in the Redis
   server. With 1,000 jobs a second, 100 µs a job is a tenth of a core.
+""",
+    "5 ms": """\
 - **5 ms jobs/s** is for jobs that wait 5 ms each, as for a database, 25 at once: at most 5,000 a second.
+""",
+    "start": """\
 - **Start** is the time from just before the push to the first line of the job, on an idle system: the median, and the
   99th percentile.
+""",
+    "memory": """\
 - **Memory** is that of an idle worker with ten threads.
-
-"""
+""",
+}
 
 CAPTIONS = {
     "drain": f"""\
@@ -68,7 +78,7 @@ CAPTIONS = {
 in-progress list and out of it again, with one script call for each hundred, each way. It runs nothing.
 """,
     "latency": f"""\
-`{BARE.name}` is no job system but a floor: one thread that does BRPOPLPUSH, runs the job, and LREM. The scale is
+`{BARE.name}` is no job system: one Python thread that does BRPOPLPUSH, runs the job, and LREM. The scale is
 logarithmic. A picture takes the jobs of all rounds together, a table the median of the rounds.
 """,
 }
@@ -168,8 +178,10 @@ def _opening(results: Results, main: Record) -> Iterator[str]:
         yield "The best figure of each column is bold.\n\n"
         dates = dict.fromkeys(record.date for record, _ in shown if record is not main)
         if dates:
-            yield f"\\* measured in another run on the same machine: {', '.join(dates)}.\n\n"
-        yield READING
+            yield f"\\* measured in another run on the same machine: {'; '.join(dates)}.\n\n"
+        columns = [table.column for _, table in shown]
+        yield from (text for head, text in READING.items() if any(column.startswith(head) for column in columns))
+        yield "\n"
     for bar in OPENING:
         if _is_drawn(results, bar):
             yield f"{_picture(bar)}{CAPTIONS[bar]}\n"
@@ -216,22 +228,26 @@ def _picture(bar: str) -> str:
 
 
 def _conditions(main: Record) -> Iterator[str]:
-    rounds, jobs, load = (main.settings[name] for name in ("rounds", "jobs", "load"))
-    busy = (
-        " Other programs were at work, so the figures are not to be trusted."
-        if load > BUSY * main.machine["cores"]
-        else ""
-    )
-    missing = [one.name for one in PEERS_OF_OURS if one.name not in main.versions]
+    rounds, jobs = main.settings["rounds"], main.settings["jobs"]
+    measured = {row.label for table in main.of("drain")[:1] for row in table.rows}
+    missing = [one.name for one in PEERS_OF_OURS if one.name not in measured]
     yield "## On what this was measured\n\n"
     yield f"- **When:** {main.date}.\n"
-    yield f"- **Machine:** {_machine(main)}. The load average at the start was {load:g}.{busy}\n"
+    yield f"- **Machine:** {_machine(main)}.{_load(main)}\n"
     yield f"- **Threads:** {THREADS}; {NAP_THREADS} for the jobs that wait.\n"
     yield f"- **Jobs:** {jobs:,} no-op jobs a round for goworkers-py, fewer for slower systems.\n"
     yield f"- **How often:** {'one round' if rounds == 1 else f'{rounds} rounds, of which the figures are medians'}.\n"
     yield f"- **Noise:** {_noise(main)}\n"
-    yield f"- **Not measured:** {', '.join(missing)}.\n" if missing else ""
+    yield f"- **Not measured:** {', '.join(missing)}.\n" if missing and measured else ""
     yield "- **Versions and settings** of the systems are [at the end](#the-systems).\n\n"
+
+
+def _load(record: Record) -> str:
+    load = record.settings.get("load")
+    if load is None:
+        return ""
+    busy = " Other programs were at work, so the figures are not to be trusted."
+    return f" The load average at the start was {load:g}.{busy if load > BUSY * record.machine['cores'] else ''}"
 
 
 def _machine(record: Record) -> str:
@@ -327,7 +343,7 @@ def bars_page(results: Results) -> str:
     for bar in HEADINGS:
         for table in _tables(results, bar):
             lines += _judged(table)
-    dates = ", ".join(record.date for record in results.records)
+    dates = "; ".join(record.date for record in results.records)
     return f"{BARS_INTRO}Measured {dates}: {results.summary()}.\n\n{_markdown(lines, right=0)}"
 
 
@@ -336,7 +352,7 @@ def _judged(table: Table) -> Iterator[list[str]]:
         if row.met is not None:
             figures = [f"{table.figure(row.median)} {table.unit}", table.span(row), row.ratio, row.bar]
             verdict = "pass" if row.met else "**FAIL**"
-            yield [f"{table.bar}: {table.title}", row.label, *figures, f"{verdict} {row.note}".strip()]
+            yield [f"{table.bar}: {table.title}", row.label, *figures, f"{verdict}{row.note and f' ({row.note})'}"]
 
 
 # --- pieces

@@ -45,7 +45,7 @@ def drain(run: Run, systems: Sequence[System] = (OURS, *CEILINGS, *PEERS_OF_OURS
     fastest = max(python, key=lambda row: row.median, default=None)
     for row in table.rows:
         if row is fastest:
-            _hold_against(table, row.label, TIMES_PYTHON, "of the Python peers the fastest")
+            _hold_against(table, row.label, TIMES_PYTHON, "the fastest of the Python peers")
         elif not row.bar and row.label != OURS.name:
             _hold_against(table, row.label)
     _hold_against_ceilings(table)
