@@ -23,6 +23,7 @@ class Child:
     ready: bool = False
     retired: bool = False
     given_up: bool = False
+    ended_well: bool = False  # what is left is the end of its interpreter
     alike: bool = False  # its figures can be added to ours
     heard: bytes = b""  # the beginning of a line
     report: Report | None = None

@@ -78,7 +78,10 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
         life.thread.join()
         if parent is not None:
             parent.tell(launcher)  # the last jobs
-        return life.exit_code()
+        code = life.exit_code()
+        if parent is not None and code == 0:
+            parent.end_well()  # before a signal can end this process as it ends any other
+        return code
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -27,7 +27,7 @@ LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
 # What is said on the line, each with a line end.
 READY, WORN_OUT, FIGURES, REPORT, STATS = b"ready", b"worn out", b"figures ", b"report ", b"stats "
-FAILED = b"failed "
+FAILED, ENDED_WELL = b"failed ", b"ended well"
 RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
@@ -104,6 +104,10 @@ class Parent:
     def fail(self, error: WorkersError) -> None:
         """Who has started the parent is told by the parent."""
         self._say(FAILED + json.dumps(as_word(error)).encode())
+
+    def end_well(self) -> None:
+        """Nothing is left to do. A signal that ends the interpreter before it has ended by itself is no failure."""
+        self._say(ENDED_WELL)
 
     def _worn_out(self, processed: int) -> bool:
         why = ""

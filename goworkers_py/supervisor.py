@@ -7,6 +7,7 @@ A line, a pair of sockets, ties the two together. On it the child says
     ready        it fetches jobs
     worn out     it is above a limit, `max_jobs` or `max_memory`, and asks for a successor
     failed JSON  why it ends
+    ended well   its work is done, and only its interpreter has still to end
     figures ...  of what shape its figures are; the parent leaves those of another one alone
     report JSON  how it does, every second, see `reports`
     stats JSON   what the server holds, now and then, where `stats_port` shows it
@@ -46,6 +47,7 @@ from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.notify import Notifier
 from goworkers_py.reports import QUIET, SHAPE, STARTING, STOPPING, WORKING, Report, merged, past
 from goworkers_py.supervised import (
+    ENDED_WELL,
     FAILED,
     FIGURES,
     LINE_VARIABLE,
@@ -212,6 +214,7 @@ class Supervisor:
             elif line == WORN_OUT and not child.retired and child not in self._to_replace:
                 self._to_replace.append(child)
             else:
+                child.ended_well |= line == ENDED_WELL
                 self._take_figures(child, line)
 
     def _take_figures(self, child: Child, line: bytes) -> None:
@@ -267,6 +270,8 @@ class Supervisor:
         with suppress(EOFError):
             while True:
                 for line in child.hear():  # its last words
+                    child.ready |= line == READY
+                    child.ended_well |= line == ENDED_WELL
                     self._take_figures(child, line)
         with self._burial:
             if child.report is not None:
@@ -305,8 +310,8 @@ class Supervisor:
                 self._to_replace.clear()
 
     def _ended_as_asked(self, child: Child, code: int) -> None:
-        # A signal that comes before a child can handle it ends it too.
-        clean = code == 0 or (code == -signal.SIGTERM and not child.ready)
+        # A signal that comes before a child can handle it, or when it does not any more, ends it too.
+        clean = code == 0 or not child.ready or child.ended_well
         if not clean:
             self._tell_of_death()
             if self._stopping and not self._exit_code:
@@ -327,6 +332,7 @@ class Supervisor:
 
     def _stop(self) -> None:
         """Again: the children do not wait for their jobs any more."""
+        self._reap()  # the death of a child before the stop is no fault of the stop
         self._stopping = True
         self._forward(signal.SIGTERM)
         for child in self._children:

@@ -332,6 +332,56 @@ def test_a_second_term_does_not_wait_for_running_jobs(site: Site, redis: redis_p
     assert len(queue(redis)) == 1
 
 
+SLOW_END = (
+    JOBS
+    + """
+import atexit
+
+@atexit.register
+def end_slowly():
+    pathlib.Path("ending").touch()
+    while not pathlib.Path("gate").exists():
+        time.sleep(0.01)
+"""
+)
+
+
+def test_a_term_that_meets_a_replaced_child_at_the_end_of_its_interpreter_is_a_clean_stop(site: Site) -> None:
+    with site.parent(jobs=SLOW_END) as parent:
+        parent.signal(signal.SIGUSR2)
+        assert eventually(lambda: (site.directory / "ending").exists()), parent.output
+        parent.signal(signal.SIGTERM)
+        parent.says("ended with SIGTERM")
+        site.allow("gate")
+        assert parent.wait() == 0, parent.output
+
+
+def test_a_child_that_leaves_jobs_behind_and_is_then_ended_is_no_clean_stop(site: Site, redis: redis_py.Redis) -> None:
+    with site.parent(jobs=SLOW_END, children=2) as parent:
+        redis.config_set("min-replicas-to-write", "1")
+        try:
+            parent.signal(signal.SIGTERM)
+            assert eventually(lambda: parent.output.count("INFO: stopped") == 2), parent.output
+            for pid in parent.children():
+                os.kill(pid, signal.SIGTERM)
+            assert parent.wait() == 1, parent.output
+        finally:
+            redis.config_set("min-replicas-to-write", "0")
+
+
+def test_the_death_of_a_child_just_before_a_term_is_no_fault_of_the_stop(site: Site) -> None:
+    with site.parent() as parent:
+        parent.signal(signal.SIGSTOP)
+        first = min(parent.children())
+        os.kill(first, signal.SIGKILL)
+        # Its first thread may be gone before the others, without which its parent hears of no death.
+        assert eventually(lambda: not _lives(first) and len(list(Path(f"/proc/{first}/task").iterdir())) == 1)
+        parent.signal(signal.SIGTERM)
+        parent.signal(signal.SIGCONT)
+        parent.says("died with SIGKILL")
+        assert parent.wait() == 0, parent.output
+
+
 @pytest.mark.slow
 def test_a_term_ends_the_patience_with_a_child_that_retires(site: Site, redis: redis_py.Redis) -> None:
     with site.parent("-t", "0.5", children=1) as parent:
