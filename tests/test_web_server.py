@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from waiting import eventually
 
 from goworkers_py.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.web import server as module
 from goworkers_py.web.server import StatsServer, as_json
 
 Source = Callable[[], dict[str, Any]]
@@ -139,3 +143,86 @@ def test_a_client_that_says_nothing_holds_up_no_stop(serve: Callable[[Source], S
     with socket.create_connection((LOOPBACK, server.port), 5):
         assert get(server)[0] == 200
         server.stop()
+
+
+def requests() -> int:
+    """Threads that answer a client."""
+    return sum("process_request" in thread.name for thread in threading.enumerate())
+
+
+def test_clients_that_say_nothing_take_few_threads_and_keep_no_monitor_from_its_answer(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_CLIENTS", 5)
+    monkeypatch.setattr(module, "MOST_THREADS", 8)
+    server = serve(dict)
+    with ExitStack() as open_ones:
+        for _ in range(30):
+            client = open_ones.enter_context(socket.create_connection((LOOPBACK, server.port), 5))
+            client.sendall(b"GET /st")
+        assert eventually(lambda: requests() <= 5)
+        assert get(server) == (200, {})
+
+
+def test_looks_at_a_slow_server_take_few_threads(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly() -> dict[str, Any]:
+        enough.wait(30)
+        return {}
+
+    monkeypatch.setattr(module, "MOST_CLIENTS", 5)
+    monkeypatch.setattr(module, "MOST_THREADS", 8)
+    enough = threading.Event()
+    server = serve(slowly)
+    with ExitStack() as open_ones:
+        for _ in range(20):
+            client = open_ones.enter_context(socket.create_connection((LOOPBACK, server.port), 5))
+            client.sendall(b"GET /stats HTTP/1.0\r\n\r\n")
+        assert client.recv(1) == b"", "the last ones are closed at once"
+        assert eventually(lambda: requests() == 8)
+        enough.set()
+        assert eventually(lambda: requests() == 0)
+        assert get(server) == (200, {})
+
+
+def test_a_client_that_says_little_at_a_time_is_hung_up_on(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_LOOK_S", 0.3)
+    server = serve(dict)
+    with socket.create_connection((LOOPBACK, server.port), 5) as slow:
+
+        def is_hung_up_on() -> bool:
+            try:
+                slow.sendall(b"G")
+                slow.settimeout(0.05)
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        assert eventually(is_hung_up_on)
+
+
+def test_without_a_descriptor_for_another_client_it_waits(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[None] = []
+    get_request = module._Server.get_request
+    monkeypatch.setattr(module._Server, "get_request", lambda server: [tries.append(None), get_request(server)][1])
+    server = serve(dict)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            client.connect((LOOPBACK, server.port))
+            client.sendall(b"GET /stats HTTP/1.0\r\n\r\n")
+            assert eventually(lambda: tries)
+            time.sleep(0.5)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert len(tries) < 20
+        client.settimeout(20)
+        assert client.recv(12) == b"HTTP/1.0 200"

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from goworkers_py.errors import BrokerError, ConfigError
 
-SLOWEST_CLIENT_S = 10.0
+# A look that has not ended by then is hung up on.
+LONGEST_LOOK_S = 15.0
+# When more are connected, the oldest are hung up on: a monitor gets its answer though others hold connections and say
+# nothing.
+MOST_CLIENTS = 50
+MOST_THREADS = 2 * MOST_CLIENTS  # with those that look at a slow server for somebody who was hung up on
+NO_DESCRIPTOR_PAUSE_S = 0.2
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Answer(NamedTuple):
@@ -56,7 +66,48 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._lock = threading.Lock()
+        self._since: dict[socket.socket, float] = {}  # of each connection, the oldest first; under the lock
         super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                time.sleep(NO_DESCRIPTOR_PAUSE_S)  # who waits to be accepted would be seen again at once
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """False: it is closed without an answer."""
+        with self._lock:
+            if len(self._since) >= MOST_THREADS:
+                return False
+            self._since[request] = time.monotonic()
+            return True
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """After each connection, and every half second."""
+        self._hang_up(MOST_CLIENTS, time.monotonic() - LONGEST_LOOK_S)
+
+    def server_close(self) -> None:
+        super().server_close()
+        self._hang_up(0, 0.0)
+
+    def _hang_up(self, most: int, oldest: float) -> None:
+        """On the oldest clients. The thread of each ends by itself then."""
+        with self._lock:
+            too_many = len(self._since) - most
+            for number, (client, since) in enumerate(self._since.items()):
+                if number >= too_many and since >= oldest:
+                    break
+                with suppress(OSError):  # it has gone
+                    client.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
         socketserver.TCPServer.server_bind(self)  # theirs asks a name server for the name of this machine
@@ -67,7 +118,6 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     pages: Mapping[str, Page]
-    timeout = SLOWEST_CLIENT_S
 
     def do_GET(self) -> None:
         page = self.pages.get(self.path.split("?")[0])
