@@ -3,13 +3,18 @@
 A number proves nothing: after a crash it may belong to another program. So the daemon holds a lock on the file while it
 lives. The kernel takes it away at the process's end, whatever that is: programs that it starts do not have the file,
 and its forks close it. The lock is flock's; that of lockf would end when a job reads the file and closes it.
+
+Root may write the file where others can write too: so no link is followed, and a file that holds anything else than a
+number is left as it is.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +27,9 @@ log = logging.getLogger(__name__)
 
 # Who looks at the file holds a lock for a moment too.
 OTHERS_LOOK_S = 1.0
+
+# Not through a link, and without waiting for somebody at the other end of a pipe.
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Pidfile:
@@ -50,12 +58,17 @@ class Pidfile:
         deadline = Deadline(OTHERS_LOOK_S)
         while True:
             try:
-                file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o644)
             except OSError as error:
-                raise ConfigError(f"pidfile {self._path}: cannot be written: {error.strerror}") from None
+                raise ConfigError(f"pidfile {self._path}: {_why_not(error, 'written')}") from None
+            try:
+                self._refuse_what_is_none(file)
+            except ConfigError:
+                os.close(file)
+                raise
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(file), self._path.stat()):
+                if os.path.samestat(os.fstat(file), self._path.lstat()):
                     return file
             except OSError:  # locked, or removed by its last holder just now
                 pid = _number(file)
@@ -66,12 +79,21 @@ class Pidfile:
                 raise WorkersError(f"pidfile {self._path}: pyworkers runs already, as process {pid}")
             threading.Event().wait(0.05)
 
+    def _refuse_what_is_none(self, file: int) -> None:
+        told = os.fstat(file)
+        if not stat.S_ISREG(told.st_mode) or told.st_nlink > 1:
+            raise ConfigError(f"pidfile {self._path}: is no file, or has two names: name another path")
+        if told.st_size and _number(file) is None:
+            raise ConfigError(
+                f"pidfile {self._path}: holds something else than a number: delete it, or name another path"
+            )
+
     def release(self) -> None:
         """The lock stays until this process has really ended: `end_holder` waits for that."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
             with suppress(OSError):  # the directory is not ours any more: the empty file stays
-                if os.path.samestat(os.fstat(self._file), self._path.stat()):  # another may have been put there
+                if os.path.samestat(os.fstat(self._file), self._path.lstat()):  # another may have been put there
                     self._path.unlink()
 
     def holder(self) -> int | None:
@@ -96,16 +118,22 @@ class Pidfile:
     @contextmanager
     def _opened(self) -> Iterator[int | None]:
         try:
-            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(self._path, os.O_RDONLY | _SAFELY)
         except FileNotFoundError:
             yield None
             return
         except OSError as error:
-            raise WorkersError(f"pidfile {self._path}: cannot be read: {error.strerror}") from None
+            raise WorkersError(f"pidfile {self._path}: {_why_not(error, 'read')}") from None
         try:
             yield file
         finally:
             os.close(file)
+
+
+def _why_not(error: OSError, done: str) -> str:
+    if error.errno in (errno.ELOOP, errno.EMLINK):  # FreeBSD says the other
+        return "is a symbolic link, which is not followed: remove it, or name the path that it leads to"
+    return f"cannot be {done}: {error.strerror}"
 
 
 def _holder(file: int | None) -> int | None:

@@ -314,6 +314,41 @@ def test_a_file_that_is_no_pidfile_is_no_process(tmp_path: Path) -> None:
         Pidfile(tmp_path / "pid" / "deeper").holder()
 
 
+@pytest.mark.parametrize("kind", ["link", "link to nothing", "hard link", "pipe", "text"])
+def test_a_path_that_others_have_prepared_is_refused_and_what_is_there_stays(kind: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "pid", tmp_path / "other"
+    if kind != "link to nothing":
+        other.write_text("7\n")
+    if kind.startswith("link"):
+        path.symlink_to(other)
+    elif kind == "hard link":
+        path.hardlink_to(other)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("precious\n")
+    told = {"text": "something else than a number: delete it", "pipe": "no file", "hard link": "two names"}
+    with pytest.raises(ConfigError, match=told.get(kind, "symbolic link, which is not followed: remove it")):
+        Pidfile(path).hold()
+    assert not other.exists() if kind == "link to nothing" else other.read_text() == "7\n"
+    assert kind != "text" or path.read_text() == "precious\n"
+    if kind.startswith("link"):
+        with pytest.raises(WorkersError, match="symbolic link"):
+            Pidfile(path).holder()
+    else:
+        assert Pidfile(path).holder() is None
+
+
+def test_a_link_that_takes_the_place_of_the_pidfile_stays(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    pidfile = Pidfile(path)
+    pidfile.hold()
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    pidfile.release()
+    assert path.is_symlink()
+
+
 def test_a_job_that_reads_the_pidfile_does_not_end_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     pidfile = Pidfile(path)

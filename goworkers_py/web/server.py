@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
             return super().get_request()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                time.sleep(NO_DESCRIPTOR_PAUSE_S)  # who waits to be accepted would be seen again at once
+                threading.Event().wait(NO_DESCRIPTOR_PAUSE_S)  # who waits to be accepted would be seen again at once
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
