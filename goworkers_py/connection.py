@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 import weakref
@@ -26,7 +27,9 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
+from goworkers_py.access import is_refused_in_script, probes
 from goworkers_py.errors import BrokerError, ConfigError, WrongType
+from goworkers_py.keys import Keys
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
 from goworkers_py.translation import check_files, hung_up, is_better_elsewhere, is_of_another_type, translated
 
@@ -38,6 +41,8 @@ SOCKET_TIMEOUT_S = 5.0
 # How much later than its own time limit a blocking command's reply may come before the connection counts as lost.
 REPLY_MARGIN_S = 3.0
 HASTE_S = 0.5
+# A namespace for commands that are asked for and never run.
+_NOBODYS = "of nobody"
 # Arguments that are sent without copying them.
 LARGE = 16_384
 
@@ -47,6 +52,7 @@ class Script:
 
     def __init__(self, path: Path) -> None:
         self.source = path.read_text("utf-8")
+        self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -70,8 +76,19 @@ class _Exchanges:
         reply = self._exchange_raw([("EVALSHA", script.sha, *tail)])[0]
         if isinstance(reply, redis.exceptions.NoScriptError):
             reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
+        if isinstance(reply, redis.ResponseError) and is_refused_in_script(str(reply)):
+            reply = self._refused_command(script) or reply
         self._raise_error(reply, keys)
         return reply
+
+    def _refused_command(self, script: Script) -> redis.ResponseError | None:
+        """Redis before 7.2 does not say which command of a script it was, so each is tried by itself in a transaction
+        with a mistake in it: none is run. They would be run one by one where MULTI is what is refused."""
+        if isinstance(self._exchange_raw([("MULTI",), ("TIME",), ("EXEC",)])[0], redis.ResponseError):
+            return None
+        commands = [command for command in probes(Keys(_NOBODYS)) if command[0] in script.commands]
+        replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
+        return next((reply for reply in replies if isinstance(reply, redis.ResponseError)), None)
 
     def _checked(self, commands: Sequence[Command], replies: list[Any]) -> list[Any]:
         for command, reply in zip(commands, replies, strict=True):
@@ -82,7 +99,7 @@ class _Exchanges:
         if is_of_another_type(reply) and keys:
             raise WrongType(self._types(keys)) from reply
         if isinstance(reply, redis.ResponseError):
-            raise translated(reply) from reply
+            raise translated(reply, keys) from reply
 
     def _types(self, keys: Sequence[Any]) -> str:
         """The server does not say which key it was; so it is asked, where it may be."""
@@ -126,8 +143,9 @@ class Connections(_Exchanges):
     def transaction(self, commands: Sequence[Command]) -> list[Any]:
         """All or nothing: MULTI, the commands, EXEC, in one round trip."""
         replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
-        for reply in replies:
-            self._raise_error(reply)  # the first one says more than EXEC's "discarded because of previous errors"
+        # The first error says more than EXEC's "discarded because of previous errors".
+        for command, reply in zip((("MULTI",), *commands, ("EXEC",)), replies, strict=True):
+            self._raise_error(reply, _keys_of(command))
         return self._checked(commands, replies[-1])
 
     def answers(self, commands: Sequence[Command]) -> list[Any]:

@@ -24,10 +24,7 @@ class Courtesy:
         except BrokerRefused as error:
             if not self._warned:
                 self._warned = True
-                log.warning(
-                    "%s: %s; jobs run all the same (what a user of Redis must be allowed to do stands in "
-                    "docs/reliability.md)", self._without, error
-                )  # fmt: skip
+                log.warning("%s: %s; jobs run all the same", self._without, error)
         except BrokerError:
             raise
         except Exception:

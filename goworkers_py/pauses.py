@@ -46,7 +46,4 @@ class Pauses(BrokerService):
     def _warn(self, error: BrokerRefused) -> None:
         if not self._warned:
             self._warned = True
-            log.warning(
-                "this process cannot see which queues are paused: %s; it goes on as it did "
-                "(what a user of Redis must be allowed to do stands in docs/reliability.md)", error
-            )  # fmt: skip
+            log.warning("this process cannot see which queues are paused: %s; it goes on as it did", error)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import redis
 
+from goworkers_py.access import refusal
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, NoSuchDatabase
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
@@ -34,8 +35,11 @@ _THEIR_CERTIFICATE = (
 _OUR_CERTIFICATE = "a client certificate that it accepts is named by ?ssl_certfile=FILE&ssl_keyfile=FILE"
 
 
-def translated(error: BaseException) -> BaseException:
-    """The driver's exceptions as ours; anything else (a signal, an exception thrown into the thread) as it is."""
+def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
+    """The driver's exceptions as ours; anything else (a signal, an exception thrown into the thread) as it is.
+
+    `keys` are those that the command named: the server does not say which of them it is about.
+    """
     if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
         return error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
@@ -48,11 +52,11 @@ def translated(error: BaseException) -> BaseException:
         if isinstance(cause, ssl.SSLError) and _ALERT.search(str(cause)):
             return BrokerRefused(f"the server does not accept our certificate: {cause.reason}; {_OUR_CERTIFICATE}")
     if isinstance(error, redis.ResponseError):
-        return _error_reply(error)
+        return _error_reply(error, keys)
     return BrokerUnavailable(str(error) or type(error).__name__)
 
 
-def _error_reply(error: redis.ResponseError) -> BrokerError:
+def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:
     told = _told(error)
     if _FULL.search(told):
         return BrokerFull(str(error))
@@ -63,7 +67,7 @@ def _error_reply(error: redis.ResponseError) -> BrokerError:
             "the server has no database of the number at the end of the address in `redis`: "
             "name another one, or raise `databases` in the server's configuration"
         )
-    return BrokerRefused(str(error))
+    return BrokerRefused(refusal(told, keys) or str(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

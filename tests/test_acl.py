@@ -15,14 +15,18 @@ import redis as redis_py
 from apps import begun, job, own_broker
 from daemon import pyworkers
 from fleet import Fleet
+from hasty import hasty
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py import access
+from goworkers_py.access import probes
 from goworkers_py.brokers.base import Batch, Forward, Found, Presence, Push, WaitingSet
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.connection import Connections
+from goworkers_py.config import Config
+from goworkers_py.connection import Connections, Script
 from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerError
+from goworkers_py.errors import BrokerError, BrokerRefused
 from goworkers_py.executions import Executions
 from goworkers_py.fleet import Member, Moment
 from goworkers_py.inspect.stats import Inspector
@@ -50,6 +54,7 @@ RULES = documented()
 PASSWORD = next(word for word in RULES if word.startswith(">"))[1:]
 COMMANDS = [word for word in RULES if word.startswith("+")]
 PATTERNS = [word for word in RULES if word.startswith("~")]
+ASKED = {words[0] for words in probes(Keys())} - {"CLIENT"}
 
 
 class Walled:
@@ -343,6 +348,122 @@ def test_without_one_of_the_patterns_something_breaks(
 ) -> None:
     walled.allow(*(word for word in RULES if word != pattern))
     assert everything(walled) != expected
+
+
+# --- what is said and what still works without them
+
+
+def test_the_documented_rules_are_those_of_the_table() -> None:
+    assert RULES[:3] == ["pyworkers", "reset", "on"]
+    assert RULES[4:] == access.rules(Config())
+
+
+def test_the_rules_of_a_configuration_are_the_smallest_that_it_needs() -> None:
+    def told(**options: Any) -> str:
+        return "\n".join(access.lines(Config(**options)))
+
+    every = set(access.rules(Config()))
+    assert every - set(access.rules(Config(metrics="off"))) == {"~j|*", "~h|*", "~*-??-??:*", "+hincrby", "+bitfield"}
+    assert every - set(access.rules(Config(metrics="8"))) == {"~*-??-??:*"}
+    assert set(access.rules(Config(redis="redis://h/3"))) - every == {"+select"}
+    assert set(access.rules(Config(redis="sentinel://h:1/service/3"))) - every == {"+select"}
+    assert " ~a\\[b:queue:* " in told(namespace="a[b")
+    assert " ~queue:* " not in told(namespace="a[b")
+    assert told(redis="redis://some%20body:secret@h/0").startswith("ACL SETUSER some body reset on >PASSWORD ")
+    assert "secret" not in told(redis="redis://u:secret@h/0")
+    assert told(redis="sentinel://h:1/s").endswith("+sentinel|masters")
+
+
+def test_a_daemon_works_under_exactly_the_rules_that_are_printed_for_it(walled: Walled, tmp_path: Path) -> None:
+    flags = ("--namespace", "{jobs}", "--metrics", "8", "--process", "one")
+    printed = pyworkers("doctor", "--acl", *flags, cwd=tmp_path, PYWORKERS_REDIS=walled.url)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    words = printed.stdout.split()
+    assert words[:2] == ["ACL", "SETUSER"]
+    walled.allow(*(word.replace(">PASSWORD", f">{PASSWORD}") for word in words[2:]))
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        daemon = fleet.start("-q", "q", *flags).ready()
+        walled.redis.lpush("{jobs}:queue:q", job("Short", jid="a"))
+        fleet.await_run("began", "a")
+        assert daemon.stop() == 0
+        assert "access rules" not in daemon.output
+    assert walled.denied() <= {"info"}
+    assert all(key.startswith(b"{jobs}:") for key in walled.redis.scan_iter())
+
+
+@pytest.mark.parametrize("command", sorted(ASKED))
+def test_a_refusal_names_the_command_that_is_missing(walled: Walled, command: str) -> None:
+    walled.allow(*RULES, f"-{command.lower()}")
+    [words] = [words for words in probes(Keys()) if words[0] == command][:1]
+    with (
+        closing(Connections(walled.url)) as connections,
+        pytest.raises(BrokerRefused, match=rf"do not allow {command}: add \+{command.lower()} "),
+    ):
+        connections.call(*words)
+
+
+SCRIPTS = [Script(path) for path in sorted((Path(access.__file__).parent / "brokers" / "lua").glob("*.lua"))]
+
+
+@pytest.mark.parametrize("command", sorted(ASKED & set().union(*(one.commands for one in SCRIPTS)) - {"TIME"}))
+def test_a_script_that_is_refused_a_command_names_it_too(walled: Walled, tmp_path: Path, command: str) -> None:
+    """The server itself does so from 7.2 on."""
+    [words] = [words for words in probes(Keys()) if words[0] == command][:1]
+    (tmp_path / "own.lua").write_text(f"return redis.call('{command}', KEYS[1], unpack(ARGV))")
+    walled.allow(*RULES, f"-{command.lower()}")
+    with (
+        closing(Connections(walled.url)) as connections,
+        pytest.raises(BrokerRefused, match=rf"do not allow {command}: add \+{command.lower()} "),
+    ):
+        connections.script(Script(tmp_path / "own.lua"), [str(words[1])], words[2:])
+    assert walled.redis.keys() == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda connections, script: connections.call("GET", "mine"),
+        lambda connections, script: connections.transaction([("GET", "mine")]),
+        lambda connections, script: connections.script(script, ["mine"], []),
+    ],
+    ids=["call", "transaction", "script"],
+)
+def test_a_refusal_names_the_keys_that_are_missing(
+    walled: Walled, tmp_path: Path, ask: Callable[[Connections, Script], object]
+) -> None:
+    (tmp_path / "own.lua").write_text("return redis.call('GET', KEYS[1])")
+    walled.allow(*RULES)
+    with closing(Connections(walled.url)) as connections, pytest.raises(BrokerRefused, match="add a pattern for ~mine"):
+        ask(connections, Script(tmp_path / "own.lua"))
+
+
+@pytest.mark.parametrize(
+    ("feature", "warning"),
+    [
+        ("pauses", "cannot see which queues are paused: "),
+        ("fleet", "cannot be shown to the fleet or asked by it: "),
+        ("metrics", "nothing can be written for Sidekiq's Metrics page: "),
+        ("wake", ""),
+    ],
+)
+def test_without_the_rules_of_a_feature_only_that_is_missing(
+    walled: Walled, tmp_path: Path, feature: str, warning: str
+) -> None:
+    of_feature = {one.name: one.commands.split() for one in access.FEATURES} | {"wake": ["client|unblock"]}
+    walled.allow(*RULES, *(f"-{command}" for command in of_feature[feature]))
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        daemon = fleet.start("-q", "q", "--metrics", "8", prefix=hasty()).ready()
+        fleet.push("a", "Short")
+        fleet.await_run("began", "a")
+        if warning:
+            daemon.says(f"{warning}the server's access rules do not allow ")
+        fleet.push("b", "Short")
+        fleet.await_run("began", "b")
+        assert daemon.stop() == 0
+        assert daemon.output.count(warning) == 1 or not warning
+        assert " ERROR: " not in daemon.output
+    assert walled.redis.get("stat:processed") == b"2"
+    assert not walled.redis.keys("queue:*")
 
 
 @pytest.mark.parametrize("size", [1, 2_000])

@@ -504,7 +504,7 @@ PUSHES: list[Callable[[Connections, Script], object]] = [
         (loading, BrokerUnavailable, "loading"),
         (too_many_clients, BrokerUnavailable, "max number of clients"),
         (login_wanted, BrokerRefused, "Authentication required"),
-        (command_forbidden, BrokerRefused, "permissions|can't run this command"),
+        (command_forbidden, BrokerRefused, "do not allow LPUSH: add [+]lpush "),
     ],
 )
 def test_what_a_server_says_becomes_one_of_our_errors(

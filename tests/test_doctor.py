@@ -17,9 +17,10 @@ from daemon import Daemon
 from servers import RedisServer
 from test_acl import COMMANDS, OPTIONAL, PATTERNS, RULES
 
+from goworkers_py.access import probes
 from goworkers_py.connection import Connections
 from goworkers_py.inspect import doctor as doctor_module
-from goworkers_py.inspect.doctor import Doctor, Finding, probes
+from goworkers_py.inspect.doctor import Doctor, Finding
 from goworkers_py.keys import Keys
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
@@ -136,7 +137,7 @@ def test_a_permission_that_is_missing_is_a_problem(walled: RedisServer, missing:
     with closing(as_user(walled, *rules)) as connections:
         found = findings(connections, "permissions")
     assert found
-    assert all(one.problem and one.todo.startswith("grant what docs/reliability.md lists") for one in found)
+    assert all(one.problem and one.todo == "grant what `pyworkers doctor --acl` prints" for one in found)
     if missing.startswith("+") and missing != "+multi":
         assert the_only(found).what.lower().startswith(missing[1:].replace("|", " "))
 

@@ -311,7 +311,7 @@ def test_without_the_permission_it_warns_once_and_its_jobs_run(
     for told in ("shown to the fleet", "which queues are paused"):
         warnings = [record.getMessage() for record in caplog.records if told in record.getMessage()]
         assert len(warnings) == 1
-        assert "docs/reliability.md" in warnings[0]
+        assert "`pyworkers doctor --acl` prints all" in warnings[0]
     assert not redis.exists("processes")
 
 

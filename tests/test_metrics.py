@@ -205,7 +205,7 @@ def test_without_the_permission_it_warns_once(own_redis: RedisServer, caplog: py
             it.write({"Foo": FOO._replace(runs=runs)}, AT)
     connections.close()
     (warning,) = caplog.messages
-    assert "Metrics page" in warning
+    assert "Metrics page: the server's access rules do not allow one of these keys: add a pattern for ~j|" in warning
 
 
 def test_the_executions_of_a_process_are_written_while_it_works_and_at_its_end(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import click
 
 import goworkers_py
+from goworkers_py import access
 from goworkers_py.commands.base import FAILED, with_jobs
 from goworkers_py.commands.choosing import as_json
 from goworkers_py.commands.tables import printable
@@ -22,10 +23,14 @@ from goworkers_py.message import Message
 
 @click.command()
 @click.option("--skip", multiple=True, metavar="CHECK", help="passes over findings of this check; may be repeated")
+@click.option("--acl", is_flag=True, help="prints the access rules that a user of the server needs; asks no server")
 @as_json
 @with_jobs
-def doctor(config: Config, skip: tuple[str, ...], as_json: bool) -> None:
+def doctor(config: Config, skip: tuple[str, ...], acl: bool, as_json: bool) -> None:
     """Looks for what should be mended: a finding a line, with what to do. Exit code 1 when one is a problem."""
+    if acl:
+        click.echo("\n".join(access.lines(config)))
+        return
     findings = [one for one in _findings(config) if one.check not in skip]
     for one in findings:
         if as_json:

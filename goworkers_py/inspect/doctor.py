@@ -6,7 +6,6 @@ something to know.
 
 from __future__ import annotations
 
-import datetime
 import re
 import statistics
 import time
@@ -14,7 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from goworkers_py.connection import Command, Connections, text
+from goworkers_py.access import probes
+from goworkers_py.connection import Connections, text
 from goworkers_py.errors import BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.foreign import foreign
@@ -228,28 +228,4 @@ class Doctor:
         return dict(line.split(":", 1) for line in told.splitlines() if ":" in line)
 
 
-# A day and an hour of one digit, which Sidekiq 7 and 8 write in different ways.
-_EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
-_RULES = "grant what docs/reliability.md lists under access rules"
-
-
-def probes(keys: Keys) -> list[Command]:
-    """Each command that a process sends, and each kind of key. None of them is ever run."""
-    queue, held = keys.queue("default"), keys.inprogress("default", "doctor")
-    member = "doctor:1:aaaaaaaaaaaa"
-    return [
-        ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
-        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
-        ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
-        ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
-        ("ZCARD", keys.retry), ("ZREM", keys.retry, ""), ("ZMSCORE", keys.retry, ""),
-        ("ZRANGEBYSCORE", keys.retry, 0, 0), ("ZREMRANGEBYSCORE", keys.dead, 0, 0),
-        ("ZREMRANGEBYRANK", keys.dead, 0, 0),
-        ("GET", keys.processed), ("INCRBY", keys.failed, 1), ("SET", keys.lease(member), ""), ("DEL", keys.nothing),
-        ("EXISTS", keys.nothing), ("EXPIRE", keys.nothing, 1), ("HGET", keys.owners, ""), ("HGETALL", keys.owners),
-        ("HSET", keys.member(member), "", ""), ("HSETNX", keys.gone, "", ""), ("HEXISTS", keys.gone, ""),
-        ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
-        ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
-        ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
-        ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
-    ]  # fmt: skip
+_RULES = "grant what `pyworkers doctor --acl` prints"
