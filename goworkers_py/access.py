@@ -126,3 +126,7 @@ def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
 def is_refused_in_script(told: str) -> bool:
     """A command, and the server does not say which."""
     return bool(_IN_A_SCRIPT.search(told))
+
+
+def names_command(told: str) -> bool:
+    return bool(_COMMAND.search(told))

@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
-from goworkers_py.access import is_refused_in_script, probes
+from goworkers_py.access import is_refused_in_script, names_command, probes, refusal
 from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.keys import Keys
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
@@ -81,6 +81,12 @@ class _Exchanges:
         self._raise_error(reply, keys)
         return reply
 
+    def explained(self, script: Script, told: str) -> str:
+        """The text of an error that the script has caught and given back."""
+        if is_refused_in_script(told) and (named := self._refused_command(script)) is not None:
+            told = str(named)
+        return refusal(told) or told
+
     def _refused_command(self, script: Script) -> redis.ResponseError | None:
         """Redis before 7.2 does not say which command of a script it was, so each is tried by itself in a transaction
         with a mistake in it: none is run. They would be run one by one where MULTI is what is refused."""
@@ -88,7 +94,8 @@ class _Exchanges:
             return None
         commands = [command for command in probes(Keys(_NOBODYS)) if command[0] in script.commands]
         replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
-        return next((reply for reply in replies if isinstance(reply, redis.ResponseError)), None)
+        refused = (reply for reply in replies if isinstance(reply, redis.ResponseError))
+        return next((reply for reply in refused if names_command(str(reply))), None)  # others miss the key
 
     def _checked(self, commands: Sequence[Command], replies: list[Any]) -> list[Any]:
         for command, reply in zip(commands, replies, strict=True):

@@ -419,6 +419,17 @@ def test_a_script_that_is_refused_a_command_names_it_too(walled: Walled, tmp_pat
     assert walled.redis.keys() == []
 
 
+@pytest.mark.parametrize("command", ["lrem", "rpush", "zadd"])
+def test_an_error_that_a_script_gives_back_names_the_command_too(walled: Walled, command: str) -> None:
+    walled.allow(*RULES, f"-{command}")
+    raw = job()
+    walled.redis.lpush("queue:q:me:inprogress", raw)
+    with own_broker(walled.url) as broker:
+        [told] = broker.settle(Batch("s", 1, "q", [(Delivery(raw, "q", "me"), Retry(2.0, raw))]))
+    assert str(told).startswith(f"the server's access rules do not allow {command.upper()}: add +{command} ")
+    assert walled.redis.lrange("queue:q:me:inprogress", 0, -1) == [raw]
+
+
 @pytest.mark.parametrize(
     "ask",
     [

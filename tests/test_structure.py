@@ -21,8 +21,8 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "access", "sources", "payload", "message",
-        "moments", "levels", "options", "failure", "poison", "registry", "loading", "delivery", "counters", "executions", "tally",
-        "version", "needs", "identity", "fleet", "running", "reports", "logformat",
+        "moments", "levels", "options", "failure", "poison", "registry", "loading", "delivery", "counters",
+        "executions", "tally", "version", "needs", "identity", "fleet", "running", "reports", "logformat",
     ),
     # 1 the contract of every thread
     ("outage", "service"),

@@ -138,9 +138,14 @@ class RedisBroker:
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
         settled: list[Settled] = [True] * len(items)
+        errors = self._explained(_SETTLE, answer[1::2]) if answer else {}
         for at, result in zip(answer[::2], answer[1::2], strict=True):
-            settled[at - 1] = False if result == 0 else text(result)
+            settled[at - 1] = False if result == 0 else errors[result]
         return settled
+
+    def _explained(self, script: Script, answers: Sequence[int | bytes]) -> dict[int | bytes, str]:
+        """Each text of an error among the answers of a script, in our words."""
+        return {told: self._connections.explained(script, text(told)) for told in answers if isinstance(told, bytes)}
 
     # --- promoting
 
@@ -162,7 +167,9 @@ class RedisBroker:
             number = 0 if queue is None else queues.setdefault(self._keys.bare(queue), len(queues) + 1)
             moves += (number, entry, payload)
         keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
-        return [text(error) for error in self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))]
+        told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))
+        errors = self._explained(_PROMOTE, told)
+        return [errors[error] for error in told]
 
     # --- leases
 
