@@ -113,9 +113,9 @@ METHOD = f"""\
   moment when {WARM_UP_SHARE:.0%} of the jobs are done until none is left, or {WINDOW_S:.0f} s: start-up does not count.
   Slower systems are given fewer jobs, so that all take about as long. Systems that read Sidekiq's format are given the
   same payloads.
-- **CPU** is user and system time between the same two moments. That of the worker is read from `/proc`, for all its
-  processes, those included that ended meanwhile. That of the server comes from `INFO cpu`, and the few looks of the
-  benchmark are in it. A drain in which the worker used less than {LEAST_COST_S:g} s has no figure.
+- **CPU** is user and system time between the same two moments. That of the worker is of all its processes, those
+  included that ended meanwhile. That of the server comes from `INFO cpu`, and the few looks of the benchmark are in it.
+  A drain in which the worker used less than {LEAST_COST_S:g} s has no figure.
 - **Transport.** `{TRANSPORT.name}` uses scripts of a hundred, `{COMMANDS.name}` pipelines of a hundred single commands.
 - **Latency.** One job at a time on an otherwise idle system, each some time after the last one ran; the time is chosen
   at random, so that it does not keep step with a system that polls. The producer notes the monotonic clock just before
