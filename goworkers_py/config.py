@@ -79,7 +79,7 @@ class Config:
     )
     dead_max_jobs: int = option(10_000, whole(1), "the dead set is trimmed to this many")
     dead_timeout: float = option(15_552_000.0, seconds(1, math.inf), "seconds until a dead job is forgotten")
-    poison_limit: int = option(3, whole(0), "a job during which this many processes died is buried; 0: never")
+    poison_limit: int = option(3, whole(0), "a job during which so many processes died is buried, from 2 on; 0: never")
     poison_window: float = option(259_200.0, seconds(1), "seconds within which those deaths count")
     stuck_grace: float = option(
         10.0, seconds(0), "seconds after its time limit until a job that does not end is called stuck"
@@ -111,6 +111,11 @@ class Config:
         if self.process and self.needs_a_parent:
             raise ConfigError(
                 "process: a fixed name is for one process, so not beside processes, max_jobs or max_memory"
+            )
+        if self.poison_limit == 1:
+            raise ConfigError(
+                "poison_limit: one crash does not tell which of the running jobs caused it; "
+                "set 2 or more, or 0 to bury no job for crashes"
             )
 
     @property

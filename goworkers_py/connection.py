@@ -10,6 +10,7 @@ can only keep from being reached; no clean-up has to run for it.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import threading
@@ -43,6 +44,8 @@ REPLY_MARGIN_S = 3.0
 HASTE_S = 0.5
 # A namespace for commands that are asked for and never run.
 _NOBODYS = "of nobody"
+# The system goes on sending what was written to a connection that was closed meanwhile, for less than this.
+LATE_S = 3_600.0
 # Arguments that are sent without copying them.
 LARGE = 16_384
 
@@ -222,6 +225,7 @@ class BlockingLine(_Exchanges):
         self._connections = connections
         self._connection = connection
         self._whole = True  # False from the begin of an exchange to its end
+        self._cut_short_at = -math.inf  # monotonic: the last exchange before which the one before was found cut short
         self._client_id: int | None = None  # set while the command may be blocking
         # Set before the number is looked at by whoever wakes, looked at after the number is set.
         self._wanted = threading.Event()
@@ -234,6 +238,7 @@ class BlockingLine(_Exchanges):
 
     def _begin(self) -> None:
         if not self._whole:
+            self._cut_short_at = time.monotonic()
             self._connection.disconnect()
         self._whole = False
 
@@ -272,6 +277,12 @@ class BlockingLine(_Exchanges):
         client_id = self._client_id
         if client_id is not None:
             self._connections.call_hastily("CLIENT", "UNBLOCK", client_id)
+
+    def end(self) -> bool:
+        """Closes the line. True when nothing that was sent over it can still reach the server."""
+        whole = self._whole
+        self.close()
+        return whole and time.monotonic() - self._cut_short_at > LATE_S
 
     def close(self) -> None:
         self._connection.disconnect()

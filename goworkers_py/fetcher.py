@@ -14,6 +14,7 @@ from goworkers_py.delivery import Buffer, Delivery, Held, unheld
 from goworkers_py.errors import BrokerError, BrokerFull
 from goworkers_py.identity import Lease
 from goworkers_py.outage import Outage
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.service import BrokerService
 
 log = logging.getLogger(__name__)
@@ -51,8 +52,10 @@ class Fetcher(BrokerService):
         pace: Pace,
         give_back: Callable[[list[Delivery]], None],
         outage: Outage,
+        quarantine: Quarantine,
     ) -> None:
         super().__init__(f"fetcher:{queue}", outage)
+        self._quarantine = quarantine
         self._queue = queue
         self._broker = broker
         self._lease = lease
@@ -84,7 +87,7 @@ class Fetcher(BrokerService):
             if jobs_wait:
                 self._look_for_stall(last_done)
             return 0.0
-        if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
+        if self._too_much_unsettled() or not self._lease.fresh or not self._is_allowed():
             return FULL_SERVER_PAUSE_S
         self._await_return()
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
@@ -123,11 +126,11 @@ class Fetcher(BrokerService):
         if raws:
             deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
             self._held.add(deliveries)
-            if not self._may_fetch.is_set():
+            if not self._is_allowed():
                 self._go_back(deliveries)  # they were on their way when the queue was paused
                 return
             self._buffer.put(deliveries)
-            if not self._may_fetch.is_set():
+            if not self._is_allowed():
                 self._go_back(self._buffer.drain())  # it was paused this very moment
             if len(raws) == 1:
                 time.sleep(0)  # lets go of the interpreter, for which the worker that was just woken would wait
@@ -165,6 +168,10 @@ class Fetcher(BrokerService):
             super().pause(seconds)
         else:
             self._may_fetch.wait(PAUSED_LOOK_S)
+
+    def _is_allowed(self) -> bool:
+        """Not while the queue is paused, nor while a suspect runs alone in this process."""
+        return self._may_fetch.is_set() and not self._quarantine.closed
 
     def hold(self) -> None:
         """Fetches nothing until `release`. From any thread."""

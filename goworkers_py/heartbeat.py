@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from goworkers_py.brokers.base import Broker, DeclaredDead, Presence
-from goworkers_py.clock import Clock
+from goworkers_py.brokers.base import Beat, Broker, DeclaredDead, Presence
+from goworkers_py.clock import Clock, awake_and_asleep
 from goworkers_py.errors import BrokerError
-from goworkers_py.identity import Lease, awake_and_asleep, new_identity
+from goworkers_py.identity import Lease, new_identity
 from goworkers_py.outage import Outage
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.service import BrokerService
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class Heartbeat(BrokerService):
         self,
         broker: Broker,
         lease: Lease,
+        quarantine: Quarantine,
         begun_at_most: Callable[[], Mapping[str, int]],
         process: str,
         clock: Clock,
@@ -38,76 +40,88 @@ class Heartbeat(BrokerService):
         super().__init__("heartbeat", outage)
         self._broker = broker
         self._lease = lease
+        self._quarantine = quarantine
         self._begun_at_most = begun_at_most
         self._process = process
         self._clock = clock
         self._after_beat = after_beat
         self._trouble = trouble
         self.round_trip_s = 0.0  # of the last beat
-        self._one_at_a_time = threading.Lock()  # a worker beats too when it begins a trial
-        self._trial = ""
-        self._steady_since: float | None = None
+        self._one_at_a_time = threading.Lock()  # a worker beats too, for a suspect
+        # All that follows is changed under that lock.
+        self._born = ""  # the next identity, from when this one was declared dead to when the server knows the next
+        self._steady_since: float | None = None  # monotonic
         self._warned_of_skew = False
+        self._asked = threading.Event()
 
     def run_once(self) -> float:
+        self._asked.clear()
         self.beat()
         self._after_beat()
         return BEAT_EVERY_S
+
+    def beat_now(self) -> None:
+        """Something has changed that the others should learn of. From any thread."""
+        self._asked.set()
+
+    def pause(self, seconds: float) -> None:
+        self._asked.wait(seconds)
+
+    def wake(self) -> None:
+        self._asked.set()
 
     def beat(self) -> None:
         with self._one_at_a_time:
             asked_at = awake_and_asleep()
             if not self._lease.fresh:
                 self._steady_since = None  # this machine may have slept, and the others' leases run out meanwhile
+            alone = self._quarantine.announcement()
             try:
-                server_time = self._ask()
+                answer = self._ask(alone)
             except BrokerError:
                 self._steady_since = None
                 raise
+            answered_at = awake_and_asleep()
+            self.round_trip_s = answered_at - asked_at
+            # First the time, then the lease: jobs that waited for word of the lease look at the time.
+            self._clock.hear(answer.server_time, asked_at, answered_at)
             self._lease.confirm(asked_at)
-            self.round_trip_s = awake_and_asleep() - asked_at
-            self._compare_clocks(server_time, self.round_trip_s)
+            self._quarantine.announced(alone)
+            self._warn_of_skew(answer.server_time)
+            if not answer.kept:
+                self._steady_since = None  # the server came back with an older state: all leases may have run out in it
             if self._steady_since is None:
                 self._steady_since = time.monotonic()
 
-    def put_on_trial(self, name: str, owner: str) -> bool:
-        """Tells the server which suspect this process is about to run, see `poison`. False when `owner`, in whose
-        list the suspect lies, is this process no more."""
-        self._trial = name
-        self.beat()
-        return self._lease.identity == owner
-
-    def _ask(self) -> float:
+    def _ask(self, alone: str) -> Beat:
         try:
             if self._lease.silent_s > FORGOTTEN_AFTER_S:
                 raise DeclaredDead(self._lease.identity)
-            return self._broker.beat(self._presence(self._lease.identity))
+            return self._broker.beat(self._presence(self._lease.identity, alone))
         except DeclaredDead:
-            dead, born = self._lease.identity, new_identity()
             self._lease.lapse()  # nothing is fetched or begun from here on
-            server_time = self._broker.beat(self._presence(born))  # known to the server before its first use
+            # The same one when the reply to its first beat was lost: it may hold the fixed process name by now.
+            self._born = self._born or new_identity()
+            answer = self._broker.beat(self._presence(self._born, alone))  # known to the server before its first use
+            dead, born, self._born = self._lease.identity, self._born, ""
             self._lease.replace(born)
             log.error("%s was not heard of for so long that its jobs were given to others; going on as %s", dead, born)
-            return server_time
+            return answer
 
-    def _presence(self, identity: str) -> Presence:
-        return Presence(identity, self._begun_at_most(), self._process, self._trial, self._trouble())
+    def _presence(self, identity: str, alone: str) -> Presence:
+        return Presence(identity, self._begun_at_most(), self._process, alone, self._trouble())
 
-    def _compare_clocks(self, server_time: float, round_trip_s: float) -> None:
-        """What is due is due by the server's clock, so what is made due here must be reckoned by it too."""
-        if round_trip_s > MOST_SKEW_S:
-            return  # it tells nothing: this process may have been stopped in the middle
-        skew_s = server_time - time.time() + round_trip_s / 2
-        if abs(skew_s) <= MOST_SKEW_S:
-            self._clock.offset_s = 0.0
+    def _warn_of_skew(self, server_time: float) -> None:
+        # A round trip that takes long, or that this process was stopped in, tells nothing of the wall clock.
+        if self._warned_of_skew or self.round_trip_s > MOST_SKEW_S:
             return
-        self._clock.offset_s = skew_s
-        if not self._warned_of_skew:
+        skew_s = time.time() - server_time - self.round_trip_s / 2
+        if abs(skew_s) > MOST_SKEW_S:
             self._warned_of_skew = True
-            log.warning("this machine's clock is %.1f s off the server's, whose time is used", -skew_s)
+            log.warning("this machine's clock is %.1f s off the server's, whose time is used", skew_s)
 
     def steady_for(self) -> float:
-        """Seconds since which every beat has got through.
+        """Seconds since which every beat has got through, and has found what the one before had left.
 
         After an outage every lease has run out. Until the others have had time to renew theirs, none may be called
         dead for it.

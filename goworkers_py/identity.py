@@ -13,11 +13,12 @@ import secrets
 import socket
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from goworkers_py.clock import awake_and_asleep
 
 _PROC = Path("/proc")
 
@@ -65,8 +66,12 @@ class Lease:
             self._changed.notify_all()
 
     def surely_of(self, owner: str) -> bool:
-        """Whether `owner` is known to be this process, still. On every job's path, so without the lock."""
-        return self.identity == owner and time.clock_gettime(_BOOTTIME) < self._fresh_until  # `fresh` without its calls
+        """Whether `owner` is known to be this process, still. On every job's path, so without the lock.
+
+        First the time, then the name: an identity that is replaced in between is another by the second look. In the
+        other order the old name would be found good by the freshness of the new one.
+        """
+        return awake_and_asleep() < self._fresh_until and self.identity == owner
 
     def await_word(self, owner: str, timeout_s: float) -> bool:
         """Waits until it is known whether `owner` still is this process; False when it is not, or at the time limit.
@@ -75,15 +80,7 @@ class Lease:
         """
         with self._changed:
             self._changed.wait_for(lambda: self.fresh or self.identity != owner, timeout_s)
-            return self.fresh and self.identity == owner
-
-
-def awake_and_asleep() -> float:
-    """A clock that goes on while the machine is suspended, unlike the monotonic one on Linux."""
-    return time.clock_gettime(_BOOTTIME)
-
-
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+            return self.surely_of(owner)
 
 
 def origin() -> dict[str, Any]:

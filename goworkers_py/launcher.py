@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.pauses import Pauses
 from goworkers_py.poison import PoisonPolicy
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.recoverer import Recoverer, report
 from goworkers_py.registry import Registry
 from goworkers_py.reports import (
@@ -49,7 +49,6 @@ from goworkers_py.reports import (
 )
 from goworkers_py.running import shown
 from goworkers_py.scheduler import Scheduler
-from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog, Watched
 
 log = logging.getLogger(__name__)
@@ -96,9 +95,12 @@ class Launcher:
         member = Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag)
         self._membership = Membership(*place, member)
         self._metrics = Metrics(*place, config.metrics)
+        poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
+        self._quarantine = Quarantine(poison, self._lease, self._beat, self._others_run, self._give_back_waiting)
         self._heartbeat = Heartbeat(
             broker,
             self._lease,
+            self._quarantine,
             self._begun_at_most,
             config.process,
             clock,
@@ -106,7 +108,6 @@ class Launcher:
             self._meet_the_fleet,
             self._trouble,
         )
-        poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps, work.registry.options_for)
         self._recoverer = Recoverer(
             broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
         )
@@ -120,7 +121,7 @@ class Launcher:
             lease=self._lease,
             registry=work.registry,
             watchdog=self._watchdog,
-            trial=Trial(poison, self._heartbeat.put_on_trial),
+            quarantine=self._quarantine,
             needs=Needs(timestamps, clock.wall),
             retry=RetryLink(RetryPolicy(config.max_retries, timestamps), work.registry, work.handlers, clock.wall),
             prepended=work.links.prepended,
@@ -153,6 +154,16 @@ class Launcher:
     def _begun_at_most(self) -> dict[str, int]:
         return {manager.queue: manager.begun_at_most for manager in self.managers}
 
+    def _beat(self) -> None:
+        self._heartbeat.beat()
+
+    def _others_run(self, delivery: Delivery) -> bool:
+        return any(other is not delivery for other in self.running.values())
+
+    def _give_back_waiting(self) -> None:
+        for manager in self.managers:
+            manager.give_back_waiting()
+
     def __str__(self) -> str:
         queues = ", ".join(f"{manager.queue} ({manager.concurrency} threads)" for manager in self.managers)
         return f"{self.identity} on queues {queues}"
@@ -165,11 +176,13 @@ class Launcher:
         """False when `stop_asked` came before the server did. Raises BrokerRefused when the server says no."""
         if not self._register(stop_asked):
             return False
+        self._heartbeat.start()  # before the hooks, which may take longer than a lease lasts
         try:
             for hook in self._work.before_start:
                 hook()
         except BaseException:
-            self._farewell(0)
+            self._heartbeat.stop()
+            self._farewell(0, self._heartbeat.join(Deadline(AFTER_JOBS_S)))
             raise
         self._recoverer.start()
         self._watchdog.start()
@@ -178,7 +191,7 @@ class Launcher:
         for manager in self.managers:
             manager.start()
         self._started = True
-        self._heartbeat.start()  # its first beat says that it works
+        self._heartbeat.beat_now()  # which says that it works
         return True
 
     def _register(self, stop_asked: threading.Event) -> bool:
@@ -186,7 +199,7 @@ class Launcher:
         while not stop_asked.is_set():
             try:
                 # What an earlier process on this machine left when it was killed is free at once, its name too.
-                self._recoverer.recover()
+                self._recover_at_start()
                 self._heartbeat.beat()
                 self._pauses.look()  # a paused queue is not fetched from even once
             except BrokerUnavailable as error:
@@ -195,6 +208,14 @@ class Launcher:
                 self._outage.recovered("start")
                 return True
         return False
+
+    def _recover_at_start(self) -> None:
+        try:
+            self._recoverer.recover()
+        except BrokerError:
+            raise
+        except Exception:  # whatever is wrong with what the dead left, it must not keep the living from starting
+            log.exception("jobs of dead processes cannot be recovered now; the recoverer tries again")
 
     def quiet(self) -> None:
         """No new jobs; what was fetched is run to its end. There is no way back but a restart."""
@@ -229,6 +250,7 @@ class Launcher:
             deadline.shorten(self._config.timeout)
         left = "all the time they need" if patiently else f"{deadline.left():.4g} s"
         log.info("stopping: running jobs have %s to finish", left)
+        self._quarantine.stop()
         self.quiet()
         hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
         hooks.start()
@@ -253,15 +275,15 @@ class Launcher:
             service.join(deadline)
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._heartbeat.stop()
-        self._heartbeat.join(deadline)
-        return self._farewell(unsettled)
+        silent = self._heartbeat.join(deadline)
+        return self._farewell(unsettled, silent)
 
-    def _farewell(self, unsettled: int) -> bool:
+    def _farewell(self, unsettled: int, silent: bool) -> bool:
         try:
             if self._outage.lasts:
                 raise BrokerUnavailable("the server does not serve")
             # By now the lists are empty, but for a job that a late reply brought or that no link acknowledged.
-            report(self._broker.leave(self.identity), "given back at the end by")
+            report(self._broker.leave(self.identity, silent), "given back at the end by")
             with suppress(BrokerUnavailable):  # nothing is owed to anybody any more
                 self._write_metrics()
                 self._membership.leave()
@@ -294,7 +316,7 @@ class Launcher:
             state=self.state,
             stale=", ".join(still),
             cut_off=f"the server was not reached for {self._lease.silent_s:.0f} s" if cut_off else "",
-            oldest_s=max([0.0, *(time.time() - delivery.begun_at for delivery in running)]),
+            oldest_s=max([0.0, *(self._clock.wall() - delivery.begun_at for delivery in running)]),
             queues={
                 manager.queue: QueueReport(
                     busy=busy[manager.queue], capacity=manager.concurrency, waiting=manager.waiting

@@ -27,14 +27,18 @@ from goworkers_py.middleware.stats import stats
 from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import REQUEUE
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.registry import Registry
 from goworkers_py.settler import LARGEST_BATCH, Settler
 from goworkers_py.tally import Tally
-from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog
 from goworkers_py.worker import Worker
 
 log = logging.getLogger(__name__)
+
+
+# Jobs that take longer end too rarely for many of them to wait for their settling.
+SHORT_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Shared:
 
     broker: Broker
     lease: Lease
-    trial: Trial
+    quarantine: Quarantine
     needs: Needs
     registry: Registry
     retry: RetryLink
@@ -82,7 +86,7 @@ class Manager:
         )
         self.fetcher = Fetcher(
             config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace,
-            self._give_back, shared.outage,
+            self._give_back, shared.outage, shared.quarantine,
         )  # fmt: skip
         self._shared = shared
         self._chain = chain
@@ -92,7 +96,9 @@ class Manager:
 
     def _make_worker(self) -> Worker:
         name, shared = f"worker:{self.queue}:{next(self._numbers)}", self._shared
-        return Worker(name, self._buffer, shared.lease, shared.trial, self._chain, self._settler, shared.needs)
+        return Worker(
+            name, self._buffer, shared.lease, shared.quarantine, self._chain, self._settler, shared.needs, shared.wall
+        )
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):
@@ -119,7 +125,7 @@ class Manager:
         """What runs is run to its end; nothing is fetched or begun until the queue is resumed. From any thread."""
         if paused:
             self.fetcher.hold()
-            self._give_back(self._buffer.drain())
+            self.give_back_waiting()
         else:
             self.fetcher.release()
 
@@ -131,6 +137,10 @@ class Manager:
             self.fetcher.look_once_more()
         else:
             log.warning("%s does not end; what it still fetches goes back at the farewell", self.fetcher.name)
+        self.give_back_waiting()
+
+    def give_back_waiting(self) -> None:
+        """Those that no worker has taken yet. From any thread."""
         self._give_back(self._buffer.drain())
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
@@ -160,11 +170,16 @@ class Manager:
     @property
     def begun_at_most(self) -> int:
         """How many of the oldest jobs in the in-progress list may have been begun: those that run, beside those that
-        ran and were not acknowledged, and that stay where they are."""
+        ran and were not acknowledged, and that stay where they are.
+
+        A guess that makes suspects, of whom none is buried for it. A job too many that is counted runs alone once; a
+        job too few, and the one that kills its process is not found.
+        """
         over = sum(delivery.kept or delivery.ended for delivery in self._held.snapshot())
         # Ended jobs lie there until they are settled, before those that run, and in a queue of short jobs there are
-        # more of them at a death than at the last beat. Who is counted too many is put on trial, and never buried.
-        return max(self.concurrency, self.workers_alive) + max(over, LARGEST_BATCH if self._pace.adapts else 0)
+        # more of them at a death than at the last beat.
+        unsettled = LARGEST_BATCH if self._pace.average_s < SHORT_S else self.concurrency
+        return max(self.concurrency, self.workers_alive) + max(over, unsettled)
 
     @property
     def workers_alive(self) -> int:

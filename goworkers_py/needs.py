@@ -15,7 +15,7 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,17 +143,6 @@ class WorkerEntry:
 
     def __str__(self) -> str:
         return f"{self.identity} (version {self.version})" if self.version else f"{self.identity} (before 0.2.0)"
-
-
-def worker_entry(identity: str, entry: Mapping[str, Any]) -> WorkerEntry:
-    """From the process's entry among the owners, of any release."""
-    queues, version, speaks = entry.get("queues"), entry.get("version"), entry.get("speaks")
-    return WorkerEntry(
-        identity,
-        queues if isinstance(queues, dict) else (),
-        version if isinstance(version, str) else "",
-        frozenset(word for word in speaks if isinstance(word, str)) if isinstance(speaks, list) else (),
-    )
 
 
 class Workers:

@@ -1,25 +1,32 @@
 """Jobs that kill the process that runs them, and how they are told from those that ran beside them.
 
-A job that is recovered from a dead process is a suspect, like every other that had been begun there; what only waited
-in the process is not. The count is in the job itself, and ends with the run: a run that fails or succeeds shows that
-the process survived it. One recovery before the limit the job goes on trial: a process runs one such job at a time and
-tells the server which. The job on trial when its process dies is the poison, and is buried; the others go on.
+A job that can have been running when its process died is a suspect, like every other such job there: that is a guess,
+and it is counted in the job itself. The count ends with the run: a run that fails or succeeds shows that the process
+survived it. One death before the limit the job is run in quarantine: alone in its process, after the server was told
+its name. Only a death under that name convicts, and only the job of that name: nothing else ran. See `quarantine`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import PoisonPill, UnreadablePayload
-from goworkers_py.failure import error_class, wants_burial
-from goworkers_py.message import Message, Timestamps, whole_number
-from goworkers_py.options import NOTHING_SAID, CodeOptions
+from goworkers_py.failure import error_class
+from goworkers_py.message import Message, Timestamps, epoch, whole_number
 
-FIELD = "recovered"  # in the payload: {"count": how often, "since": epoch seconds of the first time}
+# In the payload: {"v", "count": deaths, "since": epoch seconds of the first one, "rounds": waits in vain to be alone}.
+FIELD = "recovered"
+V = 1
+# How long a suspect waits for the other jobs of a process to end, in its first and its next rounds through the queue;
+# and how long it then runs alone. Four times as long after each further death that convicted nobody: a slow killer
+# among long jobs is found in the end, and an innocent job does not hold a process up for long.
+PATIENCE_S = (2.0, 5.0, 15.0, 60.0)
+ALONE_S = 60.0
+_MOST_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,46 +34,69 @@ class Fate:
     """What becomes of a job found in a dead process's list."""
 
     payload: bytes
-    buried: bool = False
-    discarded: bool = False
-    error: PoisonPill | None = None
+    error: PoisonPill | None = None  # the job is buried
+
+    @property
+    def buried(self) -> bool:
+        return self.error is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PoisonPolicy:
-    limit: int = 3  # 0: never
+    limit: int = 3  # deaths, from 2 on; 0: never
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
-    options_for: Callable[[Message], CodeOptions] = lambda message: NOTHING_SAID
 
     def is_suspect(self, message: Message) -> bool:
-        """To be run on trial: dying once more would be once too often."""
-        return FIELD in message.fields and 0 < self.limit <= _count(message.get(FIELD)) + 1
+        """To be run in quarantine: one more death would reach the limit."""
+        return _Record.of(message) is not None and self._deaths_beyond_suspicion(message) >= 0
 
-    def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, trial: str, now: float) -> Fate:
+    def patience_s(self, message: Message) -> float | None:
+        """How long a suspect waits to be alone; None when it has waited often enough."""
+        rounds = (_Record.of(message) or _Record()).rounds
+        return PATIENCE_S[rounds] * self._severity(message) if rounds < len(PATIENCE_S) else None
+
+    def alone_s(self, message: Message) -> float:
+        return ALONE_S * self._severity(message)
+
+    def next_round(self, message: Message) -> bytes:
+        """The payload of a suspect that goes back to its queue, because it could not be alone."""
+        record = _Record.of(message) or _Record()
+        return dataclasses.replace(record, rounds=record.rounds + 1).put_into(message.raw)
+
+    def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> Fate:
+        """`begun`: the job can have been running. `alone`: the name of the suspect in quarantine there, or empty."""
         try:
             message = Message(raw, queue)
         except UnreadablePayload:
             return Fate(raw)
-        if not begun or not self.limit:
+        record = _Record.of(message)
+        if alone:
+            begun = name_of(message) == alone  # nothing else was
+        if not begun or not self.limit or record is None:
             return Fate(raw)
-        count, since = self._strikes(message, now)
-        if count < self.limit:
-            return Fate(payload.splice(raw, {FIELD: {"count": count, "since": since}}))
-        if name_on_trial(message) != trial:  # another was, if any: this one stays at the brink
-            return Fate(payload.splice(raw, {FIELD: {"count": self.limit - 1, "since": since}}))
-        return self._bury(message, dead_owner, count, now)
+        if record.since is None or now - record.since > self.window_s:
+            record = _Record(since=now)
+        count = record.count + 1
+        if alone and count >= self.limit:
+            return self._bury(message, dead_owner, count, now)
+        return Fate(_Record(count, record.since).put_into(raw))
 
-    def _strikes(self, message: Message, now: float) -> tuple[int, float]:
-        told = message.get(FIELD)
-        since = told.get("since") if isinstance(told, dict) else None
-        if not isinstance(since, int | float) or now - since > self.window_s:
-            return 1, now
-        return _count(told) + 1, since
+    def _deaths_beyond_suspicion(self, message: Message) -> int:
+        """Negative while the job is no suspect."""
+        record = _Record.of(message)
+        if not self.limit or record is None:
+            return -1
+        return record.count + 1 - max(2, self.limit)
+
+    def _severity(self, message: Message) -> int:
+        return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), _MOST_STEPS))
 
     def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> Fate:
+        """Also a job that says `dead: false`: that is meant for failures, which the application hears of."""
         error = PoisonPill(
-            f"{count} processes died while they ran this job, the last one was {dead_owner}; it is not tried again"
+            f"{count} processes died while they ran this job, the last one ({dead_owner}) while it ran nothing else; "
+            "it is not tried again"
         )
         changes: dict[str, Any] = {
             "queue": message.queue,
@@ -75,16 +105,35 @@ class PoisonPolicy:
             "failed_at" if message.failed_at is None else "retried_at": self.timestamps.write(now),
             "retry_count": message.retry_count or 0,
         }
-        buried = wants_burial(message, self.options_for(message))
-        return Fate(
-            payload.splice(message.raw, changes, drop=(FIELD, "at")), buried=buried, discarded=not buried, error=error
-        )
+        return Fate(payload.splice(message.raw, changes, drop=(FIELD, "at")), error)
 
 
-def name_on_trial(message: Message) -> str:
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a job tells of the deaths that it was near. Strangers write payloads too: a field may be anything."""
+
+    count: int = 0
+    since: float | None = None
+    rounds: int = 0
+
+    @classmethod
+    def of(cls, message: Message) -> _Record | None:
+        """None for the record of a later version, which is left alone."""
+        told = message.get(FIELD)
+        if not isinstance(told, dict):
+            return cls()
+        if told.get("v", V) != V:
+            return None
+        since = epoch(told.get("since"))
+        count, rounds = (max(0, whole_number(told.get(name)) or 0) for name in ("count", "rounds"))
+        # A count without its time is no count.
+        return cls(count, since, rounds) if since is not None else cls()
+
+    def put_into(self, raw: bytes) -> bytes:
+        told = {"v": V, "count": self.count, "since": self.since}
+        return payload.splice(raw, {FIELD: told | ({"rounds": self.rounds} if self.rounds else {})})
+
+
+def name_of(message: Message) -> str:
     """By which the server is told of it: a job from elsewhere may have no jid."""
     return message.jid or hashlib.sha1(message.raw, usedforsecurity=False).hexdigest()
-
-
-def _count(told: Any) -> int:
-    return max(0, whole_number(told.get("count")) or 0) if isinstance(told, dict) else 0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from goworkers_py.brokers.base import Broker, Found, Recovered
 from goworkers_py.clock import Clock
 from goworkers_py.counters import Counters
+from goworkers_py.errors import PoisonPill
 from goworkers_py.identity import Lease
 from goworkers_py.message import Message, describe
 from goworkers_py.middleware.retry import Handlers
@@ -20,8 +21,9 @@ from goworkers_py.service import BrokerService
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 15.0
-# Others reconnect within the longest back-off after an outage and then beat at once.
-STEADY_FOR_S = 15.0
+# After an outage, and when the server came back with an older state, for as long as a lease lasts: all that live have
+# renewed theirs by then.
+STEADY_FOR_S = 60.0
 
 
 class Recoverer(BrokerService):
@@ -45,6 +47,7 @@ class Recoverer(BrokerService):
         self._counters = counters
         self._clock = clock
         self._asked = threading.Event()
+        self._deaths: list[tuple[Message, PoisonPill]] = []  # the handlers are still to be told of
 
     def look_now(self) -> None:
         self._asked.set()
@@ -52,9 +55,11 @@ class Recoverer(BrokerService):
     def run_once(self) -> float:
         self._asked.clear()
         self.recover()
+        self.tell_of_deaths()
         return LOOK_EVERY_S * random.uniform(0.8, 1.2)
 
     def recover(self) -> None:
+        """In the thread that starts this process, and after that in this service's own."""
         by_lease = self._steady_for() >= STEADY_FOR_S
         for job in self._broker.recover(self._lease.identity, self._judge, by_lease):
             error = job.fate.error
@@ -64,10 +69,15 @@ class Recoverer(BrokerService):
             else:
                 self._counters.add("poison")
                 log.error("poison: %s: %s", describe(job.raw, job.queue), error)
-                self._handlers.tell_of_death(Message(job.raw, job.queue), error)
+                self._deaths.append((Message(job.raw, job.queue), error))
+
+    def tell_of_deaths(self) -> None:
+        deaths, self._deaths = self._deaths, []
+        for message, error in deaths:
+            self._handlers.tell_of_death(message, error)
 
     def _judge(self, found: Found) -> Fate:
-        return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.trial, now=self._clock.wall())
+        return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=self._clock.wall())
 
     def pause(self, seconds: float) -> None:
         self._asked.wait(seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import time
+from collections.abc import Callable
 
 from goworkers_py import needs, poison
 from goworkers_py.delivery import Buffer, Delivery
@@ -14,10 +14,10 @@ from goworkers_py.message import Message, describe, reset_current, set_current
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import close_own_loop
 from goworkers_py.needs import Needs
-from goworkers_py.outcome import REQUEUE_LAST, Dead, Outcome
+from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Dead, Outcome
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.service import Service
 from goworkers_py.settler import Settler
-from goworkers_py.trial import Trial
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +26,27 @@ class Worker(Service):
     """Owns the delivery that it is running. The buffer, the chain and the settler are safe to share."""
 
     def __init__(
-        self, name: str, buffer: Buffer, lease: Lease, trial: Trial, chain: Run, settler: Settler, needs: Needs
+        self,
+        name: str,
+        buffer: Buffer,
+        lease: Lease,
+        quarantine: Quarantine,
+        chain: Run,
+        settler: Settler,
+        needs: Needs,
+        wall: Callable[[], float],
     ) -> None:
         super().__init__(name)
         self._buffer = buffer
         self._lease = lease
-        self._trial = trial
+        self._quarantine = quarantine
         self._chain = chain
         self._pid = os.getpid()
         self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
         self._retired = False  # set by the watchdog's thread, which keeps this worker's job from its end meanwhile
         self._settler = settler
         self._needs = needs
+        self._wall = wall
 
     def run(self) -> None:
         try:
@@ -86,7 +95,11 @@ class Worker(Service):
         if not self._lease.surely_of(delivery.owner) and not self._still_ours(delivery):
             self._settler.forget(delivery)
             return
-        delivery.begun_at = time.time()
+        delivery.begun_at = self._wall()
+        if self._quarantine.closed:  # looked at after the job is marked as begun, see `Quarantine._admit`
+            delivery.begun_at = 0.0
+            self._settler.put(delivery, REQUEUE)
+            return
         outcome = self._outcome(delivery)
         if os.getpid() != self._pid:
             os._exit(0)  # a link forked and its child came back here: the job is the parent's to end
@@ -109,8 +122,8 @@ class Worker(Service):
             return unmet
         token = set_current(message)
         try:
-            if poison.FIELD in message.fields:  # nearly no job; `Trial` looks closer
-                return self._trial.run(message, delivery.owner, self._chain)
+            if poison.FIELD in message.fields:  # nearly no job; `Quarantine` looks closer
+                return self._quarantine.run(message, delivery, self._chain)
             return self._chain(message)
         finally:
             reset_current(token)

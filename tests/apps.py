@@ -13,12 +13,15 @@ import redis as redis_py
 
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.clock import awake_and_asleep
 from goworkers_py.config import QueueConfig
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
-from goworkers_py.identity import Lease, awake_and_asleep
+from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
+from goworkers_py.poison import PoisonPolicy
+from goworkers_py.quarantine import Quarantine
 
 
 @contextmanager
@@ -68,6 +71,11 @@ def fresh_lease() -> Lease:
     lease = Lease(50)
     lease.confirm(awake_and_asleep())
     return lease
+
+
+def open_quarantine(lease: Lease) -> Quarantine:
+    """Where nobody else runs, and nobody is to be told."""
+    return Quarantine(PoisonPolicy(), lease, lambda: None, lambda delivery: False, lambda: None)
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -183,7 +183,7 @@ class Life:
 
 
 def beats(life: Life) -> object:
-    return [life.broker.beat(Presence("me", {"q": 1}, "name")) > 0 for _ in range(2)]
+    return [life.broker.beat(Presence("me", {"q": 1}, "name")).server_time > 0 for _ in range(2)]
 
 
 def pushes(life: Life) -> object:

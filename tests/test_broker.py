@@ -27,6 +27,7 @@ from goworkers_py.brokers import leases
 from goworkers_py.brokers import redis as redis_broker
 from goworkers_py.brokers.base import (
     Batch,
+    Beat,
     Broker,
     DeclaredDead,
     Found,
@@ -39,7 +40,7 @@ from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable, PoisonPill
 from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps
@@ -77,7 +78,7 @@ class Elsewhere(RedisBroker):
         super().__init__(connections, KEYS)
         self._told = origin() | {"machine": machine}
 
-    def beat(self, presence: Presence) -> float:
+    def beat(self, presence: Presence) -> Beat:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(leases, "origin", lambda: self._told)
             return super().beat(presence)
@@ -155,7 +156,7 @@ def hold(broker: Broker, *payloads: bytes, owner: str = OWNER, queue: str = "q")
     return fetched
 
 
-def beat(broker: Broker, owner: str, queues: Iterable[str] = ("q",), process: str = "") -> float:
+def beat(broker: Broker, owner: str, queues: Iterable[str] = ("q",), process: str = "") -> Beat:
     return broker.beat(Presence(owner, dict.fromkeys(queues, 10), process))
 
 
@@ -516,7 +517,7 @@ def strand(broker: Broker, *payloads: bytes, owner: str = OTHER, queue: str = "q
 def test_a_beat_tells_the_time_of_the_server(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 86_400)
-    assert beat(broker, OWNER) == pytest.approx(now, abs=30)
+    assert beat(broker, OWNER).server_time == pytest.approx(now, abs=30)
 
 
 def test_jobs_of_a_living_owner_are_not_recovered(site: Site, broker: Broker) -> None:
@@ -572,7 +573,7 @@ def test_a_list_that_is_none_does_not_keep_the_other_jobs_from_being_recovered(
 
 
 @pytest.mark.parametrize("jobs", [3, 250])
-def test_who_recovers_is_told_what_can_have_been_begun_and_what_was_on_trial(
+def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
     site: Site, broker: Broker, jobs: int
 ) -> None:
     def judge(one: Found) -> Fate:
@@ -580,8 +581,8 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_was_on_trial(
         return Fate(one.raw)
 
     other, begun = site.broker("another"), {3: 2, 250: 120}[jobs]
-    other.beat(Presence(OTHER, {"q": 1, "mail": 0}, trial="that of an earlier beat"))
-    other.beat(Presence(OTHER, {"q": begun, "mail": 1}, trial="abc"))
+    other.beat(Presence(OTHER, {"q": 1, "mail": 0}, alone="that of an earlier beat"))
+    other.beat(Presence(OTHER, {"q": begun, "mail": 1}, alone="abc"))
     hold(other, *map(job, range(jobs)), owner=OTHER)
     site.let_lease_run_out(OTHER)
     found: list[Found] = []
@@ -592,8 +593,7 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_was_on_trial(
 def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) -> None:
     fates = {
         job(1): Fate(job("changed")),
-        job(2): Fate(b"buried", buried=True),
-        job(3): Fate(b"", discarded=True),
+        job(2): Fate(b"buried", PoisonPill("three times")),
         job(4): Fate(job(4)),
     }
     strand(site.broker("another"), *fates)
@@ -677,14 +677,16 @@ def test_a_farewell_gives_back_what_is_left(broker: Broker) -> None:
     strand(broker, job(1), job(2), owner=OWNER)
     assert broker.leave(OWNER) == [back("q", OWNER, job(1)), back("q", OWNER, job(2))]
     assert broker.held(OWNER, "q") == []
-    with pytest.raises(DeclaredDead):
-        beat(broker, OWNER)
     assert fetch_all(broker) == [job(1), job(2)]
 
 
-def test_a_job_that_reaches_the_list_of_one_who_left_is_recovered(site: Site, broker: Broker) -> None:
+def test_a_job_that_reaches_the_list_of_one_who_left_with_something_on_its_way_is_recovered(
+    site: Site, broker: Broker
+) -> None:
     beat(broker, OWNER)
-    broker.leave(OWNER)
+    broker.leave(OWNER, silent=False)
+    with pytest.raises(DeclaredDead):
+        beat(broker, OWNER)
     hold(broker, job(1))
     assert recover(site.broker("another"), by_lease=False, owner=OTHER) == [back("q", OWNER, job(1))]
 
@@ -723,7 +725,7 @@ def test_a_name_is_free_when_its_holder_has_gone(site: Site, broker: Broker, end
     if end == "was declared dead":
         recover(broker, by_lease=True)
     beat(broker, OWNER, process="one")
-    with pytest.raises(BrokerRefused if end == "lease ran out" else DeclaredDead):
+    with pytest.raises(DeclaredDead if end == "was declared dead" else BrokerRefused):
         beat(other, OTHER, process="one")
 
 
@@ -962,12 +964,12 @@ def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redi
     assert redis.keys("stat:*") == []
 
 
-def test_what_is_buried_or_dropped_on_recovery_has_failed(one: RedisBroker, redis: redis_py.Redis) -> None:
-    fates = {job(1): Fate(b"buried", buried=True), job(2): Fate(b"", discarded=True), job(3): Fate(job(3))}
+def test_what_is_buried_on_recovery_has_failed(one: RedisBroker, redis: redis_py.Redis) -> None:
+    fates = {job(1): Fate(b"buried", PoisonPill("three times")), job(3): Fate(job(3))}
     strand(one, *fates)
     redis.delete(KEYS.lease(OTHER))
     one.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
-    assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"2", b"2")
+    assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"1", b"1")
     assert redis.zrange(KEYS.dead, 0, -1) == [b"buried"]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
-from apps import fields, fresh_lease, job, own_app, own_broker, queue, working
+from apps import fields, fresh_lease, job, open_quarantine, own_app, own_broker, queue, working
 from servers import RedisServer
 from waiting import eventually
 
@@ -39,7 +39,7 @@ class Fetching:
         self.given_back: list[bytes] = []
         self.fetcher = Fetcher(
             "q", broker, self.lease, self.buffer, self.held, concurrency, self.pace,
-            self._give_back, Outage(),
+            self._give_back, Outage(), open_quarantine(self.lease),
         )  # fmt: skip
 
     def _give_back(self, deliveries: list[Delivery]) -> None:

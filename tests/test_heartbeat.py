@@ -2,25 +2,29 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
 import redis as redis_py
-from apps import own_broker
+from apps import job, open_quarantine, own_broker
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import heartbeat as module
-from goworkers_py.brokers.base import Presence
+from goworkers_py.brokers.base import Beat, Presence
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock, Deadline
+from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.heartbeat import BEAT_EVERY_S, Heartbeat
 from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
+from goworkers_py.message import Message
 from goworkers_py.outage import Outage
-from goworkers_py.poison import Fate
+from goworkers_py.outcome import DONE, Outcome
+from goworkers_py.poison import Fate, PoisonPolicy
+from goworkers_py.quarantine import Quarantine
 
 KEYS = Keys()
 
@@ -32,7 +36,8 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 
 def heartbeat(broker: RedisBroker, lease: Lease, process: str = "", clock: Clock | None = None) -> Heartbeat:
-    return Heartbeat(broker, lease, lambda: {"q": 3}, process, clock or Clock(), Outage())
+    quarantine = open_quarantine(lease)
+    return Heartbeat(broker, lease, quarantine, lambda: {"q": 3}, process, clock or Clock(), Outage())
 
 
 def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -115,41 +120,95 @@ def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_t
     assert lease.fresh
 
 
-def test_a_suspect_is_told_of_until_the_next_one_and_only_while_it_is_ours(
+def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     lease = Lease(50)
-    it = heartbeat(broker, lease)
-    assert it.put_on_trial("abc", lease.identity)
+    beats: list[Callable[[], None]] = []
+    quarantine = Quarantine(PoisonPolicy(), lease, lambda: beats[0](), lambda delivery: False, lambda: None)
+    it = Heartbeat(broker, lease, quarantine, lambda: {"q": 3}, "", Clock(), Outage())
+    beats.append(it.beat)
     it.beat()
-    assert json.loads(redis.hget(KEYS.owners, lease.identity))["trial"] == "abc"
-    dead = lease.identity
-    redis.hset(KEYS.gone, dead, time.time() + 60)
-    assert not it.put_on_trial("def", dead)
-    assert json.loads(redis.hget(KEYS.owners, lease.identity))["trial"] == "def"
+
+    def told() -> str:
+        return str(json.loads(redis.hget(KEYS.owners, lease.identity) or b"")["trial"])
+
+    def run(message: Message) -> Outcome:
+        assert (told(), quarantine.closed) == ("j1", True)
+        it.beat()
+        assert (told(), quarantine.closed) == ("j1", True)
+        return DONE
+
+    raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})
+    assert quarantine.run(Message(raw, "q"), Delivery(raw, "q", lease.identity), run) is DONE
+    assert (told(), quarantine.closed) == ("", False)
 
 
-@pytest.mark.parametrize(("fast_s", "offset_s"), [(1, 0), (-1, 0), (30, -30), (-30, 30)])
-def test_a_clock_far_off_the_servers_is_corrected_and_warned_of_once(
-    fast_s: float,
-    offset_s: float,
-    broker: RedisBroker,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = Clock()
-    it = heartbeat(broker, Lease(50), clock=clock)
-    fake = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + fast_s)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "time", fake)
+    real = time.time
+    for fast_s, warned in ((1.0, False), (-30.0, True), (30.0, True)):
+        caplog.clear()
+        monkeypatch.setattr(time, "time", lambda fast_s=fast_s: real() + fast_s)
+        clock = Clock()
+        it = heartbeat(broker, Lease(50), clock=clock)
+        assert abs(clock.wall() - real() - fast_s) < 0.5, "its own clock, while it knows no better"
         it.beat()
         it.beat()
-        assert abs(clock.offset_s - offset_s) < (5 if offset_s else 0.001)
+        assert abs(clock.wall() - real()) < 0.9
         lines = [message for message in caplog.messages if "this machine's clock is" in message]
-        assert len(lines) == (1 if offset_s else 0)
+        assert len(lines) == warned
         assert all(f"clock is {'' if fast_s > 0 else '-'}" in line for line in lines)
+
+
+@pytest.mark.parametrize("lost", ["the lease", "the last beats"])
+def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    now = [100.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
     it.beat()
-    assert clock.offset_s == 0
+    before = redis.get(KEYS.lease(lease.identity))
+    now[0] += 60
+    it.beat()
+    assert it.steady_for() == 60
+    if lost == "the lease":
+        redis.delete(KEYS.lease(lease.identity))
+    else:
+        redis.set(KEYS.lease(lease.identity), before or b"")
+    it.beat()
+    assert it.steady_for() == 0
+    now[0] += 5
+    it.beat()
+    assert it.steady_for() == 5
+
+
+def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_beat_is_lost(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease, "one")
+    it.beat()
+    redis.hset(KEYS.gone, lease.identity, time.time() + 60)
+    redis.delete(KEYS.lease(lease.identity))
+    beat, lost = RedisBroker.beat, []
+
+    def losing(self: RedisBroker, presence: Presence) -> Beat:
+        answer = beat(self, presence)
+        if not lost:
+            lost.append(presence.owner)
+            raise BrokerUnavailable("the reply is lost")
+        return answer
+
+    monkeypatch.setattr(RedisBroker, "beat", losing)
+    with pytest.raises(BrokerUnavailable):
+        it.beat()
+    it.beat()
+    assert lost == [lease.identity]
+    assert redis.get(KEYS.holder("one")) == lease.identity.encode()
 
 
 def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) -> None:

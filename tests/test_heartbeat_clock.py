@@ -15,12 +15,11 @@ from waiting import eventually
 
 from goworkers_py import heartbeat
 from goworkers_py.brokers.base import Found, Presence
+from goworkers_py.client import EnqueueOptions
 from goworkers_py.clock import Clock
 from goworkers_py.config import QueueConfig
 from goworkers_py.errors import RetryJob
-from goworkers_py.heartbeat import Heartbeat
-from goworkers_py.identity import Lease, awake_and_asleep
-from goworkers_py.outage import Outage
+from goworkers_py.message import Message
 from goworkers_py.poison import Fate
 
 TEN_MINUTES_S = 600.0
@@ -91,7 +90,7 @@ def test_one_warning_says_how_far_off_the_clock_is(
     with own_app(redis_url, QueueConfig("q")) as app, working(app):
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 10)
-        assert abs(app.clock.offset_s + skew_s) < 1
+        assert abs(app.clock.wall() - server_time(redis)) < 1
     [warning] = warnings(caplog)
     assert warning == f"this machine's clock is {skew_s:.1f} s off the server's, whose time is used"
 
@@ -101,45 +100,56 @@ def _beats(redis: redis_py.Redis) -> int:
 
 
 def test_a_clock_that_is_right_is_not_warned_of(
-    redis_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
     with own_app(redis_url, QueueConfig("q")) as app, working(app):
-        time.sleep(0.3)
-        assert app.clock.offset_s == 0
+        beats = _beats(redis)
+        assert eventually(lambda: _beats(redis) > beats + 5)
+        assert abs(app.clock.wall() - server_time(redis)) < 1
     assert not warnings(caplog)
 
 
-def test_a_clock_that_is_put_right_is_believed_again(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, off = time.time, [TEN_MINUTES_S]
-    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
+@pytest.mark.parametrize("step_s", [TEN_MINUTES_S, -TEN_MINUTES_S], ids=["ahead", "back"])
+def test_a_step_of_the_wall_clock_between_two_beats_changes_nothing(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    """A job whose deadline is a minute away runs, and a retry is due when the server's clock says so."""
+    real, off = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + off[0])
-    with own_app(redis_url, QueueConfig("q")) as app, working(app):
-        assert eventually(lambda: app.clock.offset_s < -500)
-        off[0] = 0
-        assert eventually(lambda: app.clock.offset_s == 0)
+    with own_app(redis_url, QueueConfig("q")) as app:
+        ran: list[str] = []
+
+        def run(message: Message) -> None:
+            ran.append(message.job_class)
+            if message.job_class == "Failing":
+                raise RetryJob(delay=100)
+
+        app.registry.handle("q", run)
+        with working(app):
+            off[0] = step_s
+            now = server_time(redis)
+            app.enqueue_with_options("q", "InTime", [], EnqueueOptions(deadline=now + 60))
+            app.enqueue("q", "Failing", [])
+            assert eventually(lambda: sorted(ran) == ["Failing", "InTime"])
+            assert eventually(lambda: redis.zcard("retry") == 1)
+    [(_, due)] = redis.zrange("retry", 0, -1, withscores=True)
+    assert 95 < due - now < 100 + 30
 
 
-def test_a_beat_that_took_long_tells_nothing_of_the_clock(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_beat_that_took_long_moves_the_clock_no_further_than_it_proves(caplog: pytest.LogCaptureFixture) -> None:
     """The process was stopped in the middle of it."""
-
-    class Asleep:
-        def beat(self, presence: Presence) -> float:
-            lease.confirm(awake_and_asleep())
-            now[0] += 30
-            return time.time() - 30
-
-    now = [0.0]
-    clock, lease = Clock(), Lease(50)
-    beating = Heartbeat(Asleep(), lease, dict, "", clock, Outage())  # type: ignore[arg-type]
-    real = heartbeat.awake_and_asleep
-    heartbeat.awake_and_asleep = lambda: real() + now[0]
-    try:
-        beating.beat()
-    finally:
-        heartbeat.awake_and_asleep = real
-    assert clock.offset_s == 0
-    assert not warnings(caplog)
+    now, clock = [1_000.0], Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goworkers_py.clock.awake_and_asleep", lambda: now[0])
+        clock.hear(5_000.0, 1_000.0, 1_000.0)
+        assert clock.wall() == 5_000
+        clock.hear(5_001.0, 1_000.0, 1_030.0)  # read at some moment between the two
+        assert clock.wall() == 5_000
+        clock.hear(6_000.0, 1_000.0, 1_030.0)
+        assert clock.wall() == 5_970
+        clock.hear(4_000.0, 1_000.0, 1_030.0)
+        assert clock.wall() == 4_000
 
 
 def test_who_left_is_remembered_for_as_long_as_a_late_job_may_come(
@@ -152,7 +162,7 @@ def test_who_left_is_remembered_for_as_long_as_a_late_job_may_come(
 
     with own_broker(redis_url) as broker:
         broker.beat(Presence("leaver", {"q": 1}))
-        broker.leave("leaver")
+        broker.leave("leaver", silent=False)
         assert broker.recover("other", judge, by_lease=True) == []
         redis.lpush("queue:q:leaver:inprogress", job(jid="late"))
         [late] = broker.recover("other", judge, by_lease=True)

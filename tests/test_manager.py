@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis as redis_py
-from apps import fields, fresh_lease, in_progress, job, own_broker, queue
+from apps import fields, fresh_lease, in_progress, job, open_quarantine, own_broker, queue
 from waiting import eventually
 
 from goworkers_py.brokers.base import Batch, Settled
@@ -22,10 +22,8 @@ from goworkers_py.middleware.retry import Handlers, RetryLink
 from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import KEEP, REQUEUE
-from goworkers_py.poison import PoisonPolicy
 from goworkers_py.registry import Registry
 from goworkers_py.settler import LARGEST_BATCH
-from goworkers_py.trial import Trial
 from goworkers_py.watchdog import Watchdog
 
 
@@ -43,7 +41,7 @@ class Managing:
         shared = Shared(
             broker=self._broker,
             lease=self.lease,
-            trial=Trial(PoisonPolicy(), lambda jid, owner: True),
+            quarantine=open_quarantine(self.lease),
             needs=Needs(),
             registry=registry,
             watchdog=Watchdog(registry, Clock(), 60, lambda watched, stuck: None, lambda: None),
@@ -334,14 +332,13 @@ def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
 ) -> None:
     """They are the oldest in the list for ever, and what may have been begun is counted from the oldest on."""
     manager = managing(gate)(2)
-    assert manager.begun_at_most == 2
-    manager._pace.adapts = True
     assert manager.begun_at_most == 2 + LARGEST_BATCH, "short jobs that have ended lie before those that run"
-    manager._pace.adapts = False
-    for delivery in (kept := [Delivery(job(jid=jid), "q", "owner") for jid in "ab"]):
+    manager._pace.record(1.0)
+    assert manager.begun_at_most == 2 + 2
+    for delivery in (kept := [Delivery(job(jid=jid), "q", "owner") for jid in "abc"]):
         manager._held.add([delivery])
         manager._settler.put(delivery, KEEP)
-    assert manager.begun_at_most == 4
+    assert manager.begun_at_most == 2 + 3
     manager._held.remove(kept)
 
 

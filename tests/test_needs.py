@@ -26,7 +26,7 @@ from goworkers_py.client import Client
 from goworkers_py.errors import ArgumentError, BrokerRefused
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
-from goworkers_py.needs import MOST_ROUNDS, Needs, WorkerEntry, Workers, field_of, lacking, worker_entry
+from goworkers_py.needs import MOST_ROUNDS, Needs, WorkerEntry, Workers, field_of, lacking
 from goworkers_py.outcome import Dead, Outcome, Reschedule
 
 KEYS = Keys()
@@ -232,14 +232,6 @@ def test_a_look_at_the_workers_lasts_some_seconds(monkeypatch: pytest.MonkeyPatc
     for _ in range(2):
         workers.check("q", ["locks"])
     assert len(looks) == 3
-
-
-@pytest.mark.parametrize(
-    "entry", [{}, {"queues": [], "version": 3, "speaks": "locks"}, {"queues": None, "speaks": [None, []]}]
-)
-def test_an_entry_of_another_shape_speaks_nothing(entry: dict[str, Any]) -> None:
-    told = worker_entry("x", entry)
-    assert (list(told.queues), told.version, list(told.speaks)) == ([], "", [])
 
 
 @pytest.fixture

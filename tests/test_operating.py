@@ -154,7 +154,7 @@ def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_de
 def test_who_is_only_silent_is_given_time_for_a_sign_of_life(
     redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recover_command, "STEADY_FOR_S", 0.01)
+    monkeypatch.setattr(recover_command, "SIGN_OF_LIFE_S", 0.01)
     entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
     redis.hset("pyworkers:owners", mapping={"away:1:x": entry, "lives:2:y": entry})
     redis.set("pyworkers:lease:lives:2:y", 1)

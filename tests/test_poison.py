@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,27 +11,25 @@ import pytest
 import redis as redis_py
 from apps import fields, in_progress, job
 from fleet import Fleet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from waiting import eventually
 
-from goworkers_py import trial as trial_module
-from goworkers_py.errors import BrokerUnavailable, PoisonPill
+from goworkers_py.config import Config
+from goworkers_py.errors import ConfigError, PoisonPill
 from goworkers_py.message import Message, Timestamps
-from goworkers_py.middleware.chain import Run
-from goworkers_py.options import CodeOptions
-from goworkers_py.outcome import DONE, REQUEUE_LAST, Outcome
-from goworkers_py.poison import Fate, PoisonPolicy, name_on_trial
-from goworkers_py.trial import Trial
+from goworkers_py.poison import ALONE_S, PATIENCE_S, Fate, PoisonPolicy, name_of
 
 NOW = 1_700_000_000.0
 EARLIER = NOW - 3_600
 
 
-def judge(raw: bytes, begun: bool = True, trial: str = "", now: float = NOW, **policy: Any) -> Fate:
-    return PoisonPolicy(**policy).judge(raw, "q", "host:1:abc", begun, trial, now)
+def judge(raw: bytes, begun: bool = True, alone: str = "", now: float = NOW, **policy: Any) -> Fate:
+    return PoisonPolicy(**policy).judge(raw, "q", "host:1:abc", begun, alone, now)
 
 
 def struck(count: Any, since: Any = EARLIER, **more: Any) -> bytes:
-    return job(**{"jid": "j1", "recovered": {"count": count, "since": since}, **more})
+    return job(**{"jid": "j1", "recovered": {"v": 1, "count": count, "since": since}, **more})
 
 
 # --- what becomes of a job that was found in a dead process's list
@@ -40,7 +37,7 @@ def struck(count: Any, since: Any = EARLIER, **more: Any) -> bytes:
 
 def test_the_first_recovery_is_noted_in_the_job_with_its_time() -> None:
     raw = b'{"class":"J","args":[1.10,1E3,"\\u00e9"],"jid":"j1","x":{}'
-    assert judge(raw + b"}") == Fate(raw + b',"recovered":{"count":1,"since":1700000000.0}}')
+    assert judge(raw + b"}") == Fate(raw + b',"recovered":{"v":1,"count":1,"since":1700000000.0}}')
 
 
 def test_a_later_one_counts_on_and_keeps_the_time_of_the_first() -> None:
@@ -49,17 +46,18 @@ def test_a_later_one_counts_on_and_keeps_the_time_of_the_first() -> None:
 
 @pytest.mark.parametrize("raw", [struck(2), b"no job", b""])
 def test_what_only_waited_there_and_what_is_no_job_goes_back_as_it_was(raw: bytes) -> None:
-    assert judge(raw, begun=False, trial="j1") == Fate(raw)
-    assert judge(b"no job", trial="j1") == Fate(b"no job")
+    assert judge(raw, begun=False) == Fate(raw)
+    assert judge(b"no job", alone="j1") == Fate(b"no job")
 
 
-def test_a_job_on_trial_is_buried_at_the_limit_and_says_why() -> None:
-    fate = judge(struck(2, at=1, other=[1]), trial="j1")
-    assert (fate.buried, fate.discarded) == (True, False)
+def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
+    fate = judge(struck(2, at=1, other=[1]), alone="j1")
+    assert fate.buried
     assert json.loads(fate.payload) == {
         **json.loads(job(jid="j1", other=[1])),
         "error_class": "goworkers_py.errors.PoisonPill",
-        "error_message": "3 processes died while they ran this job, the last one was host:1:abc; it is not tried again",
+        "error_message": "3 processes died while they ran this job, the last one (host:1:abc) while it ran nothing "
+        "else; it is not tried again",
         "failed_at": NOW,
         "retry_count": 0,
     }
@@ -67,63 +65,74 @@ def test_a_job_on_trial_is_buried_at_the_limit_and_says_why() -> None:
 
 
 def test_a_job_that_had_failed_before_keeps_the_record_of_it() -> None:
-    fate = judge(struck(2, failed_at=EARLIER, retry_count=4), trial="j1", timestamps=Timestamps("ms"))
+    fate = judge(struck(2, failed_at=EARLIER, retry_count=4), alone="j1", timestamps=Timestamps("ms"))
     buried = json.loads(fate.payload)
     assert (buried["failed_at"], buried["retried_at"], buried["retry_count"]) == (EARLIER, NOW * 1000, 4)
 
 
-def test_a_job_that_does_not_want_to_be_buried_is_discarded() -> None:
-    fate = judge(struck(2, dead=False), trial="j1")
-    assert (fate.buried, fate.discarded) == (False, True)
-    assert isinstance(fate.error, PoisonPill)
+def test_a_job_that_wants_no_grave_is_buried_all_the_same_for_it_is_no_failure() -> None:
+    assert judge(struck(2, dead=False), alone="j1").buried
 
 
-def test_the_code_of_the_job_says_too_whether_it_is_buried() -> None:
-    policy = PoisonPolicy(options_for=lambda message: CodeOptions(dead=False))
-    fate = policy.judge(struck(2), "q", "host:1:abc", True, "j1", NOW)
-    assert (fate.buried, fate.discarded) == (False, True)
-    fate = policy.judge(struck(2, dead=True), "q", "host:1:abc", True, "j1", NOW)
-    assert (fate.buried, fate.discarded) == (True, False)
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 10])
-def test_a_job_that_was_not_on_trial_stays_at_the_brink(limit: int) -> None:
+@pytest.mark.parametrize("limit", [2, 3, 10])
+def test_a_guess_never_convicts(limit: int) -> None:
+    """However often the job was near: others ran beside it each time."""
     raw = job(jid="j1")
-    for _ in range(limit + 2):
-        fate = judge(raw, trial="another", limit=limit)
-        assert fate.error is None
+    for deaths in range(1, limit + 5):
+        fate = judge(raw, limit=limit)
+        assert not fate.buried
         raw = fate.payload
-    assert json.loads(raw)["recovered"] == {"count": limit - 1, "since": NOW}
-    assert PoisonPolicy(limit).is_suspect(Message(raw, "q"))
-    assert judge(raw, trial="j1", limit=limit).buried
+        assert json.loads(raw)["recovered"] == {"v": 1, "count": deaths, "since": NOW}
+        assert PoisonPolicy(limit).is_suspect(Message(raw, "q")) is (deaths >= limit - 1)
+    assert judge(raw, alone="j1", limit=limit).buried
 
 
-def test_a_job_without_a_jid_is_buried_for_its_own_trial_only() -> None:
+def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
+    for raw in (struck(1), struck(2, jid="j2"), job(jid="j3")):
+        assert judge(raw, alone="another") == Fate(raw)
+
+
+def test_a_job_without_a_jid_is_buried_for_its_own_name_only() -> None:
     raw = job(recovered={"count": 2, "since": EARLIER})
-    assert not judge(raw, trial="").buried
-    assert judge(raw, trial=name_on_trial(Message(raw, "q"))).buried
+    assert not judge(raw).buried
+    assert judge(raw, alone=name_of(Message(raw, "q")), begun=False).buried
 
 
 def test_deaths_that_are_long_past_do_not_count() -> None:
-    assert judge(struck(2), trial="j1", now=EARLIER + 72 * 3_600).buried
-    fate = judge(struck(2), trial="j1", now=EARLIER + 72 * 3_600 + 1)
-    assert json.loads(fate.payload)["recovered"] == {"count": 1, "since": EARLIER + 72 * 3_600 + 1}
-    assert not judge(struck(2), trial="j1", window_s=3_599).buried
+    assert judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600).buried
+    fate = judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600 + 1)
+    assert json.loads(fate.payload)["recovered"] == {"v": 1, "count": 1, "since": EARLIER + 72 * 3_600 + 1}
+    assert not judge(struck(2), alone="j1", window_s=3_599).buried
 
 
-@pytest.mark.parametrize("since", [None, "yesterday", [], True])
+@pytest.mark.parametrize("since", [None, "yesterday", [], True, float("inf"), -(10**400), 10**400, 1e300])
 def test_a_time_that_is_none_starts_the_count_anew(since: Any) -> None:
-    assert json.loads(judge(struck(2, since=since), trial="j1").payload)["recovered"]["count"] == 1
+    raw = struck(2, since=since).replace(b"Infinity", b"1e999")
+    assert json.loads(judge(raw, alone="j1").payload)["recovered"] == {"v": 1, "count": 1, "since": NOW}
 
 
-@pytest.mark.parametrize("told", [None, "2", [2], True, {"count": "2"}, {"count": -7, "since": EARLIER}, {}])
+@pytest.mark.parametrize(
+    "told", [None, "2", [2], True, {"count": "2"}, {"count": -7, "since": EARLIER}, {"count": 10**400}, {}]
+)
 def test_a_count_that_is_none_starts_anew(told: Any) -> None:
-    assert json.loads(judge(job(jid="j1", recovered=told), trial="j1").payload)["recovered"]["count"] == 1
+    assert json.loads(judge(job(jid="j1", recovered=told), alone="j1").payload)["recovered"]["count"] == 1
 
 
-def test_without_a_limit_nothing_is_counted_and_nothing_buried() -> None:
-    assert judge(struck(50), trial="j1", limit=0) == Fate(struck(50))
+def test_the_record_of_a_later_release_is_left_alone() -> None:
+    raw = job(jid="j1", recovered={"v": 2, "count": [7]})
+    assert judge(raw) == judge(raw, alone="j1") == Fate(raw)
+    assert not PoisonPolicy().is_suspect(Message(raw, "q"))
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    assert judge(struck(50), alone="j1", limit=0) == Fate(struck(50))
     assert not PoisonPolicy(0).is_suspect(Message(struck(50), "q"))
+
+
+def test_a_limit_of_one_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError, match=r"poison_limit: one crash does not tell which .* set 2 or more, or 0"):
+        Config(poison_limit=1)
+    Config(poison_limit=2)
 
 
 @pytest.mark.parametrize(("count", "suspect"), [(0, False), (1, False), (2, True), (3, True), ("2", False)])
@@ -132,82 +141,44 @@ def test_a_suspect_is_one_death_from_the_limit(count: Any, suspect: bool) -> Non
     assert not PoisonPolicy().is_suspect(Message(job(), "q"))
 
 
-# --- how a suspect is run
-
-SUSPECT = Message(struck(2), "q")
+# --- how long a suspect waits and runs alone
 
 
-class Court:
-    """A Trial whose announcements are seen, and the jobs that it let run."""
-
-    def __init__(self, answer: bool | Exception = True) -> None:
-        self.trial = Trial(PoisonPolicy(), self._announce)
-        self.announced: list[tuple[str, str]] = []
-        self.ran: list[str] = []
-        self._answer = answer
-
-    def _announce(self, name: str, owner: str) -> bool:
-        self.announced.append((name, owner))
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
-
-    def run(self, message: Message, chain: Run | None = None) -> Outcome:
-        return self.trial.run(message, "me", chain or self._note)
-
-    def _note(self, message: Message) -> Outcome:
-        self.ran.append(message.jid)
-        return DONE
+def test_a_suspect_waits_longer_in_each_round_and_then_no_more() -> None:
+    policy, raw, waited = PoisonPolicy(), struck(2), []
+    while (patience_s := policy.patience_s(Message(raw, "q"))) is not None:
+        waited.append(patience_s)
+        raw = policy.next_round(Message(raw, "q"))
+    assert waited == list(PATIENCE_S)
+    assert json.loads(raw)["recovered"] == {"v": 1, "count": 2, "since": EARLIER, "rounds": len(PATIENCE_S)}
+    assert "rounds" not in json.loads(judge(raw).payload)["recovered"], "the next death begins anew"
 
 
-def test_a_job_that_is_no_suspect_runs_without_ado() -> None:
-    court = Court(BrokerUnavailable("not asked"))
-    assert court.run(Message(job(jid="j0"), "q")) is DONE
-    assert (court.announced, court.ran) == ([], ["j0"])
+@pytest.mark.parametrize(("count", "factor"), [(2, 1), (3, 4), (4, 16), (10**6, 4**10)])
+def test_each_death_that_convicted_nobody_makes_it_four_times_as_long(count: int, factor: int) -> None:
+    message = Message(struck(count), "q")
+    assert PoisonPolicy().patience_s(message) == PATIENCE_S[0] * factor
+    assert PoisonPolicy().alone_s(message) == ALONE_S * factor
 
 
-def test_a_suspect_is_announced_and_then_run() -> None:
-    court = Court()
-    assert court.run(SUSPECT) is DONE
-    assert (court.announced, court.ran) == ([("j1", "me")], ["j1"])
+NASTY = (None, True, False, 0, -1, 3, 10**400, -(10**400), 1.5, -0.0, 1e300, float("inf"), -float("inf"), "", "x",
+         "\ud800", "2026-01-01 00:00:00 UTC", [], [1], [[]], {}, {"a": {}}, {"count": 1}, EARLIER, NOW)  # fmt: skip
+ANY = st.sampled_from(NASTY)
+RECORD = ANY | st.fixed_dictionaries({}, optional=dict.fromkeys(("v", "count", "since", "rounds"), ANY))
+FIELDS = ("jid", "class", "args", "queue", "recovered", "failed_at", "retry_count", "dead", "at")
 
 
-@pytest.mark.parametrize("answer", [False, BrokerUnavailable("timed out")], ids=["not ours", "no server"])
-def test_a_suspect_that_cannot_be_announced_goes_back_to_its_queue(answer: bool | Exception) -> None:
-    court = Court(answer)
-    assert court.run(SUSPECT) is REQUEUE_LAST
-    assert court.run(SUSPECT) is REQUEUE_LAST, "its turn has ended"
-    assert not court.ran
-
-
-def test_suspects_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial_module, "TURN_WAIT_S", 0.05)
-    court, begun, over = Court(), threading.Event(), threading.Event()
-
-    def first(message: Message) -> Outcome:
-        begun.set()
-        over.wait(10)
-        return DONE
-
-    thread = threading.Thread(target=court.run, args=(SUSPECT, first))
-    thread.start()
-    begun.wait(10)
-    assert court.run(Message(struck(2, jid="j2"), "q")) is REQUEUE_LAST
-    assert court.run(Message(job(jid="j0"), "q")) is DONE, "others run on"
-    over.set()
-    thread.join()
-    assert court.run(Message(struck(2, jid="j2"), "q")) is DONE
-    assert (court.announced, court.ran) == ([("j1", "me"), ("j2", "me")], ["j0", "j2"])
-
-
-def test_a_suspect_that_fails_gives_the_turn_to_the_next() -> None:
-    def fail(message: Message) -> Outcome:
-        raise SystemExit
-
-    court = Court()
-    with pytest.raises(SystemExit):
-        court.run(SUSPECT, fail)
-    assert court.run(SUSPECT) is DONE
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, ANY) | {"recovered": RECORD}), st.booleans())
+def test_no_field_makes_the_judge_stumble(told: dict[str, Any], alone: bool) -> None:
+    raw = json.dumps(told).replace("Infinity", "1e999").replace("NaN", "0").encode()
+    message = Message(raw, "q")
+    fate = judge(raw, alone=name_of(message) if alone else "")
+    assert isinstance(json.loads(fate.payload), dict)
+    policy = PoisonPolicy()
+    assert policy.alone_s(message) >= ALONE_S
+    if policy.is_suspect(message) and policy.patience_s(message) is not None:
+        assert isinstance(json.loads(policy.next_round(message)), dict)
 
 
 # --- for real

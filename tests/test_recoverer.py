@@ -103,7 +103,7 @@ def test_a_job_that_killed_its_process_once_too_often_is_buried_and_its_death_is
     counters = Counters()
     handlers = Handlers(death=[lambda message, error: told.append((message.jid, type(error).__name__))])
     struck = {"count": 2, "since": time.time()}
-    broker.beat(Presence(GONE, {"q": 2}, trial="poison"))
+    broker.beat(Presence(GONE, {"q": 2}, alone="poison"))
     redis.delete(Keys().lease(GONE))
     raws = [job(jid="poison", recovered=struck), job(jid="beside", recovered=struck)]
     redis.lpush(f"queue:q:{GONE}:inprogress", *raws)

@@ -14,7 +14,7 @@ from waiting import eventually
 from goworkers_py import scheduler as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock, Deadline
+from goworkers_py.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.errors import RetryJob
 from goworkers_py.message import Message, Timestamps
 from goworkers_py.outage import Outage
@@ -154,7 +154,7 @@ def test_a_hint_of_something_sooner_ends_its_sleep_and_one_of_something_later_do
 
 def test_a_hint_is_reckoned_by_the_clock_that_knows_the_servers_time(broker: RedisBroker) -> None:
     clock = Clock()
-    clock.offset_s = 1_000
+    clock.hear(time.time() + 1_000, awake_and_asleep(), awake_and_asleep())
     it = scheduler(broker, clock=clock)
     sleep_s = it.run_once()
     began = time.monotonic()

@@ -15,21 +15,20 @@ from waiting import eventually
 
 from goworkers_py import service
 from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
+from goworkers_py.clock import Deadline, awake_and_asleep
 from goworkers_py.config import QueueConfig
 from goworkers_py.counters import Counters, Pace
 from goworkers_py.delivery import Buffer, Delivery, Held
-from goworkers_py.identity import awake_and_asleep
 from goworkers_py.message import Message, current_message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.middleware.perform import perform
 from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
-from goworkers_py.outcome import DONE, Outcome
+from goworkers_py.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.poison import PoisonPolicy
+from goworkers_py.quarantine import Quarantine
 from goworkers_py.registry import JobSpec, Registry
 from goworkers_py.settler import Settler
-from goworkers_py.trial import Trial
 from goworkers_py.worker import Worker
 
 OTHERS = "elsewhere:1:abcdef"
@@ -43,13 +42,21 @@ class Working:
         self.lease = fresh_lease()
         self.buffer, self.held, self.counters = Buffer(10), Held(), Counters()
         self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
-        self.announced: list[tuple[str, str]] = []
-        trial = Trial(PoisonPolicy(limit=3), self.announce)
-        self.worker = Worker("worker:q:1", self.buffer, self.lease, trial, chain, self.settler, Needs())
+        self.announced: list[str] = []
+        self.quarantine = Quarantine(
+            PoisonPolicy(), self.lease, self.beat, lambda delivery: False, lambda: self.give_back(self.buffer.drain())
+        )
+        self.worker = Worker(
+            "worker:q:1", self.buffer, self.lease, self.quarantine, chain, self.settler, Needs(), time.time
+        )
 
-    def announce(self, jid: str, owner: str) -> bool:
-        self.announced.append((jid, owner))
-        return True
+    def beat(self) -> None:
+        self.announced.append(self.quarantine.announcement())
+        self.quarantine.announced(self.announced[-1])
+
+    def give_back(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            self.settler.put(delivery, REQUEUE)
 
     def fetched(self, *raws: bytes, owner: str = "") -> list[Delivery]:
         owner = owner or self.lease.identity
@@ -235,7 +242,7 @@ def test_only_a_suspect_is_announced_before_it_runs(work: Callable[[Run], Workin
         at.buffer.put(at.fetched(other, suspect))
         assert eventually(lambda: len(at.held) == 0)
     assert seen == [("other", 0), ("suspect", 1)]
-    assert at.announced == [("suspect", at.lease.identity)]
+    assert at.announced == ["suspect", ""]
 
 
 def test_a_worker_that_ends_closes_its_event_loop(work: Callable[[Run], Working]) -> None:

@@ -74,7 +74,7 @@ class Found:
     owner: str
     raw: bytes
     begun: bool  # False when it can only have waited there
-    trial: str  # what the owner had on trial, see `poison`
+    alone: str  # the name of the suspect that ran alone in the owner, see `poison`; mostly empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,16 @@ class Presence:
     owner: str
     queues: Mapping[str, int]  # with how many jobs of each it can have begun
     process: str = ""  # a fixed name that it claims
-    trial: str = ""  # the suspect that it runs now
+    alone: str = ""  # the name of the suspect that it runs alone now
     trouble: str = ""  # why it fetches no jobs now
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What the server answered to a beat."""
+
+    server_time: float
+    kept: bool  # the lease was there as the last beat had left it: the server has lost no writes since
 
 
 class DeclaredDead(Exception):
@@ -133,8 +141,8 @@ class Broker(Protocol):
     def promote(self, waiting: WaitingSet, forward: Forward, most: int, skip: int = 0) -> Promoted:
         """Moves up to `most` due entries into their queues, by the server's clock, passing over the first `skip`."""
 
-    def beat(self, presence: Presence) -> float:
-        """Registers the owner of in-progress lists, or renews its lease; returns the server's time.
+    def beat(self, presence: Presence) -> Beat:
+        """Registers the owner of in-progress lists, or renews its lease.
 
         Raises DeclaredDead when its jobs were given to others, BrokerRefused when a live process has the name.
         """
@@ -144,9 +152,11 @@ class Broker(Protocol):
 
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
         """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on
-        this machine and, with `by_lease`, of those whose lease has run out."""
+        this machine and, with `by_lease`, of those whose lease has run out. Where the lease of `owner` itself is not
+        as its last beat left it, the server has lost writes, and nobody is declared dead by a lease."""
 
-    def leave(self, owner: str) -> list[Recovered]:
-        """Farewell: what is left in the owner's lists goes back to its queues."""
+    def leave(self, owner: str, silent: bool = True) -> list[Recovered]:
+        """Farewell: what is left in the owner's lists goes back to its queues. `silent`: no other thread of this
+        process speaks with the server any more; otherwise the owner is remembered, for something may come late."""
 
     def close(self) -> None: ...

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from goworkers_py.brokers.base import (
     Batch,
+    Beat,
     Forward,
     Judge,
     Presence,
@@ -173,7 +174,7 @@ class RedisBroker:
 
     # --- leases
 
-    def beat(self, presence: Presence) -> float:
+    def beat(self, presence: Presence) -> Beat:
         return self._leases.beat(presence)
 
     def workers(self) -> list[WorkerEntry]:
@@ -182,10 +183,9 @@ class RedisBroker:
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
         return self._leases.recover(owner, judge, by_lease)
 
-    def leave(self, owner: str) -> list[Recovered]:
-        for line in list(self._lines.values()):
-            line.close()  # what the server still does for them goes into lists that the recoverers look at for a while
-        return self._leases.leave(owner)
+    def leave(self, owner: str, silent: bool = True) -> list[Recovered]:
+        lines = [line.end() for line in list(self._lines.values())]
+        return self._leases.leave(owner, ended=silent and all(lines))
 
     def close(self) -> None:
         for line in list(self._lines.values()):
@@ -211,8 +211,8 @@ def _place(outcome: Outcome) -> Place:
             return "dead", 0, payload
         case Discard():
             return "fail", 0, b""
-        case Requeue(last):
-            return ("back", 0, b"") if last else ("front", 0, b"")
+        case Requeue(last, payload):
+            return ("back" if last else "front"), 0, payload
         case Keep():
             raise ValueError("a delivery that is kept is not settled")
 

@@ -19,12 +19,14 @@ from goworkers_py.inspect.inprogress import Held, InProgress
 from goworkers_py.inspect.sets import Changed
 from goworkers_py.message import Timestamps, describe
 from goworkers_py.poison import Fate, PoisonPolicy
-from goworkers_py.recoverer import STEADY_FOR_S
 
 
 def _of_entry(text: Callable[[Entry], str]) -> Callable[[Held], str]:
     return lambda held: text(held.entry)
 
+
+# Live processes reconnect within some seconds after an outage, and then beat at once.
+SIGN_OF_LIFE_S = 15.0
 
 _COLUMNS: dict[str, Callable[[Held], str]] = {
     "process": lambda held: held.owner.identity,
@@ -55,7 +57,7 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
     """Gives the jobs of dead processes back to their queues now, as live processes do by themselves before long.
 
     A job that has killed its processes too often goes to the dead set. The application is not imported, so its on_death
-    handlers are not called for it, and `dead=False` in its code does not count; live processes do both.
+    handlers are not called for it; live processes do that.
     """
     if go_process is not None:
         _take_over(go_process, yes, as_json)
@@ -65,7 +67,7 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
     clock = goworkers_py.app.clock
 
     def judge(found: Found) -> Fate:
-        return policy.judge(found.raw, found.queue, found.owner, found.begun, found.trial, now=clock.wall())
+        return policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=clock.wall())
 
     recovered = goworkers_py.app.broker.recover("", judge, by_lease=True)
     for job in recovered:
@@ -79,15 +81,15 @@ def _await_the_silent() -> None:
     if silent:
         click.echo(
             f"pyworkers: not heard of for a minute: {', '.join(owner.identity for owner in silent)}; "
-            f"waiting {STEADY_FOR_S:.0f} s for a sign of life",
+            f"waiting {SIGN_OF_LIFE_S:.0f} s for a sign of life",
             err=True,
         )
-        threading.Event().wait(STEADY_FOR_S)
+        threading.Event().wait(SIGN_OF_LIFE_S)
 
 
 def _line(job: Recovered) -> str:
-    what = f"dropped: {job.fate.error}" if job.fate.discarded else f"to the dead set: {job.fate.error}"
-    return f"{describe(job.raw, job.queue)} of {job.owner}: {what if job.fate.error else 'back to its queue'}"
+    what = f"to the dead set: {job.fate.error}" if job.fate.error else "back to its queue"
+    return f"{describe(job.raw, job.queue)} of {job.owner}: {what}"
 
 
 def _take_over(process: str, yes: bool, as_json: bool) -> None:

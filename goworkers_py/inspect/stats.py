@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from goworkers_py.brokers.leases import owners_of
 from goworkers_py.connection import Connections, text
 from goworkers_py.errors import BrokerError, UnreadablePayload
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
+from goworkers_py.owner_entry import OwnerEntry, read_entries
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Inspector:
                 ("HGETALL", keys.owners),
             ]
         )
-        in_progress, processes = self._owners(owners_of(owners))
+        in_progress, processes = self._owners(read_entries(owners)[0])
         return Stats(
             processed=_count(keys.processed, processed),
             failed=_count(keys.failed, failed),
@@ -99,9 +99,9 @@ class Inspector:
             queues=look_at(self._connections, keys, map(text, {*names, *paused}), set(map(text, paused))),
         )
 
-    def _owners(self, owners: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+    def _owners(self, owners: Mapping[str, OwnerEntry]) -> tuple[int, int]:
         """How many jobs are in progress, and how many processes live."""
-        lists = [self._keys.inprogress(queue, owner) for owner, entry in owners.items() for queue in entry["queues"]]
+        lists = [self._keys.inprogress(queue, owner) for owner, entry in owners.items() for queue in entry.queues]
         replies = self._connections.answers(
             [*(("LLEN", key) for key in lists), *(("EXISTS", self._keys.lease(owner)) for owner in owners)]
         )

@@ -1,0 +1,167 @@
+"""Runs a suspect alone in its process, so that a death of the process proves that the suspect caused it.
+
+A suspect was running when earlier processes died, see `poison`. The worker that takes one goes through these steps:
+
+1. `closed` turns true. From then on no other worker begins a job and the fetchers fetch none; jobs that wait in this
+   process go back to their queues.
+2. The worker waits until no other job runs. If others run for longer than its patience, the suspect goes to the back
+   of its queue, and its next wait is longer. After some rounds it runs beside the others, which proves nothing.
+3. A beat tells the server the suspect's name. Only a name that the server has confirmed can convict.
+4. The suspect runs. After a while, or when it has ended, a beat takes the name back.
+5. When the server has confirmed that, `closed` turns false: no job begins while the name of another stands.
+
+A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerError
+from goworkers_py.identity import Lease
+from goworkers_py.message import Message
+from goworkers_py.middleware.chain import Run
+from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Requeue
+from goworkers_py.poison import PoisonPolicy, name_of
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.02
+
+
+@dataclass(eq=False, slots=True)
+class _Suspect:
+    delivery: Delivery
+    name: str
+    announced: bool = False  # the name may stand on the server
+    over: bool = False  # it has ended, or has run alone for long enough
+    alone_until: float = math.inf  # monotonic
+
+    @property
+    def is_over(self) -> bool:
+        # A worker that was struck by an exception from outside ends its delivery without coming back to `run`.
+        return self.over or self.delivery.ended or self.delivery.kept or time.monotonic() >= self.alone_until
+
+
+class Quarantine:
+    """Shared by all workers, the fetchers and whoever beats."""
+
+    def __init__(
+        self,
+        policy: PoisonPolicy,
+        lease: Lease,
+        beat: Callable[[], None],
+        others_run: Callable[[Delivery], bool],
+        give_back_waiting: Callable[[], None],
+    ) -> None:
+        self._policy = policy
+        self._lease = lease
+        self._beat = beat
+        self._others_run = others_run
+        self._give_back_waiting = give_back_waiting
+        self._lock = threading.Lock()
+        self._suspect: _Suspect | None = None  # changed under the lock
+        self.closed = False  # while there is a suspect; read without the lock, by each worker for each job
+        self._stopping = False
+
+    def stop(self) -> None:
+        """A suspect that still waits for the others goes back to its queue."""
+        self._stopping = True
+
+    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+        """In a worker's thread. The outcome of the chain, which a job that is no suspect is given to at once."""
+        if not self._policy.is_suspect(message):
+            return chain(message)
+        patience_s = self._policy.patience_s(message)
+        if patience_s is None:
+            log.warning("suspected of having crashed earlier processes, but this process is never without other jobs: "
+                        "running beside them")  # fmt: skip
+            return chain(message)
+        suspect = _Suspect(delivery, name_of(message))
+        try:
+            if not self._admit(suspect):
+                return REQUEUE_LAST
+            self._give_back_waiting()
+            if not self._wait_until_alone(delivery, patience_s):
+                return REQUEUE if self._stopping else self._to_next_round(message, patience_s)
+            if not self._announce(suspect, self._policy.alone_s(message)):
+                return REQUEUE_LAST
+            log.warning("running alone: suspected of having crashed earlier processes")
+            return chain(message)
+        finally:
+            self._release(suspect)
+
+    def _admit(self, suspect: _Suspect) -> bool:
+        with self._lock:
+            if self._suspect is not None:
+                return False
+            # Before the look at who runs. A worker marks its job as begun before it looks at `closed`: so of the two
+            # at least one sees the other.
+            self._suspect, self.closed = suspect, True
+            return True
+
+    def _wait_until_alone(self, delivery: Delivery, patience_s: float) -> bool:
+        give_up_at = time.monotonic() + patience_s
+        while self._others_run(delivery):
+            if self._stopping or time.monotonic() >= give_up_at:
+                return False
+            # Not on an Event, whose lock an exception that is thrown into this thread could leave locked.
+            time.sleep(LOOK_EVERY_S)
+        return True
+
+    def _to_next_round(self, message: Message, patience_s: float) -> Outcome:
+        log.info("suspected of having crashed earlier processes; other jobs still run after %g s, so it goes to the "
+                 "back of its queue", patience_s)  # fmt: skip
+        return Requeue(last=True, payload=self._policy.next_round(message))
+
+    def _announce(self, suspect: _Suspect, alone_s: float) -> bool:
+        with self._lock:
+            suspect.announced, suspect.alone_until = True, time.monotonic() + alone_s
+        try:
+            self._beat()
+        except BrokerError as error:
+            log.warning("cannot tell Redis of a suspect, so it is not run now: %s", error)
+            return False
+        # Otherwise the suspect lies in the list of an identity that was declared dead, and others have it.
+        return self._lease.surely_of(suspect.delivery.owner)
+
+    def _release(self, suspect: _Suspect) -> None:
+        with self._lock:
+            suspect.over = True
+            if self._suspect is not suspect:
+                return
+            if not suspect.announced:
+                self._open()
+                return
+        try:
+            self._beat()
+        except BrokerError as error:
+            log.debug("the next beat takes the name back: %s", error)
+
+    def announcement(self) -> str:
+        """The name to be told with the beat that is about to be sent."""
+        with self._lock:
+            suspect = self._suspect
+            if suspect is None or not suspect.announced or suspect.is_over:
+                return ""
+            return suspect.name
+
+    def announced(self, name: str) -> None:
+        """The server has confirmed the beat that told this name."""
+        with self._lock:
+            suspect = self._suspect
+            if name or suspect is None or not suspect.is_over:
+                return
+            self._open()
+        if not (suspect.over or suspect.delivery.ended):
+            log.warning("a suspect has run alone for long; other jobs run beside it now: %s", suspect.name)
+
+    def _open(self) -> None:
+        """Under the lock."""
+        self._suspect, self.closed = None, False

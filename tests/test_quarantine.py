@@ -1,0 +1,234 @@
+"""A suspect runs alone in its process, and is told of before it runs; the process goes on whatever comes of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import fields, fresh_lease, in_progress, job, own_app, queue, working
+from fleet import Fleet
+from waiting import eventually
+
+from goworkers_py import poison
+from goworkers_py.config import QueueConfig
+from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.message import Message
+from goworkers_py.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Requeue
+from goworkers_py.poison import PoisonPolicy
+from goworkers_py.quarantine import Quarantine
+
+
+def suspect(jid: str = "j1", count: int = 2, **more: object) -> bytes:
+    return job(jid=jid, recovered={"v": 1, "count": count, "since": time.time()}, **more)
+
+
+class Ward:
+    """A quarantine whose server answers as the test wants, and whose other jobs are the test's."""
+
+    def __init__(self) -> None:
+        self.lease = fresh_lease()
+        self.others = 0
+        self.serves = True
+        self.told: list[str] = []
+        self.given_back = 0
+        self.quarantine = Quarantine(
+            PoisonPolicy(), self.lease, self.beat, lambda delivery: self.others > 0, self._give_back
+        )
+
+    def beat(self) -> None:
+        name = self.quarantine.announcement()
+        self.told.append(name)
+        if not self.serves:
+            raise BrokerUnavailable("timed out")
+        self.quarantine.announced(name)
+
+    def _give_back(self) -> None:
+        assert self.quarantine.closed
+        self.given_back += 1
+
+    def run(self, raw: bytes, chain: Callable[[Message], Outcome] = lambda message: DONE, owner: str = "") -> Outcome:
+        delivery = Delivery(raw, "q", owner or self.lease.identity)
+        return self.quarantine.run(Message(raw, "q"), delivery, chain)
+
+
+@pytest.fixture
+def ward() -> Ward:
+    return Ward()
+
+
+def test_a_job_that_is_no_suspect_runs_without_ado(ward: Ward) -> None:
+    ward.serves = False
+    assert ward.run(suspect(count=1)) is DONE
+    assert (ward.told, ward.given_back) == ([], 0)
+
+
+def test_a_suspect_is_told_of_then_run_and_then_its_name_is_taken_back(ward: Ward) -> None:
+    def run(message: Message) -> Outcome:
+        assert ward.told == ["j1"]
+        assert ward.quarantine.closed
+        return DONE
+
+    assert ward.run(suspect(), run) is DONE
+    assert (ward.told, ward.given_back) == (["j1", ""], 1)
+    assert not ward.quarantine.closed
+
+
+def test_a_suspect_is_not_run_when_the_server_cannot_be_told(ward: Ward) -> None:
+    ward.serves = False
+    assert ward.run(suspect(), lambda message: pytest.fail("it ran")) is REQUEUE_LAST
+    assert ward.quarantine.closed, "the name may stand on the server"
+    ward.serves = True
+    ward.beat()
+    assert not ward.quarantine.closed
+
+
+def test_a_suspect_that_lies_in_the_list_of_another_identity_is_not_run(ward: Ward) -> None:
+    assert ward.run(suspect(), lambda message: pytest.fail("it ran"), owner="before:1:a") is REQUEUE_LAST
+    assert not ward.quarantine.closed
+
+
+def test_no_job_begins_before_the_server_knows_that_the_suspect_is_over(ward: Ward) -> None:
+    def run(message: Message) -> Outcome:
+        ward.serves = False
+        return DONE
+
+    assert ward.run(suspect(), run) is DONE
+    assert ward.quarantine.closed
+    ward.serves = True
+    ward.beat()
+    assert ward.told == ["j1", "", ""]
+    assert not ward.quarantine.closed
+
+
+def test_a_beat_while_a_suspect_still_waits_does_not_let_the_others_begin(ward: Ward) -> None:
+    ward.others = 1
+    thread = threading.Thread(target=ward.run, args=(suspect(),))
+    thread.start()
+    assert eventually(lambda: ward.quarantine.closed)
+    ward.beat()
+    assert (ward.told, ward.quarantine.closed) == ([""], True)
+    ward.others = 0
+    thread.join(20)
+    assert ward.told == ["", "j1", ""]
+
+
+def test_a_suspect_that_cannot_be_alone_goes_to_the_back_of_its_queue_and_waits_longer_next_time(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poison, "PATIENCE_S", (0.01, 0.02))
+    ward.others = 1
+    raw = suspect()
+    for round_ in (1, 2):
+        outcome = ward.run(raw)
+        assert isinstance(outcome, Requeue)
+        assert outcome.last
+        raw = outcome.payload
+        assert json.loads(raw)["recovered"]["rounds"] == round_
+        assert not ward.quarantine.closed
+    assert ward.run(raw) is DONE, "in the end it runs beside the others"
+    assert ward.told == [], "which proves nothing"
+
+
+def test_a_stop_sends_a_suspect_that_waits_back(ward: Ward) -> None:
+    ward.others = 1
+    ward.quarantine.stop()
+    assert ward.run(suspect(count=50)) is REQUEUE
+    assert not ward.quarantine.closed
+
+
+def test_one_suspect_at_a_time(ward: Ward) -> None:
+    assert ward.run(suspect(), lambda message: ward.run(suspect("j2"))) is REQUEUE_LAST
+    assert ward.told == ["j1", ""]
+    assert ward.run(suspect("j2")) is DONE
+
+
+def test_a_suspect_that_fails_lets_the_others_begin(ward: Ward) -> None:
+    def fail(message: Message) -> Outcome:
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        ward.run(suspect(), fail)
+    assert not ward.quarantine.closed
+
+
+def test_a_suspect_that_runs_for_long_is_not_alone_for_ever(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(poison, "ALONE_S", 0.5)
+
+    def beat_until_open() -> bool:
+        ward.beat()
+        return not ward.quarantine.closed
+
+    def run(message: Message) -> Outcome:
+        assert ward.quarantine.closed
+        assert eventually(beat_until_open)
+        return ward.run(suspect("j2"))
+
+    assert ward.run(suspect(), run) is DONE
+    assert "a suspect has run alone for long; other jobs run beside it now: j1" in caplog.text
+    assert not ward.quarantine.closed
+
+
+def test_the_process_opens_again_when_a_worker_was_struck_outside_of_every_clean_up(ward: Ward) -> None:
+    delivery = Delivery(suspect(), "q", ward.lease.identity)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ward.quarantine, "_release", lambda suspect: None)
+        assert ward.quarantine.run(Message(delivery.raw, "q"), delivery, lambda message: DONE) is DONE
+    ward.beat()
+    assert ward.quarantine.closed
+    delivery.ended = True  # as the worker that begins anew says to the settler
+    ward.beat()
+    assert not ward.quarantine.closed
+
+
+# --- in a daemon
+
+
+def test_other_jobs_wait_elsewhere_while_a_suspect_runs(redis_url: str, redis: redis_py.Redis) -> None:
+    """In their queues: nothing of another queue runs either, and the order stays."""
+    ran: list[str] = []
+    open_ = {name: threading.Event() for name in ("first", "suspect")}
+
+    def run(message: Message) -> None:
+        ran.append(message.jid)
+        if message.jid in open_:
+            assert open_[message.jid].wait(30)
+
+    with own_app(redis_url, QueueConfig("q", concurrency=3, prefetch=5), QueueConfig("other", concurrency=2)) as app:
+        app.registry.handle("q", run)
+        app.registry.handle("other", run)
+        redis.lpush("queue:q", job(jid="first"), suspect("suspect"))
+        with working(app):
+            assert eventually(lambda: ran == ["first"])
+            assert eventually(lambda: _closed(app))
+            numbers = [str(number) for number in range(20)]
+            redis.lpush("queue:q", *(job(jid=number) for number in numbers))
+            redis.lpush("queue:other", job(jid="other"))
+            open_["first"].set()
+            assert eventually(lambda: ran == ["first", "suspect"])
+            assert eventually(lambda: len(fields(in_progress(redis), "jid")) == 1)
+            assert fields(queue(redis), "jid")[::-1] == numbers or fields(queue(redis), "jid") == numbers
+            assert ran == ["first", "suspect"]
+            open_["suspect"].set()
+            assert eventually(lambda: len(ran) == 23)
+    assert not in_progress(redis)
+
+
+def _closed(app: object) -> bool:
+    return bool(app._launcher._quarantine.closed)  # type: ignore[attr-defined]
+
+
+# --- for real
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
+    with Fleet(tmp_path, redis_url, redis) as fleet:
+        yield fleet
