@@ -149,17 +149,8 @@ def write_pages(results: Results, folder: Path) -> None:
 
 def page(results: Results) -> str:
     main = results.record_of("drain") or results.records[-1]
-    return "".join(
-        [
-            INTRO,
-            *_opening(results, main),
-            *_conditions(main),
-            RUNNING,
-            *_sections(results, main),
-            METHOD,
-            *_systems(main),
-        ]
-    )
+    parts = [INTRO, *_opening(results, main), *_conditions(main), RUNNING, *_sections(results, main), METHOD]
+    return "".join([*parts, *_systems(main), *_other_runs(results, main)])
 
 
 # --- the opening
@@ -178,7 +169,7 @@ def _opening(results: Results, main: Record) -> Iterator[str]:
         yield "The best figure of each column is bold.\n\n"
         dates = dict.fromkeys(record.date for record, _ in shown if record is not main)
         if dates:
-            yield f"\\* measured in another run on the same machine: {'; '.join(dates)}.\n\n"
+            yield f"\\* measured in [another run](#other-runs) on the same machine: {'; '.join(dates)}.\n\n"
         columns = [table.column for _, table in shown]
         yield from (text for head, text in READING.items() if any(column.startswith(head) for column in columns))
         yield "\n"
@@ -280,20 +271,9 @@ def _sections(results: Results, main: Record) -> Iterator[str]:
         record = results.record_of(bar)
         if record is not None:
             yield f"## {heading}\n\n"
-            yield "" if record is main else _another_run(record, main)
+            yield "" if record is main else f"*Measured in [another run](#other-runs): {record.date}.*\n\n"
             yield _picture(bar) if _is_drawn(results, bar) and bar not in OPENING else ""
             yield from _section(record.of(bar))
-
-
-def _another_run(record: Record, main: Record) -> str:
-    where = "on the same machine" if record.machine == main.machine else f"on another one ({_machine(record)})"
-    rounds, jobs = record.settings["rounds"], record.settings["jobs"]
-    others = [f"{name} {version}" for name, version in record.versions.items() if main.versions.get(name) != version]
-    versions = f" Versions that differ: {', '.join(others)}." if others else ""
-    return (
-        f"*Measured in another run, on {record.date}, {where}. Rounds: {rounds}. Jobs for goworkers-py: {jobs:,}."
-        f"{versions}*\n\n"
-    )
 
 
 def _section(tables: list[Table]) -> Iterator[str]:
@@ -333,6 +313,18 @@ def _systems(main: Record) -> Iterator[str]:
             about = system.about.format(threads=10)
             lines.append([system.name, system.language, main.versions[system.name], about])
     yield f"## The systems\n\n{_markdown(lines, right=0)}"
+
+
+def _other_runs(results: Results, main: Record) -> Iterator[str]:
+    others = [record for record in results.records if record is not main]
+    yield "\n## Other runs\n\n" if others else ""
+    for record in others:
+        rounds, jobs = record.settings["rounds"], record.settings["jobs"]
+        versions = [f"{name} {told}" for name, told in record.versions.items() if told != main.versions.get(name, "")]
+        yield (
+            f"- **{record.date}:** {_machine(record)}.{_load(record)} Rounds: {rounds}. "
+            f"Jobs for goworkers-py: {jobs:,}. Versions that differ: {', '.join(versions) or 'none'}.\n"
+        )
 
 
 # --- the page of the bars

@@ -183,16 +183,17 @@ def test_a_run_of_one_part_keeps_the_others_with_their_date() -> None:
     text = page(results)
     assert "- **When:** 2026-03-04.\n" in text
     assert opening(text)[0] == ["", "no-op jobs/s", r"start p50, ms \*"]
-    assert r"\* measured in another run on the same machine: 2026-01-02." in text
+    assert r"\* measured in [another run](#other-runs) on the same machine: 2026-01-02." in text
     _, _, latency = text.partition("## Latency\n\n")
-    assert latency.startswith("*Measured in another run, on 2026-01-02, on the same machine. Rounds: 3.")
+    assert latency.startswith("*Measured in [another run](#other-runs): 2026-01-02.*")
+    assert "## Other runs\n\n- **2026-01-02:** 2 cores of Abacus, " in text
     assert Results.from_json(results.as_json()) == results
 
 
 def test_figures_of_another_machine_are_no_column_of_the_table_at_the_top() -> None:
     results = Results([record("2026-01-02", latencies(), cores=64)]).with_record(record("2026-03-04", rates()))
     assert opening(page(results))[0] == ["", "no-op jobs/s"]
-    assert "on another one (64 cores of Abacus, " in page(results)
+    assert "- **2026-01-02:** 64 cores of Abacus, " in page(results)
 
 
 def test_the_page_says_that_the_machine_was_busy_and_that_one_round_has_no_noise() -> None:
