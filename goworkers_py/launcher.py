@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from goworkers_py import forks
 from goworkers_py.brokers.base import Broker
 from goworkers_py.clock import Clock, Deadline
 from goworkers_py.config import Config, QueueConfig
@@ -184,6 +185,7 @@ class Launcher:
             self._heartbeat.stop()
             self._farewell(0, self._heartbeat.join(Deadline(AFTER_JOBS_S)))
             raise
+        forks.watch()
         self._recoverer.start()
         self._watchdog.start()
         self._pauses.start()

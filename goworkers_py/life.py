@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from goworkers_py import forks
 from goworkers_py.errors import WorkersError
 from goworkers_py.launcher import Launcher
 
@@ -79,9 +80,14 @@ class Life:
             log.critical("the daemon failed", exc_info=self._error)
         code = 0 if self._clean and self._error is None and not self._launcher.gave_up else 1
         log.info("stopped")
+        if left := forks.children():
+            log.info(
+                "child processes are still there: %s; Python waits for those of multiprocessing", forks.listed(left)
+            )
         if self._launcher.workers_alive:
             # Jobs that cannot be interrupted run on in their threads; the interpreter's own way out would wait for
             # what they hold. They were given back to their queues.
+            forks.report_left()
             logging.shutdown()
             sys.stdout.flush()
             os._exit(code)

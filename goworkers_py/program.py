@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from goworkers_py import forks
 from goworkers_py.config import Config
 from goworkers_py.daemon import change_directory, settled
 from goworkers_py.errors import WorkersError
@@ -28,6 +29,7 @@ def run(
 ) -> int:
     """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
     parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
+    forks.report_at_exit()
     if parent is not None:
         return _run_child(config, parent, make_launcher)
     command = own_command()

@@ -21,7 +21,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 
 from goworkers_py.launcher import Launcher
@@ -88,22 +88,35 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
 
 
 def _install(happened: queue.SimpleQueue[int | str], table: Iterable[int]) -> dict[int, Handler]:
-    process = os.getpid()
-    before: dict[int, Handler] = {}
+    before: dict[int, Handler] = {number: signal.getsignal(number) for number in table}
 
     def handle(got: int, frame: FrameType | None) -> None:
-        if os.getpid() == process:
-            happened.put(got)
-        else:
-            # In a child that a job has forked: there it does what it does in any Python program. Who asks the child to
-            # end, as multiprocessing does, waits for its end.
-            signal.signal(got, before[got])
-            signal.raise_signal(got)
+        happened.put(got)
 
-    for number in table:
-        before[number] = signal.getsignal(number)
+    for number in before:
         signal.signal(number, handle)
+    _restore_in_forks(handle, before)
     return before
+
+
+def _restore_in_forks(ours: Handler, before: Mapping[int, Handler]) -> None:
+    """In a child that a job forks, a signal does what it does in any Python program. Who asks the child to end, as
+    multiprocessing does, waits for its end. And Python forgets a signal that comes in the child's first moments, which
+    one without a handler does not need Python for: until the handlers are restored, signals wait."""
+
+    def hold() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, before)
+
+    def let_go() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
+
+    def restore() -> None:
+        for number, handler in before.items():
+            if signal.getsignal(number) is ours:
+                signal.signal(number, handler)
+        let_go()
+
+    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=restore)
 
 
 def _until_ended(happened: queue.SimpleQueue[int | str], meanwhile: Callable[[], None]) -> Iterator[int | str]:

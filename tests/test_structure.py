@@ -23,7 +23,7 @@ LAYERS = (
         "errors", "keys", "clock", "outcome", "values", "config", "access", "sources", "payload", "message",
         "moments", "levels", "options", "failure", "poison", "registry", "loading", "delivery", "counters",
         "executions", "tally", "version", "needs", "identity", "owner_entry", "fleet", "running", "reports",
-        "logformat",
+        "logformat", "forks",
     ),
     # 1 the contract of every thread
     ("outage", "service"),

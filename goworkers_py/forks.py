@@ -1,0 +1,103 @@
+"""The processes that jobs make: a word to whoever forks, streams that a child can use, and who is left at the end."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from goworkers_py.message import current_message
+
+log = logging.getLogger(__name__)
+
+# They belong to Python, and end when their parent does.
+_HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
+
+_warned = False  # set by the thread of a job; two that warn at the same time do no harm
+_parents_streams: list[TextIO] = []  # kept, because a stream that nobody refers to is flushed, and takes its lock
+
+
+@functools.cache
+def watch() -> None:
+    """From now on, for good. Programs that are started by `subprocess` or `spawn` come by none of this."""
+    os.register_at_fork(before=_warn, after_in_child=_open_streams)
+
+
+def _warn() -> None:
+    global _warned
+    if not _warned and current_message() is not None:
+        _warned = True
+        log.warning(
+            "a job forks, and its process has threads: the child hangs when it needs a lock that another thread had. "
+            "Use subprocess, or multiprocessing with spawn (docs/reliability.md, child processes). Said once a process"
+        )
+
+
+def _open_streams() -> None:
+    """In the child of a job. Another thread may have held the lock of a stream, and what is in its buffer is for the
+    parent to write."""
+    if current_message() is None:
+        return
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue  # there is none, or somebody has put something else into its place
+        _parents_streams.append(stream)
+        fresh = open(  # noqa: SIM115  # for the rest of the child's life
+            descriptor, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False
+        )
+        setattr(sys, name, fresh)
+        setattr(sys, f"__{name}__", fresh)
+
+
+def report_at_exit() -> None:
+    """To be called before the user's code is imported: handlers run last that were registered first, and those of
+    multiprocessing end children."""
+    atexit.register(report_left)
+
+
+def report_left() -> None:
+    """At the very end of the process. Nobody is killed: a job may have meant to leave a program behind."""
+    if left := children():
+        log.warning(
+            "child processes outlive this process: %s; if they should not, the jobs must end them", listed(left)
+        )
+
+
+def listed(processes: dict[int, str]) -> str:
+    return ", ".join(f"{pid} ({name})" for pid, name in sorted(processes.items()))
+
+
+def children() -> dict[int, str]:
+    """The names of the processes below this one that have not ended, by pid. None where there is no /proc."""
+    below: dict[int, list[int]] = {}
+    names: dict[int, str] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name stands in parentheses, and may hold parentheses itself.
+            head, _, tail = stat.read_text("utf-8", "replace").rpartition(")")
+        except OSError:
+            continue  # it has just ended
+        pid, _, name = head.partition(" (")
+        state, parent = tail.split()[:2]
+        if state != "Z":
+            names[int(pid)] = name
+            below.setdefault(int(parent), []).append(int(pid))
+    found: dict[int, str] = {}
+    generation = below.get(os.getpid(), [])
+    while generation:
+        found |= {pid: names[pid] for pid in generation if not _is_helper(pid)}
+        generation = [child for pid in generation for child in below.get(pid, [])]
+    return found
+
+
+def _is_helper(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return any(helper in command for helper in _HELPERS)
