@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goworkers_py import payload
-from goworkers_py.connection import Argument, Connections, Script
+from goworkers_py.connection import Argument, Connections, Script, text
 from goworkers_py.inspect.entries import PAGE, Entry
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps, describe
@@ -145,7 +145,7 @@ class JobSet:
         keys = [self._key, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
         answer = self._connections.script(_MOVE, keys, arguments)
         problems = [
-            f"not moved: {describe(raw, queue)}: {told.decode('utf-8', 'replace')}"
+            f"not moved: {describe(raw, queue)}: {self._connections.explained(_MOVE, text(told))}"
             for (raw, queue, _), told in zip(moves, answer, strict=True)
             if isinstance(told, bytes)
         ]
