@@ -142,12 +142,12 @@ def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[
     return spliced
 
 
-def splice_into(raw: bytes, name: str, changes: Mapping[str, Any]) -> bytes:
-    """The same job with some fields of the object in its field `name` set, and everything else as it was written."""
+def splice_into(raw: bytes, name: str, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
+    """`splice`, but the fields are those of the object in the job's field `name`."""
     members = _members(raw.decode("utf-8"))
     text = members[name]
     _, after_name = scanstring(text, 1, True)
-    value = splice(text[after_name + 1 :].encode(), changes).decode()
+    value = splice(text[after_name + 1 :].encode(), changes, drop).decode()
     members[name] = f"{text[: after_name + 1]}{value}"
     return f"{{{','.join(members.values())}}}".encode()
 

@@ -62,7 +62,7 @@ class PoisonPolicy:
     def next_round(self, message: Message) -> bytes:
         """The payload of a suspect that goes back to its queue, because it could not be alone."""
         record = _Record.of(message) or _Record()
-        return dataclasses.replace(record, rounds=record.rounds + 1).put_into(message.raw)
+        return dataclasses.replace(record, rounds=record.rounds + 1).put_into(message)
 
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> Fate:
         """`begun`: the job can have been running. `alone`: the name of the suspect in quarantine there, or empty."""
@@ -80,7 +80,7 @@ class PoisonPolicy:
         count = record.count + 1
         if alone and count >= self.limit:
             return self._bury(message, dead_owner, count, now)
-        return Fate(_Record(count, record.since).put_into(raw))
+        return Fate(_Record(count, record.since).put_into(message))
 
     def _deaths_beyond_suspicion(self, message: Message) -> int:
         """Negative while the job is no suspect."""
@@ -129,9 +129,14 @@ class _Record:
         # A count without its time is no count.
         return cls(count, since, rounds) if since is not None else cls()
 
-    def put_into(self, raw: bytes) -> bytes:
-        told = {"v": V, "count": self.count, "since": self.since}
-        return payload.splice(raw, {FIELD: told | ({"rounds": self.rounds} if self.rounds else {})})
+    def put_into(self, message: Message) -> bytes:
+        told: dict[str, Any] = {"v": V, "count": self.count, "since": self.since}
+        if self.rounds:
+            told["rounds"] = self.rounds
+        if not isinstance(message.get(FIELD), dict):
+            return payload.splice(message.raw, {FIELD: told})
+        # Keeps what a later release has written there.
+        return payload.splice_into(message.raw, FIELD, told, drop=() if self.rounds else ("rounds",))
 
 
 def name_of(message: Message) -> str:

@@ -40,6 +40,12 @@ def test_the_first_recovery_is_noted_in_the_job_with_its_time() -> None:
     assert judge(raw + b"}") == Fate(raw + b',"recovered":{"v":1,"count":1,"since":1700000000.0}}')
 
 
+def test_what_a_later_release_wrote_into_the_record_is_kept() -> None:
+    raw = b'{"class":"J","jid":"j1","recovered":{"v":1,"count":1,"since":1699996400.0,"rounds":2,"more":[1.10]}}'
+    told = b'{"v":1,"count":2,"since":1699996400.0,"more":[1.10]}'
+    assert judge(raw).payload == b'{"class":"J","jid":"j1","recovered":' + told + b"}"
+
+
 def test_a_later_one_counts_on_and_keeps_the_time_of_the_first() -> None:
     assert json.loads(judge(struck(1)).payload) == json.loads(struck(2))
 
