@@ -31,6 +31,7 @@ from redis.retry import Retry
 from goworkers_py.access import is_refused_in_script, names_command, probes, refusal
 from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.keys import Keys
+from goworkers_py.replies import Fits, check, expect
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
 from goworkers_py.translation import check_files, hung_up, is_better_elsewhere, is_of_another_type, translated
 
@@ -53,10 +54,14 @@ LARGE = 16_384
 class Script:
     """A Lua script: sent by its digest, whole where the server does not know it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fits: Fits | None = None) -> None:
+        """`fits` tells whether a reply is one that the script gives."""
         self.source = path.read_text("utf-8")
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+        if fits is not None:
+            for command in (self.sha, self.source):
+                expect(command, fits)
 
 
 class _Exchanges:
@@ -253,11 +258,14 @@ class BlockingLine(_Exchanges):
             _ready(self._connection)
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
             self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
-            self._client_id = self._connection.read_response()
+            client_id = self._connection.read_response()
+            check([("CLIENT ID",)], [client_id])
+            self._client_id = client_id
             try:
                 if self._wanted.is_set():
                     self._unblock()
                 reply = _read(self._connection)
+                check([command], [reply])
             finally:
                 self._client_id = None
                 self._wanted.clear()
@@ -295,6 +303,7 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
         _ready(connection)
         connection.send_packed_command(_packed(commands))
         replies = [_read(connection) for _ in commands]
+        check(commands, replies)
     except BaseException as error:
         _close_cut_short(connection, error, began)
         raise

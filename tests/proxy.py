@@ -9,6 +9,7 @@ connection that has gone silent stays so until somebody closes it.
     with Proxy(server.port) as proxy:
         client = redis.Redis.from_url(proxy.url)
         proxy.drop_reply_of(b"EXEC")          # the server does it, the client never hears of it
+        proxy.damage_reply_of(b"LLEN", b"+OK\r\n")  # a reply that is none of the command's
         proxy.drop_command(b"EVALSHA")        # the server never hears of it
         proxy.delay(0.2, b"BRPOPLPUSH")       # its reply comes late
         proxy.swallow()                       # nothing passes in either direction, all connections stay open
@@ -103,6 +104,10 @@ class Proxy(AbstractContextManager["Proxy"]):
             raise _Lost
 
         self._add(Direction.REPLY, command, times, act)
+
+    def damage_reply_of(self, command: bytes, reply: bytes, times: float = 1) -> None:
+        """Another reply comes in its place, written as the protocol has it."""
+        self._add(Direction.REPLY, command, times, lambda link, passing: reply)
 
     def drop_command(self, command: bytes, times: float = 1) -> None:
         """The connection ends and the server never sees the command."""

@@ -29,7 +29,7 @@ LAYERS = (
     ("outage", "service"),
     # 2 what talks to a server
     (
-        "brokers", "brokers.base", "sentinel", "translation", "connection", "courtesy", "brokers.leases",
+        "brokers", "brokers.base", "sentinel", "translation", "replies", "connection", "courtesy", "brokers.leases",
         "brokers.redis", "keeper", "embedded", "backend",
     ),
     # 3 around a push and around a job
@@ -106,7 +106,7 @@ def test_imports_go_strictly_downward(module: str) -> None:
 @pytest.mark.parametrize(
     ("library", "users"),
     [
-        ("redis", {"connection", "sentinel", "translation"}),
+        ("redis", {"connection", "replies", "sentinel", "translation"}),
         ("hiredis", {"connection"}),
         ("click", {module for module in MODULES if module == "cli" or module.startswith("commands.")}),
         ("subprocess", {"child", "embedded", "keeper", "supervisor"}),

@@ -25,6 +25,7 @@ from goworkers_py.keys import Keys
 from goworkers_py.needs import WorkerEntry
 from goworkers_py.owner_entry import OwnerEntry, read_entries
 from goworkers_py.poison import Fate
+from goworkers_py.replies import list_of, one_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,8 @@ HOLDERS_AT_MOST = 3
 RECOVERED_AT_ONCE = 100
 
 _LUA = Path(__file__).parent / "lua"
-_BEAT, _BURY = (Script(_LUA / f"{name}.lua") for name in ("beat", "bury"))
+_BEAT = Script(_LUA / "beat.lua", list_of(bytes))
+_BURY = Script(_LUA / "bury.lua", one_of(int))
 
 # What settle.lua is told of one delivery: what to do, with which score and payload where it needs them.
 Place = tuple[str, float, bytes]

@@ -26,6 +26,7 @@ from goworkers_py.errors import BrokerFull
 from goworkers_py.keys import Keys
 from goworkers_py.needs import WorkerEntry
 from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.replies import list_of
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,10 @@ DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
 _LUA = Path(__file__).parent / "lua"
-_FETCH, _SETTLE, _DUE, _PROMOTE = (Script(_LUA / f"{name}.lua") for name in ("fetch", "settle", "due", "promote"))
+_FETCH = Script(_LUA / "fetch.lua", list_of(bytes))
+_SETTLE = Script(_LUA / "settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
+_DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
+_PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
 
 
 class RedisBroker:
