@@ -9,7 +9,9 @@ from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.config import Config
 from goworkers_py.connection import Connections
 from goworkers_py.embedded import EmbeddedServer
+from goworkers_py.errors import ConfigError
 from goworkers_py.keys import Keys
+from goworkers_py.values import with_password
 
 
 class Backend:
@@ -17,7 +19,7 @@ class Backend:
 
     def __init__(self, config: Config) -> None:
         self._server = EmbeddedServer(Path(config.data_dir)) if config.redis == "embedded" else None
-        self.connections = Connections(self._server.start() if self._server else config.redis)
+        self.connections = Connections(self._server.start() if self._server else _address(config))
         self.keys = Keys(config.namespace)
         self.broker: Broker = RedisBroker(
             self.connections, self.keys, dead_max_jobs=config.dead_max_jobs, dead_timeout=config.dead_timeout
@@ -27,3 +29,21 @@ class Backend:
         self.broker.close()
         if self._server is not None:
             self._server.close()
+
+
+def _address(config: Config) -> str:
+    if not config.redis_password_file:
+        return config.redis
+    path = Path(config.directory, config.redis_password_file)
+    try:
+        password = path.read_text("utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ConfigError(f"redis_password_file {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"redis_password_file {path}: is no text in UTF-8") from None
+    if not password:
+        raise ConfigError(f"redis_password_file {path}: is empty")
+    try:
+        return with_password(config.redis, password)
+    except ValueError as error:
+        raise ConfigError(f"redis_password_file: the address in redis {error}") from None

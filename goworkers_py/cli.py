@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 import goworkers_py
 from goworkers_py.commands.base import Group
+from goworkers_py.commands.hiding import hide_password
 
 # The module of each command, imported when it is asked for: `run` is not to wait for what only others need.
 COMMANDS = {
@@ -38,6 +40,11 @@ COMMANDS = {
 
 
 class _Main(Group):
+    def main(self, args: Any = None, *others: Any, **extra: Any) -> Any:
+        if args is None:  # else this is a call from within a program
+            hide_password()
+        return super().main(args, *others, **extra)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 

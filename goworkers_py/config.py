@@ -57,6 +57,9 @@ class Config:
         "or embedded: a server of our own in data_dir",
         secret=True,
     )
+    redis_password_file: str = option(
+        "", text, "a file that holds the password for `redis`, read by the user that works; then the address has none"
+    )
     data_dir: str = option(".pyworkers", text, "where the embedded server keeps its data")
     namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")
     process: str = option("", text, "a fixed name for this process, as in go-workers; empty: host:pid:nonce")

@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
+from urllib.parse import quote
 
 
 def text(value: str) -> str:
@@ -120,6 +121,18 @@ def _check_host(text: str, needed: bool) -> None:
 
 def has_password(address: str) -> bool:
     return re.search(r"//[^/@]*:[^/@]+@|[?&]\w*password=", address) is not None
+
+
+def with_password(address: str, password: str) -> str:
+    """An address that has none, with one."""
+    scheme, _, rest = address.partition("://")
+    place = re.split(r"[/?#]", rest)[0]
+    user, _, hosts = place.rpartition("@")
+    if has_password(address) or ":" in user:
+        raise ValueError("has a password already")
+    if not rest:
+        raise ValueError("needs no password")
+    return f"{scheme}://{user}:{quote(password, safe='')}@{hosts}{rest.removeprefix(place)}"
 
 
 def without_password(address: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py
+from goworkers_py.commands.hiding import parted
 
 NOWHERE = "redis://127.0.0.1:1/0"
 
@@ -36,7 +38,10 @@ def test_run_loads_no_other_command(here: Path, redis_url: str) -> None:
         print("loaded", *sorted(name for name in sys.modules if name.startswith("goworkers_py.commands.")), flush=True)
     """
     with Daemon(here, redis_url, tell) as daemon:
-        assert daemon.says("loaded ") == "loaded goworkers_py.commands.base goworkers_py.commands.work"
+        assert (
+            daemon.says("loaded ")
+            == "loaded goworkers_py.commands.base goworkers_py.commands.hiding goworkers_py.commands.work"
+        )
 
 
 # --- errors that the user can mend: one line on stderr, and the exit code
@@ -165,7 +170,7 @@ def test_a_database_that_the_server_does_not_have_is_a_mistake_of_the_configurat
 def test_a_password_on_the_command_line_is_warned_of() -> None:
     done = pyworkers("stats", "--redis", NOWHERE.replace("//", "//:secret@"))
     first, _ = done.stderr.splitlines()
-    assert first.startswith("pyworkers: everybody on this machine can read the password in --redis")
+    assert first.startswith("pyworkers: everybody on this machine could read the password in --redis until now")
     assert "secret" not in done.stderr
 
 
@@ -173,7 +178,78 @@ def test_of_a_password_on_the_command_line_is_warned_once(redis_url: str, here: 
     address = redis_url.replace("//", "//nobody:secret@")
     with Daemon(here, address, JOBS, "--processes", "2") as daemon:
         assert daemon.wait() == 1
-    assert daemon.output.count("everybody on this machine can read the password") == 1
+    assert daemon.output.count("everybody on this machine could read the password") == 1
+
+
+@pytest.fixture
+def guarded(own_redis: RedisServer) -> RedisServer:
+    """A server that asks for the password `s%cret@/x`."""
+    own_redis.client().config_set("requirepass", "s%cret@/x")
+    return own_redis
+
+
+def cmdlines(*pids: int) -> list[str]:
+    return [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in pids]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="without /proc nobody sees what ps would show")
+@pytest.mark.parametrize("flag", ["--redis", "--redis="])
+def test_no_command_line_shows_a_password_once_a_daemon_works(flag: str, guarded: RedisServer, here: Path) -> None:
+    address = guarded.url.replace("//", "//:s%25cret%40%2Fx@")
+    words = [flag + address] if flag.endswith("=") else [flag, address]
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\npidfile = pid\nlogfile = log\nprocesses = 2\n")
+    started = pyworkers("start", "-c", "conf.ini", "-q", "q", *words, cwd=here)
+    try:
+        assert started.returncode == 0, started.stderr
+        assert eventually(lambda: (here / "log").read_text().count(" works; stop it with TERM") == 2)
+        pid = int((here / "pid").read_text())
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+        lines = cmdlines(pid, *map(int, children.stdout.split()))
+        assert len(lines) == 3
+        assert all("cret" not in line and "-q q" in line for line in lines), lines
+    finally:
+        stopped = pyworkers("stop", "-c", "conf.ini", cwd=here)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "cret" not in (here / "log").read_text()
+
+
+def test_a_password_is_read_from_a_file(guarded: RedisServer, here: Path) -> None:
+    (here / "password").write_text("s%cret@/x\n")
+    done = pyworkers("stats", "--redis", guarded.url, PYWORKERS_REDIS_PASSWORD_FILE="password", cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "address", "told"),
+    [
+        (None, "redis://h", "redis_password_file password: cannot be read: No such file or directory"),
+        (b"", "redis://h", "redis_password_file password: is empty"),
+        (b"\xff", "redis://h", "redis_password_file password: is no text in UTF-8"),
+        (b"x", "redis://:y@h", "redis_password_file: the address in redis has a password already"),
+        (b"x", "redis://h?password=y", "redis_password_file: the address in redis has a password already"),
+    ],
+)
+def test_a_password_file_that_does_not_fit_is_told(
+    content: bytes | None, address: str, told: str, here: Path, call: Call
+) -> None:
+    if content is not None:
+        (here / "password").write_bytes(content)
+    done = call("stats", PYWORKERS_REDIS=address, PYWORKERS_REDIS_PASSWORD_FILE="password")
+    assert (done.returncode, one_line(done.stderr)) == (2, told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "addresses", "others"),
+    [
+        ("run -q q", [], "run -q q"),
+        ("run --redis a -q q", ["a"], "run -q q"),
+        ("--redis=a run --redis b", ["a", "b"], "run"),
+        ("run --redis", [], "run"),
+        ("enqueue J -- --redis a", [], "enqueue J -- --redis a"),
+    ],
+)
+def test_the_address_is_found_among_the_words(arguments: str, addresses: list[str], others: str) -> None:
+    assert parted(arguments.split()) == (addresses, others.split())
 
 
 def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, options_of
 from goworkers_py.errors import ConfigError
 from goworkers_py.sources import load
-from goworkers_py.values import without_password
+from goworkers_py.values import with_password, without_password
 
 SAMPLES = sorted((Path(__file__).parents[1] / "conf").glob("*.ini"))
 
@@ -254,6 +254,26 @@ def test_an_address_that_cannot_be_meant_is_refused(address: str, told: str) -> 
 )
 def test_an_address_is_shown_without_its_passwords(address: str, shown: str) -> None:
     assert without_password(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("address", "whole"),
+    [
+        ("redis://h:1/0", "redis://:p%40%2F@h:1/0"),
+        ("rediss://user@h?ssl_ca_certs=/a/b", "rediss://user:p%40%2F@h?ssl_ca_certs=/a/b"),
+        ("unix:///run/redis.sock", "unix://:p%40%2F@/run/redis.sock"),
+        ("sentinel://one,[::1]:26380/shop/2?sentinel_username=u", "sentinel://:p%40%2F@one,[::1]:26380/shop/2?sentinel_username=u"),
+        ("sentinel://user@one,two/shop", "sentinel://user:p%40%2F@one,two/shop"),
+    ],
+)  # fmt: skip
+def test_a_password_comes_into_an_address(address: str, whole: str) -> None:
+    assert with_password(address, "p@/") == whole
+
+
+@pytest.mark.parametrize("address", ["redis://:a@h", "redis://u:@h", "redis://h?password=a", "embedded"])
+def test_a_second_password_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="password"):
+        with_password(address, "p")
 
 
 # --- one line that names file, section, key and the likely right word

@@ -52,7 +52,8 @@ LAYERS = (
     ),
     # 8 the command line
     (
-        "commands", "commands.base", "commands.tables", "commands.choosing", "commands.listing", "commands.work",
+        "commands", "commands.base", "commands.hiding",
+        "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
         "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.doctor",
         "commands.daemon", "cli",

@@ -15,10 +15,8 @@ import click
 
 import goworkers_py
 from goworkers_py.config import Config, options_of
-from goworkers_py.daemon import is_child
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
 from goworkers_py.sources import load
-from goworkers_py.values import has_password
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
@@ -95,12 +93,6 @@ def configured(command: Command, told_of: Container[str] = options_of(Config)) -
         )
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes` the configuration file must be named by its full path")
-        if has_password(flags["redis"] or "") and not is_child():
-            click.echo(
-                "pyworkers: everybody on this machine can read the password in --redis (ps shows it): "
-                "put it into the configuration file or PYWORKERS_REDIS",
-                err=True,
-            )
         goworkers_py.app.use(config, by_command=True)
         return command(config, **arguments)
 
@@ -114,9 +106,9 @@ def configured(command: Command, told_of: Container[str] = options_of(Config)) -
 
 def connected(command: Command) -> Command:
     """`configured`, for a command that needs to know little more than where the server is."""
-    return configured(command, {"redis", "data_dir", "namespace"})
+    return configured(command, {"redis", "redis_password_file", "data_dir", "namespace"})
 
 
 def with_jobs(command: Command) -> Command:
     """`connected`, for a command that imports the jobs too."""
-    return configured(command, {"redis", "data_dir", "namespace", "require", "timestamps"})
+    return configured(command, {"redis", "redis_password_file", "data_dir", "namespace", "require", "timestamps"})
