@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,15 +12,18 @@ import click
 import goworkers_py
 from goworkers_py.commands.base import FAILED, fail, with_jobs
 from goworkers_py.config import Config
+from goworkers_py.errors import BrokerError
+from goworkers_py.inspect.processes import Processes
 from goworkers_py.job import Job
-from goworkers_py.options import EnqueueOptions
+from goworkers_py.options import NOTHING_SAID, EnqueueOptions
 
 
 @click.command()
 @click.option("-q", "--queue", help="default: the queue of the job that -r registers, else default")
 @click.option("--in", "delay", type=float, metavar="SECONDS", help="run that much later")
 @click.option("--at", type=float, metavar="EPOCH", help="run at that time, in epoch seconds")
-@click.option("--retry", metavar="N", help="how many retries, or true or false")
+@click.option("--retry", metavar="N", help="how many retries, or true or false; for go-workers2 see --retry-max")
+@click.option("--retry-max", type=click.IntRange(0), metavar="N", help="how many beside --retry true, for go-workers2")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
 @with_jobs
@@ -29,6 +33,7 @@ def enqueue(
     delay: float | None,
     at: float | None,
     retry: str | None,
+    retry_max: int | None,
     job_class: str,
     arguments: str,
 ) -> None:
@@ -42,7 +47,7 @@ def enqueue(
     app = goworkers_py.app
     app.import_jobs()
     spec = app.registry.job(job_class)
-    options = EnqueueOptions(at=due, retry=_retry(retry))
+    options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max)
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options)
     else:
@@ -50,6 +55,21 @@ def enqueue(
     if jid is None:
         fail("a client link stopped the push", FAILED)
     click.echo(jid)
+    code = spec.options if spec else NOTHING_SAID
+    _warn_of_go(queue or (spec.queue if spec else "default"), options.over(code).said.get("retry"))
+
+
+def _warn_of_go(queue: str, retry: object) -> None:
+    """The job has been pushed: nothing that goes wrong here is an error."""
+    if retry is None or isinstance(retry, bool):
+        return
+    with suppress(BrokerError):
+        if processes := Processes(*goworkers_py.app.place).of_go(queue):
+            click.echo(
+                f"pyworkers: queue {queue} is worked by go-workers2 ({processes[0]}), which takes a number of retries "
+                f"for none; for it: --retry true --retry-max {retry}",
+                err=True,
+            )
 
 
 def _retry(text: str | None) -> bool | int | None:

