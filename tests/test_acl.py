@@ -258,16 +258,19 @@ def promotes_what_others_promote_too(life: Life) -> object:
     return life.redis.lrange("queue:promoted", 0, 0), life.redis.zcard("schedule")
 
 
+DEAD, LONG_GONE = "host:1:dddddddddddd", "host:2:dddddddddddd"
+
+
 def recovers(life: Life) -> object:
     def judge(found: Found) -> Fate:
         return Fate(found.raw)
 
     dead = {"queues": {"q": 1}, "trial": "", "origin": {}}
-    life.redis.hset("pyworkers:owners", mapping={"dead": json.dumps(dead), "long-gone": json.dumps(dead)})
-    life.redis.hset("pyworkers:gone", "long-gone", 1)
-    life.redis.lpush("queue:q:dead:inprogress", job("Lost"))
+    life.redis.hset("pyworkers:owners", mapping={DEAD: json.dumps(dead), LONG_GONE: json.dumps(dead)})
+    life.redis.hset("pyworkers:gone", LONG_GONE, 1)
+    life.redis.lpush(f"queue:q:{DEAD}:inprogress", job("Lost"))
     recovered = len(life.broker.recover("me", judge, by_lease=True))
-    return recovered, life.redis.hexists("pyworkers:gone", "dead"), life.redis.hexists("pyworkers:gone", "long-gone")
+    return recovered, life.redis.hexists("pyworkers:gone", DEAD), life.redis.hexists("pyworkers:gone", LONG_GONE)
 
 
 def takes_the_name_of_another(life: Life) -> object:
