@@ -21,6 +21,7 @@ from goworkers_py.commands.choosing import (
     yes,
 )
 from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
+from goworkers_py.commands.summary import show_summary
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Entry, Filter, counted
 from goworkers_py.inspect.sets import Changed, JobSet, SetName
@@ -81,6 +82,8 @@ def make_group(name: SetName) -> click.Group:
         if may_clear(name.value, jobs.size(), yes):
             tell(Changed(jobs.clear()), "deleted")
 
+    if name is not SetName.SCHEDULED:
+        _add_summary(group, name)
     _add(group, name, "retry", "retried", "Puts jobs into their queues, to run now.", JobSet.retry)
     _add(group, name, "delete", "deleted", "Deletes jobs.", lambda jobs, chosen, _: jobs.delete(chosen))
     if name is not SetName.DEAD:
@@ -97,6 +100,16 @@ def _show(name: SetName, config: Config, jid: str | None, match: str, as_json: b
         shown = True
     if not shown:
         fail(f"no job with {f'{match!r} in it' if jid is None else f'jid {jid}'} in {name.value}", FAILED)
+
+
+def _add_summary(group: click.Group, name: SetName) -> None:
+    @group.command()
+    @limit
+    @as_json
+    @connected
+    def summary(config: Config, limit: int, as_json: bool) -> None:
+        """Counts them by class and error."""
+        show_summary(open_set(name, config), limit, as_json)
 
 
 def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, change: Change) -> None:
