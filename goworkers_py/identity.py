@@ -99,6 +99,15 @@ def certainly_dead(told: Mapping[str, Any]) -> bool:
     return now != started and (now is not None or not _hidden(pid))
 
 
+def stopped(told: Mapping[str, Any]) -> bool:
+    """True when the process of that origin is here and stopped, by SIGSTOP or a debugger."""
+    pid = told.get("pid")
+    if certainly_dead(told) or not isinstance(pid, int) or told.get("machine") != _machine():
+        return False
+    stat = _stat(pid)
+    return stat is not None and stat[0] in "Tt"
+
+
 def _hidden(pid: int) -> bool:
     """/proc may show us only processes of our own user (hidepid, systemd's ProtectProc)."""
     try:
@@ -123,13 +132,19 @@ def _machine() -> str:
 
 def _start_ticks(pid: int) -> int | None:
     """When the process began, in clock ticks since boot; -1 when it has ended, None when none is to be seen."""
+    stat = _stat(pid)
+    if stat is None:
+        return None
+    return -1 if stat[0] in "ZX" else int(stat[19])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """What the kernel tells of it, from its state on; None when none is to be seen."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
-    state, start = fields[0], fields[19]
-    return -1 if state in "ZX" else int(start)
+    return stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
 
 
 def resident_bytes() -> int:

@@ -46,6 +46,7 @@ from goworkers_py.reports import (
     WORKING,
     QueueReport,
     Report,
+    all_stuck,
     not_live,
 )
 from goworkers_py.running import shown
@@ -307,7 +308,7 @@ class Launcher:
     def report(self) -> Report:
         """How this process does. From any thread."""
         running = self.running.values()
-        busy = Counter(delivery.queue for delivery in running)
+        busy, stuck = Counter(delivery.queue for delivery in running), self._watchdog.stuck
         loops = [self._heartbeat, *(manager.fetcher for manager in self.managers)]
         still = [f"{loop.name} stands still for {loop.still_s:.0f} s" for loop in loops if loop.still_s > STALE_AFTER_S]
         cut_off = self._started and not self._lease.fresh
@@ -321,7 +322,10 @@ class Launcher:
             oldest_s=max([0.0, *(self._clock.wall() - delivery.begun_at for delivery in running)]),
             queues={
                 manager.queue: QueueReport(
-                    busy=busy[manager.queue], capacity=manager.concurrency, waiting=manager.waiting
+                    busy=busy[manager.queue],
+                    capacity=manager.concurrency,
+                    waiting=manager.waiting,
+                    stuck=manager.held(stuck),
                 )
                 for manager in self.managers
             },
@@ -332,7 +336,7 @@ class Launcher:
 
     def _trouble(self) -> str:
         report = self.report()
-        return not_live(report) or (report["state"] if report["state"] != WORKING else "")
+        return not_live(report) or (report["state"] if report["state"] != WORKING else "") or all_stuck(report)
 
     @property
     def running(self) -> dict[str, Delivery]:

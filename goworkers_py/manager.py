@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from goworkers_py.brokers.base import Broker
@@ -189,6 +189,10 @@ class Manager:
     def running(self) -> dict[str, Delivery]:
         """By the name of the thread."""
         return {worker.name: delivery for worker in self._workers[:] if (delivery := worker.running)}
+
+    def held(self, stuck: Collection[str]) -> int:
+        """How many threads of the pool are among those whose job is stuck, and were not replaced. From any thread."""
+        return sum(worker.name in stuck and not worker.retired for worker in self._workers[:])
 
     @property
     def waiting(self) -> int:

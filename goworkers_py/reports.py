@@ -26,6 +26,7 @@ class QueueReport(TypedDict):
     busy: int  # threads that run a job
     capacity: int  # threads
     waiting: int  # jobs that were fetched and wait for a thread
+    stuck: int  # threads that a stuck job holds
 
 
 class Report(TypedDict):
@@ -62,7 +63,13 @@ def not_ready(report: Report) -> str:
         return report["state"]
     if not report["processes"]:
         return "no process works"
-    return report["stale"] or report["cut_off"]
+    return report["stale"] or report["cut_off"] or all_stuck(report)
+
+
+def all_stuck(report: Report) -> str:
+    """Which queues have no thread left for another job; empty while each has one."""
+    queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
+    return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
 
 
 def merged(state: str, reports: Iterable[Report]) -> Report:
@@ -71,10 +78,11 @@ def merged(state: str, reports: Iterable[Report]) -> Report:
     queues: dict[str, QueueReport] = {}
     for report in reports:
         for name, queue in report["queues"].items():
-            sums = queues.setdefault(name, QueueReport(busy=0, capacity=0, waiting=0))
+            sums = queues.setdefault(name, QueueReport(busy=0, capacity=0, waiting=0, stuck=0))
             sums["busy"] += queue["busy"]
             sums["capacity"] += queue["capacity"]
             sums["waiting"] += queue["waiting"]
+            sums["stuck"] += queue["stuck"]
     all_queues = {name: None for report in reports for name in report["jobs"]}
     return Report(
         processes=sum(report["processes"] for report in reports),
@@ -93,6 +101,6 @@ def in_words(report: Report) -> str:
     """One line for people."""
     queues = report["queues"]
     busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))
-    trouble = report["stale"] or report["cut_off"]
+    trouble = report["stale"] or report["cut_off"] or all_stuck(report)
     told = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
     return f"{told}; {trouble}" if trouble else told

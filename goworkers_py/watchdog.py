@@ -185,6 +185,12 @@ class Watchdog(Service):
                 stuck = sum(other.stuck for other in self._running)
             self._on_stuck(watched, stuck)
 
+    @property
+    def stuck(self) -> set[str]:
+        """The threads whose job is stuck. From any thread."""
+        with self._lock:
+            return {watched.thread.name for watched in self._running if watched.stuck}
+
     def wake(self) -> None:
         self._woken.put(None)
 

@@ -88,6 +88,10 @@ class Worker(Service):
         return True
 
     @property
+    def retired(self) -> bool:
+        return self._retired
+
+    @property
     def retired_and_ended(self) -> bool:
         return self._retired and self._ended
 

@@ -162,7 +162,7 @@ def test_queues_that_nobody_works_and_classes_that_nobody_knows_are_problems(
         done = call("doctor", "-r", "jobs", "--redis", redis_url)
     lines = [line for line in done.stdout.splitlines() if "(queues)" in line or "(classes)" in line]
     assert lines == [
-        "problem (queues): queue idle holds 2 jobs and no process works it; start one that does",
+        "problem (queues): queue idle holds 2 jobs and no process works it; start a process that does",
         "note (queues): queue q is paused and holds 3 jobs; pyworkers queue resume q",
         "note (queues): queue resting is paused and holds 1 job; pyworkers queue resume resting",
         (
@@ -222,6 +222,102 @@ def test_payloads_that_cannot_be_read_are_told_where_they_lie(redis: redis_py.Re
         (True, "retries holds 1 job that nobody can read"),
         (False, "dead holds 1 job that nobody can read"),
     ]
+
+
+# --- the processes
+
+
+def test_a_process_that_fetches_no_jobs_is_a_problem_unless_it_begins_or_ends(
+    redis: redis_py.Redis, connections: Connections
+) -> None:
+    for number, trouble in enumerate(("", "starting", "quiet", "stopping", "fetcher:q stands still for 130 s")):
+        entry = {"queues": {"q": 1}, "trial": "", "trouble": trouble, "origin": {"machine": "elsewhere"}}
+        redis.hset("pyworkers:owners", f"host:{number}:x", json.dumps(entry))
+        redis.set(f"pyworkers:lease:host:{number}:x", 1)
+    found = the_only(findings(connections, "processes"))
+    assert (found.problem, found.what) == (True, "process host:4:x fetcher:q stands still for 130 s")
+
+
+@pytest.mark.parametrize(("beat_s", "found"), [(15, 0), (30, 1)])
+def test_a_process_that_is_not_heard_of_is_a_problem_before_its_lease_ends(
+    redis: redis_py.Redis, connections: Connections, beat_s: float, found: int
+) -> None:
+    redis.hset("pyworkers:owners", "host:1:x", DEAD)
+    redis.set("pyworkers:lease:host:1:x", 1)
+    redis.hset("host:1:x", "beat", int(time.time() - beat_s))
+    told = findings(connections, "processes")
+    assert len(told) == found
+    assert all(one.what.startswith("process host:1:x was not heard of for ") and one.problem for one in told)
+
+
+def show(redis: redis_py.Redis, identity: str, threads: int, *begun_s: float) -> None:
+    capsules = {"q": {"concurrency": threads, "mode": "strict", "weights": {"q": 0}}}
+    redis.sadd("processes", identity)
+    info = {"version": "pyworkers 9", "queues": ["q"], "capsules": capsules}
+    redis.hset(identity, mapping={"info": json.dumps(info), "beat": int(time.time())})
+    redis.set(f"pyworkers:lease:{identity}", 1)
+    for number, seconds in enumerate(begun_s):
+        work = {"queue": "q", "payload": job().decode(), "run_at": int(time.time() - seconds)}
+        redis.hset(f"{identity}:work", str(number), json.dumps(work))
+
+
+@pytest.mark.parametrize(
+    ("other", "waiting", "found"),
+    [([430.0, 900.0], 2, 1), ([430.0, 100.0], 2, 0), ([430.0], 2, 0), ([430.0, 900.0], 0, 0)],
+    ids=["all", "one has begun", "one is free", "nobody waits"],
+)
+def test_a_queue_in_which_no_job_has_begun_for_minutes_is_noted(
+    redis: redis_py.Redis, connections: Connections, other: list[float], waiting: int, found: int
+) -> None:
+    show(redis, "host:1:x", 1, 700.0)
+    show(redis, "host:2:y", 2, *other)
+    redis.sadd("queues", "q")
+    for _ in range(waiting):
+        redis.lpush("queue:q", job())
+    told = findings(connections, "long-runs")
+    what = (
+        "no job of queue q has begun for 7 min: jobs that run for longer hold all of its threads (3), and 2 jobs wait"
+    )
+    assert [(one.problem, one.what) for one in told] == [(False, what)] * found
+
+
+# --- failures
+
+
+def test_failures_are_counted_by_class_and_error(redis: redis_py.Redis, connections: Connections) -> None:
+    def failed(name: str, error: str, count: int) -> dict[str | bytes, float]:
+        return {job(name, n, error_class=error, failed_at=5.0): float(n) for n in range(count)}
+
+    redis.zadd("retry", failed("Mail it", "OSError", 2))
+    for number in range(5):
+        redis.zadd("dead", failed(f"C{number}", "ValueError", 5 - number))
+    told = findings(connections, "failures")
+    assert [(one.problem, one.what) for one in told] == [
+        (False, "2 of 2 jobs in retries failed with OSError in class Mail it"),
+        *((False, f"{5 - n} of 15 jobs in dead failed with ValueError in class C{n}") for n in range(3)),
+    ]
+    assert told[0].todo == "pyworkers retries list --class 'Mail it' shows them, summary counts all"
+
+
+def test_of_very_many_failures_the_last_are_counted_and_that_is_told(
+    redis: redis_py.Redis, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_module, "MOST_FAILURES", 500)
+    redis.zadd("dead", {job("Old", n, error_class="E"): n for n in range(600)})
+    found = the_only(findings(connections, "failures"))
+    assert found.what == "500 of the last 500 jobs in dead failed with E in class Old"
+
+
+@pytest.mark.parametrize("broken", ["retry", "schedule", "dead"])
+def test_a_set_of_another_type_hides_no_finding_of_the_others(
+    redis: redis_py.Redis, connections: Connections, broken: str
+) -> None:
+    redis.set(broken, "no set")
+    others = {"retry", "schedule", "dead"} - {broken}
+    for key in others:
+        redis.zadd(key, {b"12": 1, job("J", error_class="E"): 2})
+    assert len(findings(connections, "unreadable")) == 2
+    assert len(findings(connections, "failures")) == len(others - {"schedule"})
 
 
 def test_a_key_of_another_type_hides_nothing_else(redis: redis_py.Redis, connections: Connections) -> None:

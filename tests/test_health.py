@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 
 import pytest
 import redis as redis_py
+from apps import job, started
+from calls import Call
 from daemon import Daemon, pyworkers
+from servers import RedisServer
+from test_acl import PASSWORD, RULES
+from test_watchdog import gated
 from waiting import eventually
+
+from goworkers_py import heartbeat
+from goworkers_py.inspect import longruns, owners
+from goworkers_py.reports import not_ready
 
 JOBS = "import threading\nfrom goworkers_py import heartbeat\nheartbeat.BEAT_EVERY_S = 0.2\n"
 
@@ -52,6 +62,81 @@ fetcher.Fetcher.run_once = lambda self: threading.Event().wait(None)
     with Daemon(tmp_path, redis_url, JOBS + hang, "-q", "q").ready() as daemon:
         assert eventually(lambda: "fetcher:q stands still for " in told(redis_url)[1]), daemon.output
         assert told(redis_url)[0] == 1
+
+
+def test_a_process_that_is_stopped_is_told_before_and_after_its_lease_ends(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owners, "SILENT_AFTER_S", 1.5)
+
+    def health() -> tuple[int, str]:
+        done = call("health", "--redis", redis_url)
+        return done.returncode, done.stdout
+
+    folder = tmp_path / "daemon"
+    folder.mkdir()
+    with Daemon(folder, redis_url, JOBS, "-q", "q").ready() as daemon:
+        assert eventually(lambda: health()[0] == 0)
+        daemon.signal(signal.SIGSTOP)
+        assert eventually(lambda: health()[0] == 1)
+        assert re.search(r" was not heard of for \d+ s: it is stopped \(SIGSTOP\)\n$", health()[1])
+        assert " was not heard of for " in call("doctor", "--redis", redis_url).stdout
+        [lease] = redis.keys("pyworkers:lease:*")
+        redis.delete(lease)
+        assert health()[0] == 1
+        assert health()[1].endswith(" is stopped (SIGSTOP), and its lease has expired\n")
+        daemon.signal(signal.SIGCONT)
+        assert eventually(lambda: health()[0] == 0), daemon.output
+        assert daemon.stop() == 0
+
+
+def test_threads_that_are_all_held_by_stuck_jobs_are_told(
+    redis_url: str, redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 0.05)
+    with gated(redis_url, concurrency=2, stuck_spares=1) as (app, gates), started(app) as launcher:
+        for name in "ab":
+            gates.stuck.enqueue(name)
+        # One of the two is replaced, so that there is a thread for others.
+        assert eventually(lambda: launcher.report()["queues"]["q"]["stuck"] == 1)
+        assert not_ready(launcher.report()) == ""
+        gates.stuck.enqueue("c")
+        told = "stuck jobs hold all threads of queue q"
+        assert eventually(lambda: not_ready(launcher.report()) == told)
+        assert eventually(lambda: call("health", "--redis", redis_url).stdout.endswith(f" {told}\n"))
+        assert call("health", "--redis", redis_url).returncode == 1
+        assert told in call("doctor", "--redis", redis_url, "--skip", "persistence").stdout
+        gates.let_out("c")
+        assert eventually(lambda: call("health", "--redis", redis_url).returncode == 0)
+
+
+@pytest.mark.parametrize("prefetch", [0, 10], ids=["in the queue", "in the hands of the process"])
+def test_jobs_that_run_for_long_while_others_wait_are_warned_of(
+    prefetch: int, redis_url: str, redis: redis_py.Redis, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(longruns, "LONG_RUN_S", 0.5)
+    hold = "import goworkers_py as workers\n@workers.job(queue='q')\ndef hold(): threading.Event().wait(None)\n"
+    folder = tmp_path / "daemon"
+    folder.mkdir()
+    (folder / "conf.ini").write_text(f"[queue:q]\nconcurrency = 1\nprefetch = {prefetch}\n")
+    with Daemon(folder, redis_url, JOBS + hold, "-c", "conf.ini", "--timeout", "0").ready() as daemon:
+        redis.sadd("queues", "q")
+        redis.lpush("queue:q", *[job("hold")] * 3)
+        warned = (
+            "pyworkers: no job of queue q has begun for 0 min: jobs that run for longer hold all of its threads (1), "
+            "and 2 jobs wait\n"
+        )
+        assert eventually(lambda: call("health", "--redis", redis_url).stderr == warned), daemon.output
+        done = call("health", "--redis", redis_url)
+        assert (done.returncode, done.stdout.endswith(" fetches jobs\n")) == (0, True)
+        daemon.stop()
+
+
+def test_the_daemons_own_user_may_ask_for_it(own_redis: RedisServer, tmp_path: Path) -> None:
+    own_redis.client().execute_command("ACL", "SETUSER", *RULES)
+    url = own_redis.url.replace("//", f"//{RULES[0]}:{PASSWORD}@")
+    with Daemon(tmp_path, url, JOBS, "-q", "q").ready() as daemon:
+        assert eventually(lambda: told(url)[0] == 0), (daemon.output, told(url))
 
 
 def test_without_a_server_it_is_temporary(redis_url: str) -> None:

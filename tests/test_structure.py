@@ -36,8 +36,8 @@ LAYERS = (
     (
         "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
         "middleware.stats", "client", "job", "membership", "metrics", "inspect", "inspect.entries",
-        "inspect.stats", "inspect.foreign", "inspect.queues", "inspect.sets", "inspect.owners", "inspect.processes",
-        "inspect.inprogress", "inspect.summary", "inspect.doctor",
+        "inspect.stats", "inspect.foreign", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.owners",
+        "inspect.inprogress", "inspect.longruns", "inspect.summary", "inspect.doctor",
     ),
     # 4 one thread role each
     ("quarantine", "fetcher", "settler", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),

@@ -32,7 +32,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 def say(word, told=None):
     line.sendall(word.encode() + (json.dumps(told).encode() if told is not None else b"") + b"\\n")
 
-REPORT = {**merged("working", []), "queues": {"q": QueueReport(busy=1, capacity=2, waiting=0)}, "processes": 1}
+REPORT = {**merged("working", []), "queues": {"q": QueueReport(busy=1, capacity=2, waiting=0, stuck=0)}, "processes": 1}
 """
 
 

@@ -279,7 +279,7 @@ def test_every_metric_has_one_head_and_every_count_a_metric() -> None:
 def test_the_dashboard_asks_for_what_there_is() -> None:
     tally = Tally()
     tally.add("A", DONE, 0.1, 0.1)
-    queues = {"q": {"busy": 0, "capacity": 1, "waiting": 0}}
+    queues = {"q": {"busy": 0, "capacity": 1, "waiting": 0, "stuck": 0}}
     told = samples_of(
         exposition(
             report(jobs={"q": tally.snapshot()}, queues=queues), Stats(1, 2, 3, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)])

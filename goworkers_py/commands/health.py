@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
+from contextlib import suppress
 
 import click
 
 import goworkers_py
 from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.config import Config
+from goworkers_py.errors import BrokerRefused
+from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.owners import all_owners
 from goworkers_py.reports import QUIET, STARTING, STOPPING
 
@@ -22,7 +26,7 @@ _TOLD = ("identity", "queues", "trouble")
 def health(config: Config, as_json: bool) -> None:
     """Does a process of this machine fetch jobs of our queues? Exit code 0 or 1. `stats_port` tells more, for less."""
     ours = {queue.name for queue in config.queues}
-    here = [owner for owner in all_owners(*goworkers_py.app.place) if owner.alive and owner.here]
+    here = [owner for owner in all_owners(*goworkers_py.app.place) if (owner.alive or owner.trouble) and owner.here]
     found = [owner for owner in here if not ours or not ours.isdisjoint(owner.queues)]
     if as_json:
         click.echo(json.dumps([{field: getattr(one, field) for field in _TOLD} for one in found]))
@@ -31,6 +35,14 @@ def health(config: Config, as_json: bool) -> None:
             click.echo(f"{one.identity} {one.trouble or 'fetches jobs'}")
     if not found and not as_json:
         fail("no process of this machine works these queues", FAILED)
+    _warn_of_long_runs(ours)
     # One that begins or drains is no trouble as long as another fetches.
     stale = any(one.trouble not in ("", STARTING, QUIET, STOPPING) for one in found)
     sys.exit(FAILED if stale or all(one.trouble for one in found) else 0)
+
+
+def _warn_of_long_runs(ours: Collection[str]) -> None:
+    with suppress(BrokerRefused):  # the daemon's own user need not be allowed to look
+        for found in long_runs(*goworkers_py.app.place):
+            if not ours or found.queue in ours:
+                click.echo(f"pyworkers: {found}", err=True)

@@ -11,6 +11,7 @@ import click
 from goworkers_py.commands.tables import Table, as_text, clock_time, cut, printable, when
 from goworkers_py.failure import unpack_backtrace
 from goworkers_py.inspect.entries import PAGE, Entry
+from goworkers_py.inspect.summary import Kind
 from goworkers_py.message import epoch
 
 LONGEST_ERROR = 60
@@ -59,6 +60,15 @@ RETRIES: Columns = {
     "error": _error, **JOB,
 }  # fmt: skip
 DEAD: Columns = {"died": lambda entry: when(entry.at), **_OF_QUEUE, "error": _error, **JOB}
+
+
+KINDS: Mapping[str, Callable[[Kind], str]] = {
+    "count>": lambda kind: str(kind.count),
+    "class": lambda kind: kind.job_class,
+    "oldest": lambda kind: when(kind.oldest),
+    "newest": lambda kind: when(kind.newest),
+    "error": lambda kind: cut(": ".join(filter(None, (kind.error_class, kind.error_message))) or "-", LONGEST_ERROR),
+}
 
 
 def list_entries(columns: Mapping[str, Callable[[T], str]], entries: Iterable[T], limit: int, as_json: bool) -> None:

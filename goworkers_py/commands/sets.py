@@ -20,11 +20,11 @@ from goworkers_py.commands.choosing import (
     tell,
     yes,
 )
-from goworkers_py.commands.listing import DEAD, RETRIES, SCHEDULED, Columns, list_entries, show_entry
-from goworkers_py.commands.summary import show_summary
+from goworkers_py.commands.listing import DEAD, KINDS, RETRIES, SCHEDULED, Columns, list_entries, show_entry
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Entry, Filter, counted
 from goworkers_py.inspect.sets import Changed, JobSet, SetName
+from goworkers_py.inspect.summary import Summary
 from goworkers_py.message import Timestamps
 
 COLUMNS: dict[SetName, Columns] = {
@@ -109,7 +109,12 @@ def _add_summary(group: click.Group, name: SetName) -> None:
     @connected
     def summary(config: Config, limit: int, as_json: bool) -> None:
         """Counts them by class and error."""
-        show_summary(open_set(name, config), limit, as_json)
+        jobs, counts = open_set(name, config), Summary()
+        with progress(jobs.size()) as advance:
+            for page in jobs.pages():
+                counts.add(page)
+                advance(len(page))
+        list_entries(KINDS, counts.kinds(), limit, as_json)
 
 
 def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, change: Change) -> None:

@@ -7,10 +7,12 @@ something to know.
 from __future__ import annotations
 
 import re
+import shlex
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.access import probes
@@ -19,12 +21,15 @@ from goworkers_py.errors import BrokerRefused, NoSuchDatabase, WrongType
 from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.inprogress import InProgress
+from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.inspect.queues import Queues
 from goworkers_py.inspect.sets import JobSet, SetName
 from goworkers_py.inspect.stats import QueueStats, as_number
+from goworkers_py.inspect.summary import Summary
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
+from goworkers_py.reports import QUIET, STARTING, STOPPING
 
 OLDEST_SERVER = (6, 2)
 PINGS = 9
@@ -32,6 +37,8 @@ SLOW_PING_S = 0.010
 MOST_SKEW_S = 2.0
 # So many of the next jobs of each queue and set are read.
 SAMPLE = 1_000
+# So many failed jobs of each set are counted, and the most frequent kinds of them told.
+MOST_FAILURES, TOP_FAILURES = 5_000, 3
 
 PROBLEM = True
 NOTE = False
@@ -73,7 +80,8 @@ class Doctor:
             except WrongType:
                 pass  # `types` tells of it
             except BrokerRefused as error:
-                yield Finding(name, False, f"this could not be looked at: {error}", "allow it, or pass over it")
+                todo = f"grant the command, or --skip {name}"
+                yield Finding(name, False, f"this could not be looked at: {error}", todo)
 
     def _checks(self) -> dict[str, Callable[[], Iterable[Told]]]:
         return {
@@ -86,6 +94,9 @@ class Doctor:
             "types": self._types,
             "queues": self._queues,
             "classes": self._classes,
+            "processes": self._troubled,
+            "long-runs": self._long_runs,
+            "failures": self._failures,
             "in-progress": self._dead_owners,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
@@ -117,7 +128,7 @@ class Doctor:
             what = "the server only takes snapshots: when it crashes, all jobs since the last one are lost"
             yield NOTE, what, "set appendonly yes"
         else:
-            yield PROBLEM, "the server keeps nothing on disk: its end is that of all jobs", "set appendonly yes"
+            yield PROBLEM, "the server keeps nothing on disk: when it ends, all jobs are lost", "set appendonly yes"
 
     def _snapshots(self) -> bool:
         try:
@@ -177,7 +188,7 @@ class Doctor:
                 yield NOTE, what, f"pyworkers queue resume {queue.name}"
             elif queue.size and queue.name not in worked:
                 what = f"queue {queue.name} holds {counted(queue.size)} and no process works it"
-                yield PROBLEM, what, "start one that does"
+                yield PROBLEM, what, "start a process that does"
 
     def _classes(self) -> Iterator[Told]:
         if self._work is None:
@@ -191,6 +202,36 @@ class Doctor:
                 jobs = f"{counted(count)} waiting in queue {queue.name}"
                 what = f"no code is registered for class {name or '(none)'} of {jobs}"
                 yield PROBLEM, what, "name its module in require, or let another queue have it"
+
+    def _troubled(self) -> Iterator[Told]:
+        for owner in self._in_progress.owners():
+            if owner.trouble not in ("", STARTING, QUIET, STOPPING):
+                todo = "its log and `pyworkers processes dump` tell where it stands; restart it"
+                yield PROBLEM, f"process {owner.identity} {owner.trouble}", todo
+
+    def _long_runs(self) -> Iterator[Told]:
+        for found in long_runs(self._connections, self._keys):
+            todo = "`pyworkers processes dump` tells where they stand; give long jobs a timeout or a queue of their own"
+            yield NOTE, str(found), todo
+
+    def _failures(self) -> Iterator[Told]:
+        for name in (SetName.RETRIES, SetName.DEAD):
+            with suppress(WrongType):  # and the other one is looked at
+                yield from self._failures_in(name)
+
+    def _failures_in(self, name: SetName) -> Iterator[Told]:
+        jobs, summary, read = JobSet(self._connections, self._keys, name), Summary(), 0
+        for page in jobs.pages(newest_first=True):
+            summary.add(page)
+            read += len(page)
+            if read >= MOST_FAILURES:
+                break
+        size = jobs.size()
+        of = counted(size) if size <= read else f"the last {counted(read)}"
+        for kind in [kind for kind in summary.kinds() if kind.error_class][:TOP_FAILURES]:
+            what = f"{kind.count} of {of} in {name.value} failed with {kind.error_class} in class {kind.job_class}"
+            todo = f"pyworkers {name.value} list --class {shlex.quote(kind.job_class)} shows them, summary counts all"
+            yield NOTE, what, todo
 
     def _dead_owners(self) -> Iterator[Told]:
         for owner in self._in_progress.owners():
@@ -211,11 +252,15 @@ class Doctor:
                 what = f"queue {queue.name} holds {counted(count)} that nobody can read"
                 yield PROBLEM, what, f"mend their producer; pyworkers queue show {queue.name} shows them"
         for name in SetName:
-            page = next(JobSet(self._connections, self._keys, name).pages(newest_first=name is SetName.DEAD), [])
-            count = sum(entry.message is None for entry in page)
-            if count:
-                what = f"{name.value} holds {counted(count)} that nobody can read"
-                yield name is not SetName.DEAD, what, f"mend their producer; pyworkers {name.value} list shows them"
+            with suppress(WrongType):  # and the others are looked at
+                yield from self._unreadable_in(name)
+
+    def _unreadable_in(self, name: SetName) -> Iterator[Told]:
+        page = next(JobSet(self._connections, self._keys, name).pages(newest_first=name is SetName.DEAD), [])
+        count = sum(entry.message is None for entry in page)
+        if count:
+            what = f"{name.value} holds {counted(count)} that nobody can read"
+            yield name is not SetName.DEAD, what, f"mend their producer; pyworkers {name.value} list shows them"
 
     def _all_queues(self) -> list[QueueStats]:
         return Queues(self._connections, self._keys).all()

@@ -68,6 +68,11 @@ class InProgress:
         lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for queue in owner.queues]
         return sum(filter(None, self._connections.answers(lists)))
 
+    def held_of(self, queue: str) -> int:
+        """How many jobs of a queue lie in the lists of processes that live."""
+        lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for owner in self.owners() if owner.alive]
+        return sum(filter(None, self._connections.answers(lists)))
+
     # --- go-workers
 
     def leftovers(self) -> list[Leftover]:

@@ -30,6 +30,7 @@ class Process:
     tag: str
     queues: list[str]
     concurrency: int
+    threads: Mapping[str, int]  # of each queue that has threads of its own
     busy: int
     quiet: bool
     embedded: bool  # part of another program, and not to be asked to stop
@@ -105,13 +106,14 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         tag=_text(info.get("tag")),
         queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
         # Sidekiq moved it from the one place to the other.
-        concurrency=int(_number(told["concurrency"])) or whole_number(info.get("concurrency")) or 0,
-        busy=int(_number(told["busy"])),
+        concurrency=int(number(told["concurrency"])) or whole_number(info.get("concurrency")) or 0,
+        threads=_threads(info.get("capsules")),
+        busy=int(number(told["busy"])),
         quiet=told["quiet"] in (b"true", b"1"),
         embedded=info.get("embedded") is True,
-        rss_kb=int(_number(told["rss"])),
-        started_at=_number(info.get("started_at")),
-        beat=_number(told["beat"]),
+        rss_kb=int(number(told["rss"])),
+        started_at=number(info.get("started_at")),
+        beat=number(told["beat"]),
     )
 
 
@@ -120,7 +122,15 @@ def _running(identity: str, told: bytes) -> Running | None:
     payload, queue = work.get("payload"), _text(work.get("queue"))
     # Before Sidekiq 6.0.2 the payload was an object in the object.
     text = payload if isinstance(payload, str) else json.dumps(payload)
-    return Running(identity, queue, Entry(text.encode("utf-8", "replace"), queue), _number(work.get("run_at")))
+    return Running(identity, queue, Entry(text.encode("utf-8", "replace"), queue), number(work.get("run_at")))
+
+
+def _threads(capsules: object) -> dict[str, int]:
+    threads: dict[str, int] = {}
+    for name, capsule in capsules.items() if isinstance(capsules, dict) else ():
+        if isinstance(capsule, dict) and capsule.get("weights") == {name: 0}:
+            threads[name] = whole_number(capsule.get("concurrency")) or 0
+    return threads
 
 
 def _object(told: bytes | None) -> dict[str, Any]:
@@ -135,7 +145,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
+    """0 for what is none: strangers write there too."""
     try:
         number = float(value or 0)
     except (TypeError, ValueError, OverflowError):

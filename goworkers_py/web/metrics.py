@@ -83,6 +83,7 @@ def _of_processes(report: Report) -> Iterator[Iterator[str]]:
         ("busy", "busy_threads", "threads that run a job"),
         ("capacity", "threads", "threads that can run a job"),
         ("waiting", "prefetched_jobs", "jobs that were fetched and wait for a thread"),
+        ("stuck", "stuck_threads", "threads that a stuck job holds, and that no other worker has replaced"),
     ):
         samples = [("", {"queue": queue}, told[what]) for queue, told in report["queues"].items()]  # type: ignore[literal-required]
         yield _metric(name, "gauge", about, samples)
