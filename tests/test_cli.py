@@ -354,9 +354,22 @@ def test_run_works_the_queues_of_its_flags_instead_of_the_files(
 def test_stats_name_a_counter_that_is_no_number(redis_url: str, redis: redis_py.Redis) -> None:
     redis.set("stat:processed", "abc")
     done = pyworkers("stats", "--redis", redis_url)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert done.stderr == "key stat:processed holds no number, and is shown as 0: delete it, or set it to a number\n"
     assert done.stdout.startswith("processed               0\n")
+
+
+@pytest.mark.parametrize("key", ["stat:failed", "retry", "queues", "pyworkers:owners"])
+def test_stats_name_a_key_of_another_type_and_tell_the_rest(
+    key: str, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.rpush(key, "strange")
+    redis.set("stat:processed", 7)
+    done = call("stats", "--redis", redis_url)
+    told = one_line(done.stderr)
+    assert (done.returncode, done.stdout.splitlines()[0].split()) == (1, ["processed", "7"])
+    assert told.startswith(f"key {key} is a list, where a ")
+    assert told.endswith(" belongs; it counts as 0 here")
 
 
 # --- enqueue

@@ -220,6 +220,15 @@ def test_a_job_that_runs_is_shown_as_it_was_written_and_a_long_one_in_short(
         assert running.stop() == 0
 
 
+def test_a_key_of_another_type_is_no_outage(redis_url: str, redis: redis_py.Redis, tmp_path: Path) -> None:
+    redis.set("retry", "no set")
+    redis.zadd("dead", {"x": 1})
+    with daemon(tmp_path, redis_url) as (running, port):
+        assert eventually(port.ready), running.output
+        assert [port.sample(name) for name in ("redis_up", "dead_jobs", "retry_jobs")] == [1, 1, 0]
+        running.stop()
+
+
 # --- the text
 
 

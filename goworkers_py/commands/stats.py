@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import connected
+from goworkers_py.commands.base import FAILED, connected
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
+from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.stats import Stats
 
 
@@ -17,9 +19,15 @@ from goworkers_py.inspect.stats import Stats
 @click.option("--json", "as_json", is_flag=True, help="for programs")
 @connected
 def stats(config: Config, as_json: bool) -> None:
-    """What has been done, what waits and where."""
+    """What has been done, what waits and where. Exit code 1 when a number could not be read."""
+    connections, keys = goworkers_py.app.place
     figures = goworkers_py.app.inspector.stats()
     click.echo(json.dumps(figures.as_dict()) if as_json else _table(figures))
+    of_another_type = foreign(connections, keys.types)
+    for line in of_another_type:
+        click.echo(f"pyworkers: {line}; it counts as 0 here", err=True)
+    if of_another_type or goworkers_py.app.inspector.broken_counters():  # the log has told of these
+        sys.exit(FAILED)
 
 
 def _table(figures: Stats) -> str:

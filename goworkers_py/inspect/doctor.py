@@ -25,7 +25,7 @@ from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.inspect.queues import Queues
 from goworkers_py.inspect.sets import JobSet, SetName
-from goworkers_py.inspect.stats import QueueStats, as_number
+from goworkers_py.inspect.stats import Inspector, QueueStats
 from goworkers_py.inspect.summary import Summary
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
@@ -171,11 +171,8 @@ class Doctor:
             yield PROBLEM, what, todo
         for what in Queues(self._connections, self._keys).foreign(self._work.queues if self._work else ()):
             yield PROBLEM, what, todo
-        counters = (self._keys.processed, self._keys.failed)
-        counts = self._connections.answers([("GET", key) for key in counters])
-        for key, count in zip(counters, counts, strict=True):
-            if count is not None and as_number(count) is None:
-                yield PROBLEM, f"key {key} holds no number, so nothing is counted there", "delete it"
+        for key in Inspector(self._connections, self._keys).broken_counters():
+            yield PROBLEM, f"key {key} holds no number, so nothing is counted there", "delete it"
 
     def _queues(self) -> Iterator[Told]:
         processes = Processes(self._connections, self._keys).all()

@@ -73,9 +73,16 @@ class Inspector:
         found = re.search(rb"^maxmemory_policy:(\S+)", info, re.MULTILINE)
         return found[1].decode() if found else ""
 
+    def broken_counters(self) -> list[str]:
+        """The keys of those that hold no number."""
+        keys = (self._keys.processed, self._keys.failed)
+        counts = self._connections.answers([("GET", key) for key in keys])
+        return [key for key, count in zip(keys, counts, strict=True) if count is not None and as_number(count) is None]
+
     def stats(self) -> Stats:
+        """A key that holds something else than it should hides no other number: it counts as 0."""
         keys = self._keys
-        processed, failed, scheduled, retries, dead, names, paused, owners = self._connections.exchange(
+        processed, failed, scheduled, retries, dead, names, paused, owners = self._connections.answers(
             [
                 ("GET", keys.processed),
                 ("GET", keys.failed),
@@ -87,13 +94,14 @@ class Inspector:
                 ("HGETALL", keys.owners),
             ]
         )
-        in_progress, processes = self._owners(read_entries(owners)[0])
+        names, paused = names or (), paused or ()
+        in_progress, processes = self._owners(read_entries(owners or ())[0])
         return Stats(
             processed=_count(keys.processed, processed),
             failed=_count(keys.failed, failed),
-            scheduled=scheduled,
-            retries=retries,
-            dead=dead,
+            scheduled=scheduled or 0,
+            retries=retries or 0,
+            dead=dead or 0,
             in_progress=in_progress,
             processes=processes,
             queues=look_at(self._connections, keys, map(text, {*names, *paused}), set(map(text, paused))),
@@ -109,7 +117,6 @@ class Inspector:
 
 
 def _count(key: str, told: bytes | None) -> int:
-    """One broken counter is not to hide all other numbers."""
     count = as_number(told or b"0")
     if count is None:
         _warn_of(key)
