@@ -250,6 +250,20 @@ def test_a_process_that_is_not_heard_of_is_a_problem_before_its_lease_ends(
     assert all(one.what.startswith("process host:1:x was not heard of for ") and one.problem for one in told)
 
 
+@pytest.mark.parametrize("entry", ['{"v":2,"queues":["q"]}', "[]", "{no json", '{"queues":12}', "\xff"])
+def test_an_owner_that_this_release_cannot_read_is_told_and_its_jobs_are_left_alone(
+    redis: redis_py.Redis, connections: Connections, entry: str
+) -> None:
+    redis.hset("pyworkers:owners", mapping={"later:1:x": entry.encode("latin-1"), "host:2:y": DEAD})
+    redis.sadd("queues", "q")
+    redis.lpush("queue:q:later:1:x:inprogress", job())
+    redis.lpush("queue:q:7:inprogress", job())
+    told = list(Doctor(connections, Keys(), None).findings())
+    found = the_only([one for one in told if one.check == "owners"])
+    assert (found.problem, "later:1:x" in found.what) == (True, True)
+    assert [one.what for one in told if one.check == "go-workers"] == ["process 7 of go-workers holds 1 job of queue q"]
+
+
 def show(redis: redis_py.Redis, identity: str, threads: int, *begun_s: float) -> None:
     capsules = {"q": {"concurrency": threads, "mode": "strict", "weights": {"q": 0}}}
     redis.sadd("processes", identity)

@@ -22,6 +22,7 @@ from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.inprogress import InProgress
 from goworkers_py.inspect.longruns import long_runs
+from goworkers_py.inspect.owners import unreadable_owners
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.inspect.queues import Queues
 from goworkers_py.inspect.sets import JobSet, SetName
@@ -95,6 +96,7 @@ class Doctor:
             "queues": self._queues,
             "classes": self._classes,
             "processes": self._troubled,
+            "owners": self._owner_entries,
             "long-runs": self._long_runs,
             "failures": self._failures,
             "in-progress": self._dead_owners,
@@ -205,6 +207,14 @@ class Doctor:
             if owner.trouble not in ("", STARTING, QUIET, STOPPING):
                 todo = "its log and `pyworkers processes dump` tell where it stands; restart it"
                 yield PROBLEM, f"process {owner.identity} {owner.trouble}", todo
+
+    def _owner_entries(self) -> Iterator[Told]:
+        for identity in unreadable_owners(self._connections, self._keys):
+            what = f"this release cannot read what {identity} tells in {self._keys.owners}, and recovers no job of it"
+            todo = (
+                f"upgrade this release, or when no such process is left: redis-cli HDEL {self._keys.owners} {identity}"
+            )
+            yield PROBLEM, what, todo
 
     def _long_runs(self) -> Iterator[Told]:
         for found in long_runs(self._connections, self._keys):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from goworkers_py.connection import Connections, text
 from goworkers_py.inspect.entries import PAGE, Entry
-from goworkers_py.inspect.owners import Owner, all_owners
+from goworkers_py.inspect.owners import Owner, all_owners, unreadable_owners
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.keys import Keys
 from goworkers_py.membership import members
@@ -79,7 +79,8 @@ class InProgress:
         """Found by their names, because go-workers registers them nowhere: this looks through all keys."""
         keys = self._keys
         ours = {keys.inprogress(queue, owner.identity) for owner in self.owners() for queue in owner.queues}
-        found = sorted(self._scan() - ours)
+        unknown = tuple(map(keys.inprogress_of, unreadable_owners(self._connections, keys)))
+        found = sorted(key for key in self._scan() - ours if not key.endswith(unknown))
         sizes = self._connections.answers([("LLEN", key) for key in found])
         queues = [text(name) for name in self._connections.call("SMEMBERS", keys.queues)]
         return [

@@ -24,6 +24,11 @@ class Owner:
     dead_for_sure: bool  # otherwise, when it is not alive, it was not heard of for a minute
 
 
+def unreadable_owners(connections: Connections, keys: Keys) -> list[str]:
+    """Those whose entries were written by a later release, or by a stranger. Nothing is known of their jobs."""
+    return sorted(read_entries(connections.call("HGETALL", keys.owners))[1])
+
+
 def all_owners(connections: Connections, keys: Keys) -> list[Owner]:
     """Of every process of ours, and for a while of those that have ended."""
     told, gone, (now, _) = connections.exchange([("HGETALL", keys.owners), ("HGETALL", keys.gone), ("TIME",)])
