@@ -280,7 +280,7 @@ def test_a_queues_key_of_another_type_is_named(line: str, redis: redis_py.Redis,
 
 
 @pytest.mark.parametrize(
-    "line", ["retries", "jobs --set retries", "retries clear --yes", "retries retry --all", "stats"]
+    "line", ["retries", "jobs --set retries", "retries clear --yes", "retries retry --all", "retries summary"]
 )
 def test_a_sets_key_of_another_type_is_named(line: str, redis: redis_py.Redis, call: Call) -> None:
     redis.rpush("retry", "no set")

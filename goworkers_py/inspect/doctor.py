@@ -211,9 +211,7 @@ class Doctor:
     def _owner_entries(self) -> Iterator[Told]:
         for identity in unreadable_owners(self._connections, self._keys):
             what = f"this release cannot read what {identity} tells in {self._keys.owners}, and recovers no job of it"
-            todo = (
-                f"upgrade this release, or when no such process is left: redis-cli HDEL {self._keys.owners} {identity}"
-            )
+            todo = f"upgrade it, or when no such process is left: redis-cli HDEL {self._keys.owners} {identity}"
             yield PROBLEM, what, todo
 
     def _long_runs(self) -> Iterator[Told]:
