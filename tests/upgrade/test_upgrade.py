@@ -66,6 +66,8 @@ def test_a_fleet_that_is_mixed_for_long_loses_nothing(
         nodes = [fleet.start(release) for release in (former, today, former)]
         fleet.produce(former)
         fleet.produce(today)
+        for node in nodes:
+            node.await_runs(1)  # until then TERM ends it at once, as any program
         for _ in range(30):
             place = dice.randrange(len(nodes))
             nodes[place] = fleet.replace(nodes[place], dice.choice([former, today]), dice.choice(["kill", "stop"]))
