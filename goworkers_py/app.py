@@ -77,7 +77,7 @@ class App:
             options = of_go_workers(settings) | options
         path = settings if isinstance(settings, str | os.PathLike) else None
         flags = {name: _as_text(value) for name, value in options.items()}
-        self.use(load(None if path is None else Path(path), flags=flags))
+        self.use(load(None if path is None else Path(path), flags=flags, place=lambda name: f"configure: {name}"))
 
     def use(self, config: Config, by_command: bool = False) -> None:
         """`by_command`: what a module says while it is imported does not count any more."""
@@ -184,7 +184,8 @@ class App:
         if client is None:
             of_config = [resolve(path, "[middleware] client") for path in self.config.middleware.client]
             self.client_links += [link for link in of_config if link not in self.client_links]
-            client = Client(lambda: self.broker, self.client_links, Timestamps(self.config.timestamps), self.clock.wall)
+            timestamps, address = Timestamps(self.config.timestamps), without_password(self.config.redis)
+            client = Client(lambda: self.broker, self.client_links, timestamps, self.clock.wall, address)
             with self._lock:
                 if self._client is None:
                     self._client = client
@@ -270,10 +271,16 @@ class App:
         chosen = {queue.name: queue for queue in config.queues} or self._queues
         if not chosen:
             chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
-        unworked = [queue for queue in self.registry.queues() if queue not in chosen]
-        if unworked:
-            log.warning("jobs are registered for queue %s, which this process does not work", ", ".join(unworked))
         return list(chosen.values())
+
+    def unworked(self, launcher: Launcher) -> dict[str, list[str]]:
+        """The queues that registered code names and that nobody works, each with the classes of its jobs."""
+        worked = {manager.queue for manager in launcher.managers}
+        return {queue: self.registry.names_in(queue) for queue in self.registry.queues() if queue not in worked}
+
+    def _warn_of_unworked(self, launcher: Launcher) -> None:
+        if unworked := self.unworked(launcher):
+            log.warning("jobs are registered for queue %s, which this process does not work", ", ".join(unworked))
 
     def _all_links(self, config: Config) -> Links:
         prepended = [_link(path, "[middleware] prepend") for path in config.middleware.prepend]
@@ -293,11 +300,13 @@ class App:
         log.info("jobs: %s; Redis: %s", ", ".join(self.registry.names()) or "none", without_password(self.config.redis))
         if not self.registry.names() and not self.registry.any_handlers:
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
+        self._warn_of_unworked(launcher)
         return launcher
 
     def start(self) -> None:
         """Works in the background of a program that goes on by itself, until `quit`. No signals are handled."""
         self._launcher = self.launcher()
+        self._warn_of_unworked(self._launcher)
         self._stop_asked.clear()
         self._launcher.start(self._stop_asked)
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "doctor": "doctor",
     "mark": "mark",
     "version": "work",
+    "completion": "completion",
     "config": "work",
 }
 

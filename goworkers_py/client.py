@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
-from goworkers_py.errors import ArgumentError
+from goworkers_py.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.message import Timestamps
 from goworkers_py.moments import moment
 from goworkers_py.needs import FIELD, Workers, field_of
@@ -54,11 +54,13 @@ class Client:
         links: Sequence[ClientLink] = (),
         timestamps: Timestamps | None = None,
         wall: Callable[[], float] = time.time,
+        address: str = "",
     ) -> None:
         self._broker = broker
         self._links = links
         self._timestamps = timestamps or Timestamps()
         self._wall = wall
+        self._address = address  # to show, so without a password
         self._workers = Workers(lambda: broker().workers())
         self.on_schedule: Callable[[float], None] = lambda at: None
 
@@ -105,7 +107,10 @@ class Client:
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
         if pushes:
-            self._broker().push(pushes)
+            try:
+                self._broker().push(pushes)
+            except BrokerUnreachable as error:
+                raise error.with_advice(self._address) from error
 
     def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
         """Those that all jobs of a push have in common."""

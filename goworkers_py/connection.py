@@ -33,7 +33,14 @@ from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.keys import Keys
 from goworkers_py.replies import Fits, check, expect
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
-from goworkers_py.translation import check_files, hung_up, is_better_elsewhere, is_of_another_type, translated
+from goworkers_py.translation import (
+    check_files,
+    hung_up,
+    is_better_elsewhere,
+    is_of_another_type,
+    translated,
+    unreachable,
+)
 
 Argument = str | bytes | int | float
 Command = Sequence[Any]  # of Arguments; hiredis has its own, longer idea of them
@@ -359,11 +366,9 @@ def _ready(connection: Driver) -> None:
 def _connect(connection: Driver) -> None:
     try:
         connection.connect()
-    except redis.ConnectionError as error:
+    except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
         told = hung_up(error) if isinstance(connection, SSLConnection) else None
-        if told:
-            raise told from error
-        raise
+        raise told or unreachable(error) from error
 
 
 def _read(connection: Driver) -> Any:

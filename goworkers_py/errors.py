@@ -10,6 +10,7 @@ WorkersError
 ├── TimeLimitExceeded       thrown into a job that runs longer than it may
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
+│   │   ├── BrokerUnreachable  no connection to it can be made
 │   │   └── BrokerFull      it is out of memory
 │   └── BrokerRefused       the server answered no, and will again until somebody mends it
 │       ├── WrongType       a key holds what no program of the fleet wrote
@@ -75,6 +76,15 @@ class BrokerError(WorkersError):
 
 class BrokerUnavailable(BrokerError):
     pass
+
+
+class BrokerUnreachable(BrokerUnavailable):
+    def with_advice(self, address: str) -> BrokerUnreachable:
+        """For somebody who may not know that there is an address to set."""
+        return BrokerUnreachable(
+            f"{self}; start the server of {address}, or name another one with PYWORKERS_REDIS, --redis or "
+            "configure(redis=...): redis://host:port/db, or embedded, which brings a server along"
+        )
 
 
 class BrokerFull(BrokerUnavailable):

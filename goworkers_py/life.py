@@ -36,6 +36,13 @@ class Life:
         with self._lock:
             self._ask_to_stop()
 
+    def interrupt(self) -> None:
+        """Somebody at a terminal, who may not know what a second Ctrl-C does."""
+        with self._lock:
+            if not self._stop_asked.is_set():
+                log.info("stopping; a second Ctrl-C stops at once, and running jobs go back to their queues")
+            self._ask_to_stop()
+
     def stop_without_hurry(self) -> None:
         """Who stops already goes on as it does, but without patience."""
         with self._lock:

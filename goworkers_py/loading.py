@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -19,17 +21,37 @@ def import_from_here() -> None:
 
 
 def import_module(module: str, place: str) -> Any:
+    if "/" in module or module.startswith("."):
+        raise ConfigError(f"{place}: {module!r} is a path; {_module_at(Path(module))}")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
-            hint = ""
-            if "/" in module or module.endswith(".py"):
-                hint = f"; a module is named as {module.removesuffix('.py').strip('./').replace('/', '.')}"
+            hint = f"; {_module_at(Path(module))}" if module.endswith(".py") else ""
             raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path{hint}") from None
         raise _broken(module, place, error) from error
     except Exception as error:
         raise _broken(module, place, error) from error
+
+
+def _module_at(path: Path) -> str:
+    """What to type for a file's name."""
+    path, here = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # without following links
+    folder = here if path.is_relative_to(here) and path != here else path.parent
+    names = path.relative_to(folder).with_suffix("").parts
+    where = "" if folder == here else f", in the directory {folder}"
+    if all(name.isidentifier() for name in names):
+        return f"type its name as a module: {'.'.join(names)}{where}"
+    names = tuple(map(_as_identifier, names))
+    return f"Python cannot import by that name: rename it to {'/'.join(names)}.py and type {'.'.join(names)}{where}"
+
+
+def _as_identifier(name: str) -> str:
+    spelled = _NOT_OF_NAMES.sub("_", name)
+    return spelled if spelled.isidentifier() else f"_{spelled}"
+
+
+_NOT_OF_NAMES = re.compile(r"\W")
 
 
 def _broken(module: str, place: str, error: Exception) -> ConfigError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,6 +22,8 @@ from goworkers_py.supervisor import Supervisor, own_command
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
 
+log = logging.getLogger(__name__)
+
 
 def run(
     config: Config,
@@ -36,6 +40,12 @@ def run(
     with settled(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
         return _run_main(config, command, make_launcher, stats, Notifier(ready=ready))
+
+
+def _tell_of_root() -> None:
+    """No warning: in containers it is usual."""
+    if os.geteuid() == 0:
+        log.info("running as root, and so do the jobs: set `user`, User= in the unit or USER in the Dockerfile")
 
 
 def _run_child(config: Config, parent: Parent, make_launcher: Callable[[], Launcher]) -> int:
@@ -56,12 +66,14 @@ def _run_main(
     notifier: Notifier,
 ) -> int:
     if config.needs_a_parent:
+        _tell_of_root()
         supervisor = Supervisor(config.processes, command, notifier)
         with _port(config, supervisor.report, supervisor.stats):
             return supervisor.run()
     launcher: Launcher | None = None
     with _port(config, lambda: launcher.report() if launcher else merged(STARTING, []), stats):
         launcher = make_launcher()
+        _tell_of_root()
         return run_until_stopped(launcher, None, notifier)
 
 

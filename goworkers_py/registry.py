@@ -79,6 +79,10 @@ class Registry:
     def any_handlers(self) -> bool:
         return bool(self._handlers)
 
+    def handled(self, queue: str) -> bool:
+        """Whether one handler runs every job of the queue, whatever its class."""
+        return queue in self._handlers
+
     def names(self) -> list[str]:
         return sorted(self._jobs)
 
@@ -89,8 +93,9 @@ class Registry:
         )
 
     def queues(self) -> list[str]:
-        """Every queue that registered code names."""
-        return sorted({spec.queue for spec in self._jobs.values()} | set(self._handlers))
+        """Every queue that registered code names, for all runs or for retries."""
+        of_retries = {queue for spec in self._jobs.values() if (queue := spec.options.get("retry_queue"))}
+        return sorted({spec.queue for spec in self._jobs.values()} | of_retries | set(self._handlers))
 
 
 def _unknown(message: Message) -> str:

@@ -53,7 +53,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
         parent.attend(launcher, life)
     table: dict[int | str, Callable[[], None]] = {
         signal.SIGTERM: life.ask_to_stop,
-        signal.SIGINT: life.ask_to_stop,
+        signal.SIGINT: life.ask_to_stop if parent else life.interrupt,
         signal.SIGTSTP: launcher.quiet,
         signal.SIGUSR1: launcher.quiet,  # what Sidekiq called it before version 5
         signal.SIGTTIN: lambda: dump_threads(launcher),

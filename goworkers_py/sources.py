@@ -26,14 +26,16 @@ def load(
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
+    place: Callable[[str], str] = lambda name: f"--{name.replace('_', '-')}",
 ) -> Config:
-    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's."""
+    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's;
+    `place` is what people call a flag."""
     file = _read_file(path) if path else configparser.ConfigParser()
     where = str(path) if path else ""
     _refuse_unknown_sections(file, where)
     values = _section(file, SECTION, Config, where)
     values |= _from_environment(environment)
-    values |= _parse_all(Config, flags or {}, lambda name: f"--{name.replace('_', '-')}")
+    values |= _parse_all(Config, flags or {}, place)
     of_file = tuple(
         QueueConfig(name=_queue_name(section, where), **_section(file, section, QueueConfig, where))
         for section in file.sections()
@@ -145,7 +147,8 @@ def of_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
     known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
     unknown = sorted(set(settings) - known)
     if unknown:
-        raise ConfigError(f"configure: {unknown[0]!r} is not an option; known are {', '.join(sorted(known))}")
+        hint = did_you_mean(unknown[0], known) or f"; known are {', '.join(sorted(known))}"
+        raise ConfigError(f"configure: {unknown[0]!r} is not an option{hint}")
     password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
     address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
     # `pool` is not needed: connections are made as they are used.

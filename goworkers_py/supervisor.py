@@ -91,7 +91,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._table: dict[int, Callable[[], None]] = {
             signal.SIGTERM: self._stop,
-            signal.SIGINT: self._stop,
+            signal.SIGINT: self._interrupt,
             signal.SIGTSTP: self._be_quiet,
             signal.SIGUSR1: self._be_quiet,
             signal.SIGTTIN: lambda: self._forward(signal.SIGTTIN),
@@ -337,6 +337,11 @@ class Supervisor:
         self._forward(signal.SIGTERM)
         for child in self._children:
             child.process.send_signal(signal.SIGCONT)  # one that is stopped could not end
+
+    def _interrupt(self) -> None:
+        if not self._stopping:
+            log.info("stopping; a second Ctrl-C stops at once, and running jobs go back to their queues")
+        self._stop()
 
     def _be_quiet(self) -> None:
         self._quiet = True

@@ -11,7 +11,15 @@ from typing import Any
 import redis
 
 from goworkers_py.access import refusal
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError, NoSuchDatabase
+from goworkers_py.errors import (
+    BrokerError,
+    BrokerFull,
+    BrokerRefused,
+    BrokerUnavailable,
+    BrokerUnreachable,
+    ConfigError,
+    NoSuchDatabase,
+)
 
 # Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
 # is out of memory or of replicas, runs a long script, or cannot write its disk.
@@ -54,6 +62,13 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
     if isinstance(error, redis.ResponseError):
         return _error_reply(error, keys)
     return BrokerUnavailable(str(error) or type(error).__name__)
+
+
+def unreachable(error: redis.RedisError | OSError) -> BaseException:
+    """One that came up while a connection was made."""
+    ours = translated(error)
+    loads = isinstance(error, redis.BusyLoadingError)  # there is a server, which reads its data
+    return BrokerUnreachable(str(ours)) if type(ours) is BrokerUnavailable and not loads else ours
 
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:

@@ -23,7 +23,7 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py
-from goworkers_py import ArgumentError, ConfigError, EnqueueOptions, Message, current_message
+from goworkers_py import ArgumentError, BrokerUnavailable, ConfigError, EnqueueOptions, Message, current_message
 from goworkers_py.app import App
 from goworkers_py.config import Config, QueueConfig
 
@@ -192,8 +192,10 @@ def test_without_any_job_the_default_queue_is_worked(app: App) -> None:
 def test_a_job_on_a_queue_that_is_not_worked_is_warned_of(app: App, caplog: pytest.LogCaptureFixture) -> None:
     app.job("J", queue="forgotten")(print)
     app.process("q", print)
-    app.launcher()
-    assert caplog.messages == ["jobs are registered for queue forgotten, which this process does not work"]
+    with working(app):
+        pass
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["jobs are registered for queue forgotten, which this process does not work"]
 
 
 # --- go-workers' shape
@@ -223,10 +225,11 @@ def test_go_workers_settings_are_understood(settings: dict[str, Any], redis: str
 @pytest.mark.parametrize(
     ("settings", "options", "why"),
     [
-        ({"sever": "db:6379"}, {}, "configure: 'sever' is not an option; known are database, namespace"),
+        ({"sever": "db:6379"}, {}, "configure: 'sever' is not an option; did you mean 'server'?"),
         ({"server": "db:x"}, {}, "is no address"),
-        (None, {"timeout": "soon"}, "must be a number of seconds"),
-        (None, {"timeot": 5}, "did you mean 'timeout'"),
+        ({"colour": "red"}, {}, "configure: 'colour' is not an option; known are database, namespace"),
+        (None, {"timeout": "soon"}, "^configure: timeout must be a number of seconds"),
+        (None, {"timeot": 5}, "^configure: timeot is not an option; did you mean 'timeout'"),
         ("nowhere.ini", {}, "nowhere.ini: cannot be read"),
     ],
 )
@@ -602,3 +605,15 @@ def test_the_programs_own_logging_is_left_alone(redis_url: str, caplog: pytest.L
         with working(app):
             pass
         assert logging.getLogger().handlers == handlers
+
+
+def test_a_producer_without_a_server_is_told_what_to_do() -> None:
+    with own_app("redis://:secret@127.0.0.1:1/0") as app:
+        for push in (lambda: app.enqueue("q", "J", []), lambda: app.job("J")(print).enqueue()):
+            with pytest.raises(BrokerUnavailable) as raised:
+                push()
+            assert str(raised.value) == (
+                "Error 111 connecting to 127.0.0.1:1. Connection refused.; start the server of "
+                "redis://:***@127.0.0.1:1/0, or name another one with PYWORKERS_REDIS, --redis or "
+                "configure(redis=...): redis://host:port/db, or embedded, which brings a server along"
+            )

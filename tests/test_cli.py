@@ -26,6 +26,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 def last_line(text: str, starts: bool = True) -> str:
     """That of a daemon which has told what it is about to do, before it could not."""
     if starts:
+        text = "\n".join(line for line in text.splitlines() if "INFO: running as root" not in line)
         told, warned, text = text.split("\n", 2)
         assert "INFO: jobs: none; Redis: redis://" in told
         assert "WARNING: no jobs are registered" in warned
@@ -270,10 +271,33 @@ def test_a_module_with_a_fault_of_its_own_shows_its_traceback(here: Path) -> Non
     assert lines[0].endswith('faulty.py", line 1, in <module>'), "from the user's own code on"
 
 
-def test_a_module_is_named_without_its_files_name(here: Path) -> None:
-    done = pyworkers("config", "check", "-r", "myapp/jobs.py", cwd=here)
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("jobs.py", "; type its name as a module: jobs"),
+        ("./jobs.py", "require: './jobs.py' is a path; type its name as a module: jobs"),
+        ("myapp/jobs.py", "require: 'myapp/jobs.py' is a path; type its name as a module: myapp.jobs"),
+        ("HERE/myapp/jobs.py", "is a path; type its name as a module: myapp.jobs"),
+        ("myapp/", "require: 'myapp/' is a path; type its name as a module: myapp"),
+        ("../x.py", "require: '../x.py' is a path; type its name as a module: x, in the directory PARENT"),
+        ("my-jobs.py", "; Python cannot import by that name: rename it to my_jobs.py and type my_jobs"),
+        ("./my-jobs.py", "; Python cannot import by that name: rename it to my_jobs.py and type my_jobs"),
+        ("./a-b/2.py", "; Python cannot import by that name: rename it to a_b/_2.py and type a_b._2"),
+    ],
+)
+def test_a_file_that_is_given_for_a_module_is_told_what_to_type(typed: str, told: str, here: Path, call: Call) -> None:
+    done = call("config", "check", "--require", typed.replace("HERE", str(here)))
     assert done.returncode == 2
-    assert one_line(done.stderr).endswith("on sys.path; a module is named as myapp.jobs")
+    assert one_line(done.stderr).endswith(told.replace("PARENT", str(here.parent)))
+
+
+def test_every_r_counts(here: Path, call: Call) -> None:
+    for name in ("one", "two", "three"):
+        (here / f"{name}.py").write_text(JOBS.replace("\n    ", "\n").replace("Quick", name.title()))
+    done = call("config", "check", "-r", "one", "-r", "two,three", "--require", "jobs")
+    assert done.stdout.splitlines()[1] == "jobs: One, Quick, Three, Two"
+    assert "may be repeated" in re.search(r"-r, --require(.+\n)+?  -", call("run", "-h").stdout)[0].replace("\n", " ")
+    assert call("config", "check", PYWORKERS_REQUIRE="one two").stdout.splitlines()[1] == "jobs: One, Quick, Three, Two"
 
 
 def test_threads_that_are_given_as_to_sidekiq_are_refused() -> None:
@@ -377,7 +401,7 @@ def test_stats_name_a_key_of_another_type_and_tell_the_rest(
 
 def test_enqueue_prints_the_jid_of_what_it_pushes(redis_url: str, redis: redis_py.Redis) -> None:
     done = pyworkers("enqueue", "--redis", redis_url, "-q", "q", "Billing::InvoiceJob", '[42, {"pdf": true}, "ü"]')
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     (pushed,) = map(json.loads, queue(redis))
     assert done.stdout == f"{pushed['jid']}\n"
     assert pushed["class"] == "Billing::InvoiceJob"
@@ -403,10 +427,10 @@ def test_enqueue_takes_what_is_not_said_from_the_code_of_the_job(
     here: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:
     first = ["enqueue", "--redis", redis_url, "-r", "jobs"]
-    for arguments in (["Quick"], ["-q", "other", "--retry", "false", "Quick"], ["Unknown"]):
+    for arguments in (["Quick"], ["-q", "other", "--retry", "false", "Quick"]):
         assert pyworkers(*first, *arguments, cwd=here).returncode == 0
-    retries = {name: fields(queue(redis, name), "retry") for name in ("q", "other", "default")}
-    assert retries == {"q": [3], "other": [False], "default": [True]}
+    retries = {name: fields(queue(redis, name), "retry") for name in ("q", "other")}
+    assert retries == {"q": [3], "other": [False]}
 
 
 def test_enqueue_refuses_arguments_that_the_code_of_the_job_does_not_take(
@@ -441,6 +465,55 @@ def test_a_module_cannot_change_what_the_command_line_said(here: Path, redis_url
     )
     assert pyworkers("enqueue", "--redis", redis_url, "-r", "jobs", "J", cwd=here).returncode == 0
     assert fields(queue(redis), "class") == ["J"]
+
+
+NOBODY = (
+    "no live process works queue q: the job waits there (processes of go-workers do not tell); "
+    "to work it: pyworkers run -q q -r MODULE"
+)
+
+
+def test_enqueue_says_when_nobody_works_the_queue(
+    here: Path, redis_url: str, redis: redis_py.Redis, call: Call
+) -> None:
+    """The job is pushed all the same."""
+
+    def told() -> str:
+        done = call("enqueue", "--redis", redis_url, "-r", "jobs", "Quick")
+        assert (done.returncode, len(done.stdout)) == (0, 25)
+        return done.stderr
+
+    assert one_line(told()) == NOBODY
+    assert redis.llen("queue:q") == 1
+    with Daemon(here, redis_url, JOBS, "-q", "q") as daemon:
+        daemon.ready()
+        assert told() == ""
+        daemon.kill()
+    assert one_line(told()) == NOBODY, "it is known that it died: it was on this machine"
+    redis.sadd("processes", "rails:1:abc")
+    redis.hset("rails:1:abc", mapping={"info": json.dumps({"queues": ["q"], "concurrency": 5}), "beat": time.time()})
+    assert told() == "", "Sidekiq works it"
+
+
+def test_enqueue_refuses_a_class_that_the_named_modules_do_not_know(
+    here: Path, redis_url: str, redis: redis_py.Redis, call: Call
+) -> None:
+    done = call("enqueue", "--redis", redis_url, "-r", "jobs", "Quik")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr).startswith(
+        "no job is registered as 'Quik' by the modules that -r names; did you mean 'Quick'?"
+    )
+    assert not redis.exists("queue:default")
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n[queue:any]\nhandler = jobs:quick\n")
+    for arguments in (["-c", "conf.ini"], ["-c", "conf.ini", "-r", "jobs", "-q", "any"]):
+        assert call("enqueue", "--redis", redis_url, *arguments, "OfRuby").returncode == 0
+
+
+def test_enqueue_without_a_server_says_which_one_and_what_to_do(call: Call) -> None:
+    done = call("enqueue", "J", "--redis", NOWHERE)
+    assert done.returncode == 75
+    told = one_line(done.stderr)
+    assert f"; start the server of {NOWHERE}, or name another one with PYWORKERS_REDIS, --redis or configure" in told
 
 
 def test_enqueue_for_later_goes_to_the_schedule(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
@@ -531,6 +604,20 @@ def test_config_check_imports_what_it_names_and_needs_no_server(here: Path, call
     assert done.stdout.splitlines() == [
         "queue q: 1 threads", "queue mail: 10 threads", "jobs: Quick", "the configuration is fine",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["queue", "retry_queue"])
+def test_config_check_fails_where_jobs_have_a_queue_that_is_not_worked(option: str, here: Path, call: Call) -> None:
+    with (here / "jobs.py").open("a") as jobs:
+        jobs.write(f'@workers.job("Lost", {option}="lost")\ndef lost(): ...\n')
+    done = call("config", "check", "-r", "jobs", "-q", "q", "-q", "default")
+    assert done.returncode == 1
+    assert one_line(done.stderr) == (
+        "jobs have a queue that this configuration does not work: lost (Lost); add [queue:NAME] or -q"
+    )
+    assert "is fine" not in done.stdout
+    done = call("config", "check", "-r", "jobs", "-q", "q", "-q", "lost", "-q", "default")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_config_check_of_nothing_is_fine_too(call: Call) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from apps import own_app
+from calls import Call
 from daemon import Daemon, environment, pyworkers
 from forks import ended_well, in_child
 from servers import RedisServer
@@ -130,6 +131,32 @@ def test_restart_and_reload_bring_new_code(site: Site, redis_url: str) -> None:
     assert site.pid() != parent
     assert not lives(parent)
     assert site.run("stop")[0] == 0
+
+
+def test_reload_tries_the_new_code_first(site: Site, redis_url: str) -> None:
+    site.configure(redis_url, processes="2", directory=str(site.directory))
+    assert site.run("start")[0] == 0, site.log()
+    (site.directory / "jobs.py").write_text("import nothing_of_that_name\n")
+    code, told = site.run("reload")
+    assert code == 2
+    assert "nothing_of_that_name" in told
+    assert told.endswith("pyworkers: the new code does not start; what runs was left alone")
+    assert site.run("stop")[0] == 0
+    assert "USR2" not in site.log()
+
+
+@pytest.mark.parametrize(
+    ("word", "own"),
+    [
+        ("stop", {"pidfile", "directory", "timeout"}),
+        ("status", {"pidfile", "directory"}),
+        ("reload", {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require"}),
+    ],
+)
+def test_the_help_of_a_command_lists_its_own_options(word: str, own: set[str], call: Call) -> None:
+    told = call(word, "-h").stdout
+    assert set(re.findall(r"--([\w-]+)", told.partition("Options:")[2])) >= own | {"config", "help"}
+    assert set(re.findall(r"^ .*?--([\w-]+)", told.partition("Options:")[2], re.MULTILINE)) == own | {"config", "help"}
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

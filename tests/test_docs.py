@@ -40,7 +40,7 @@ SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
 SAMPLE = ROOT / "conf/pyworkers.ini"
 
 # What the pages ask the reader to run besides our own commands.
-FOREIGN = {"python3", "python", "pip", ".", "cd", "ruby", "go"}
+FOREIGN = {"python3", "python", "pip", ".", "cd", "export", "ruby", "go"}
 
 STOP_S = 30
 
@@ -124,8 +124,8 @@ def _assert_parses(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_pyworkers_command_in_the_text_exists(page: Path) -> None:
-    for words in map(shlex.split, re.findall(r"`pyworkers ([a-z][^`]*)`", page.read_text("utf-8"))):
-        if words != ["processes"]:
+    for words in map(shlex.split, re.findall(r"`pyworkers ([a-z][^`>]*)[`>]", page.read_text("utf-8"))):
+        if words not in (["processes"], ["completion", "SHELL"]):
             _assert_parses(words)
 
 
@@ -177,17 +177,27 @@ def _anchors(page: Path) -> set[str]:
 # --- the quick start and the commands of the pages, for real
 
 
-def test_quick_start_runs_as_it_stands(redis_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("server", ["a server", "the embedded one"])
+def test_quick_start_runs_as_it_stands(server: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Each terminal has only what the page tells to type there."""
     page = ROOT / "README.md"
     section = page.read_text("utf-8").partition("## Quick start\n")[2].partition("\n## ")[0]
     blocks = [block for block in _blocks_of(page) if block.text in section]
     lines = [line for block in blocks if block.language == "sh" for line in _commands(block)]
     worker = lines.index("pyworkers run -r jobs")
-    producers = [line for line in lines[worker + 1 :] if not line.startswith("ruby") or _ruby_has_sidekiq()]
+    activate, *producers = lines[worker + 1 :]
+    assert activate == ". venv/bin/activate"
+    producers = [line for line in producers if not line.startswith("ruby") or _ruby_has_sidekiq()]
     _write_files_of(page, tmp_path)
-    with _daemon(lines[worker], tmp_path, tmp_path / "log", redis_url) as log:
+    if server == "a server":
+        terminal = _environment(request.getfixturevalue("redis_url"))
+    else:
+        _needs_embedded_server()
+        [export] = [line for line in lines[:worker] if line.startswith("export")]
+        terminal = _after(export, tmp_path)
+    with _daemon(lines[worker], tmp_path, tmp_path / "log", terminal) as log:
         for line in producers:
-            _run(line, tmp_path, redis_url)
+            _run(line, tmp_path, terminal)
         for order in (41, 42, 43, 44)[: None if _ruby_has_sidekiq() else 3]:
             _await(log, f"invoice for order {order}, ")
     shown = next(block.text for block in blocks if block.language == "")
@@ -203,10 +213,10 @@ def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> Non
     (tmp_path / "conf").symlink_to(ROOT / "conf")
     for line in lines:
         if line.startswith("pyworkers run"):
-            with _daemon(line, tmp_path, tmp_path / "log", redis_url):
+            with _daemon(line, tmp_path, tmp_path / "log", _environment(redis_url)):
                 pass
         else:
-            _run(line, tmp_path, redis_url)
+            _run(line, tmp_path, _environment(redis_url))
 
 
 def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:
@@ -224,7 +234,7 @@ def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.
 
     for line in scene[:-1]:
         answer(line.removeprefix("pyworkers "))
-    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", redis_url):
+    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", _environment(redis_url)):
         assert eventually(lambda: redis.zcard("retry") == 2 and redis.zcard("dead") == 1)
         [dead] = redis.zrange("dead", 0, -1)
         for line, first in shown:
@@ -249,17 +259,17 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
     if program == "ruby" and not _ruby_has_sidekiq():
         do_without("Ruby has no sidekiq")
     client = own_redis.client()
-    with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", own_redis.url) as log:
+    with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", _environment(own_redis.url)) as log:
         for number, line in enumerate(lines, 1):
-            _run(line, EXAMPLES, own_redis.url)
+            _run(line, EXAMPLES, _environment(own_redis.url))
             done = number * jobs
             assert eventually(lambda: int(client.get("stat:processed") or 0) == done), log.read_text("utf-8")  # noqa: B023
     assert lines
     assert client.get("stat:failed") is None
 
 
-def _run(line: str, folder: Path, redis_url: str) -> None:
-    done = subprocess.run(line, shell=True, cwd=folder, env=_environment(redis_url), capture_output=True, text=True)
+def _run(line: str, folder: Path, env: dict[str, str]) -> None:
+    done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
 
 
@@ -274,6 +284,14 @@ def _environment(redis_url: str) -> dict[str, str]:
     )
 
 
+def _after(line: str, folder: Path) -> dict[str, str]:
+    """The environment of a terminal in which this line was typed, and nothing else of a server."""
+    names = ("PYWORKERS_REDIS", "REDIS_URL", "REDIS_ADDR")
+    plain = {name: value for name, value in _environment("").items() if name not in names}
+    told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=plain, capture_output=True, text=True)
+    return dict(variable.split("=", 1) for variable in told.stdout.split("\0") if variable)
+
+
 def _write_files_of(page: Path, folder: Path) -> None:
     for block in _blocks_of(page):
         if block.file:
@@ -283,12 +301,10 @@ def _write_files_of(page: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _daemon(line: str, folder: Path, log: Path, redis_url: str) -> Iterator[Path]:
+def _daemon(line: str, folder: Path, log: Path, env: dict[str, str]) -> Iterator[Path]:
     """The command works until the end of the block, writes `log`, and ends well at TERM."""
     with log.open("w") as output:
-        process = subprocess.Popen(
-            shlex.split(line), cwd=folder, env=_environment(redis_url), stdout=output, stderr=output
-        )
+        process = subprocess.Popen(shlex.split(line), cwd=folder, env=env, stdout=output, stderr=output)
     try:
         _await(log, " works; ")
         yield log

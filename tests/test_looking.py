@@ -54,10 +54,36 @@ def test_queues_are_a_table_or_json(filled: redis_py.Redis, call: Call) -> None:
     ]  # fmt: skip
 
 
-def test_an_empty_server_has_nothing_to_show(redis: redis_py.Redis, call: Call) -> None:
-    for words in (["queues"], ["retries", "list"], ["jobs", "--set", "dead"], ["scheduled", "list", "--json"]):
-        done = call(*words)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("queues", "no queues"),
+        ("retries", "no retries"),
+        ("scheduled list", "no scheduled jobs"),
+        ("dead", "no dead jobs"),
+        ("jobs --set dead --class A", "no dead jobs of class A"),
+        ("retries --jid a --jid b", "no retries with jid a, b"),
+        (
+            "dead list --error O --match x",
+            "no dead jobs with this in their error: O, with this in their payload: x",
+        ),
+        ("inprogress", "no jobs in progress"),
+        ("processes", "no processes"),
+    ],
+)
+def test_an_empty_list_says_so(line: str, told: str, redis: redis_py.Redis, call: Call) -> None:
+    """On stderr: a program that reads the list reads nothing."""
+    done = call(*line.split())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert one_line(done.stderr) == told
+    done = call(*line.split(), "--json")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_an_empty_queue_says_so(filled: redis_py.Redis, call: Call) -> None:
+    assert one_line(call("jobs", "odd name:*").stderr) == "no jobs in queue odd name:*"
+    assert one_line(call("jobs", "mail", "--class", "Other").stderr) == "no jobs in queue mail of class Other"
+    assert one_line(call("queue", "show", "odd name:*").stderr) == "no jobs in queue odd name:*"
 
 
 def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call) -> None:

@@ -156,6 +156,22 @@ def test_a_second_term_waits_no_longer(daemon: Daemon, redis: redis_py.Redis, wa
     daemon.says("asked again: not waiting for running jobs")
 
 
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")])
+def test_ctrl_c_says_once_what_a_second_one_does(flags: tuple[str, ...], tmp_path: Path, redis_url: str) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", *flags) as daemon:
+        daemon.ready()
+        daemon.signal(INT)
+        assert daemon.wait() == 0
+    assert daemon.output.count("a second Ctrl-C stops at once, and running jobs go back to their queues") == 1
+
+
+def test_running_as_root_is_said_once(tmp_path: Path, redis_url: str) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "--processes", "2") as daemon:
+        daemon.ready()
+        assert daemon.stop() == 0
+    assert daemon.output.count("INFO: running as root, and so do the jobs: set `user`") == (os.geteuid() == 0)
+
+
 def test_two_requests_at_once_are_one(daemon: Daemon, redis: redis_py.Redis, waiting: Waiting) -> None:
     """Terminals, shells and `timeout` signal the process and then its group."""
     push(redis, job("Wait", "a", jid="1"))

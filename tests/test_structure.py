@@ -56,7 +56,7 @@ LAYERS = (
         "commands.tables", "commands.choosing", "commands.listing", "commands.work",
         "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
         "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.doctor",
-        "commands.daemon", "cli",
+        "commands.daemon", "commands.completion", "cli",
     ),
 )  # fmt: skip
 ORDER = [module for layer in LAYERS for module in layer]

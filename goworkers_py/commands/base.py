@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 import goworkers_py
 from goworkers_py.config import Config, options_of
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
 from goworkers_py.sources import load
+from goworkers_py.values import words
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
@@ -60,9 +62,18 @@ class Listing(Words):
     """A group whose first word may be left out: it lists."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        # A shell that completes asks for what may follow: no word is put in.
+        left_out = args[0].startswith("-") and args[0] not in ctx.help_option_names if args else True
+        if left_out and (args or not ctx.resilient_parsing):
             args = ["list", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Its commands, or the options of `list`."""
+        command = self.get_command(ctx, "list") if incomplete.startswith("-") else None
+        if command is None:
+            return super().shell_complete(ctx, incomplete)
+        return command.shell_complete(click.Context(command, ctx, "list", resilient_parsing=True), incomplete)
 
 
 @contextmanager
@@ -86,11 +97,9 @@ def configured(command: Command, told_of: Container[str] = options_of(Config)) -
     it. Its help tells of the flags named in `told_of`."""
 
     def run(config_file: str | None, **arguments: Any) -> Any:
-        flags = {name: arguments.pop(name) for name in options_of(Config)}
-        queues = arguments.pop("queues", ())
-        config = load(
-            config_file, flags={name: text for name, text in flags.items() if text is not None}, queues=queues
-        )
+        given = {name: arguments.pop(name) for name in options_of(Config)}
+        flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
+        config = load(config_file, flags=flags, queues=arguments.pop("queues", ()))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes` the configuration file must be named by its full path")
         goworkers_py.app.use(config, by_command=True)
@@ -100,8 +109,14 @@ def configured(command: Command, told_of: Container[str] = options_of(Config)) -
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for name, row in reversed(options_of(Config).items()):
         names = [f"--{name.replace('_', '-')}", *([row.metadata["flag"]] if row.metadata["flag"] else [])]
-        run = click.option(*names, name, metavar="VALUE", help=row.metadata["help"], hidden=name not in told_of)(run)
+        several, hidden = row.metadata["parse"] is words, name not in told_of
+        about = row.metadata["help"] + ("; may be repeated" if several else "")
+        run = click.option(*names, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
+
+
+def _joined(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ",".join(value)
 
 
 def connected(command: Command) -> Command:

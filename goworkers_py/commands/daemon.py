@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 
 import click
 
 import goworkers_py
 from goworkers_py import daemon
-from goworkers_py.commands.base import FAILED, TEMPORARY, USAGE, configured, fail
+from goworkers_py.commands.base import FAILED, TEMPORARY, USAGE, Command, configured, fail
 from goworkers_py.config import Config
 from goworkers_py.errors import ConfigError
 
@@ -26,8 +27,13 @@ def start(config: Config) -> None:
     _start(config)
 
 
+def _holding(*others: str) -> Callable[[Command], Command]:
+    """`configured`, for a command that looks for the process which holds the pidfile."""
+    return lambda command: configured(command, {"pidfile", "directory", *others})
+
+
 @click.command()
-@configured
+@_holding("timeout")
 def stop(config: Config) -> None:
     """Stops what the pidfile names, and returns when it has ended. Running jobs have `timeout` seconds."""
     _needs_pidfile(config)
@@ -42,14 +48,13 @@ def restart(config: Config) -> None:
     """Stops, and starts again with new code, if that can be imported."""
     if not daemon.is_child():
         _needs_pidfile(config)
-        if not daemon.tried(config, goworkers_py.app.launcher):
-            fail("the new code does not start; what runs was left alone", USAGE)
+        _try_new_code(config)
         daemon.stop(config)
     _start(config)
 
 
 @click.command()
-@configured
+@_holding()
 def status(config: Config) -> None:
     """Whether what the pidfile names runs: exit code 0 or 1."""
     _needs_pidfile(config)
@@ -59,17 +64,24 @@ def status(config: Config) -> None:
 
 
 @click.command()
-@configured
+@_holding("processes", "max_jobs", "max_memory", "require")
 def reload(config: Config) -> None:
-    """New code without a gap: replaces all of `processes`, one at a time. It is the signal USR2."""
+    """New code without a gap: replaces all of `processes`, one at a time, if the code can be imported. It is the
+    signal USR2."""
     _needs_pidfile(config)
     if not config.needs_a_parent:
         raise ConfigError("reload is for `processes` of 2 or more; one process alone is restarted: pyworkers restart")
     pid = daemon.pidfile_of(config).holder()
     if pid is None:
         fail("pyworkers does not run", FAILED)
+    _try_new_code(config)
     daemon.send(pid, signal.SIGUSR2)
     click.echo(f"process {pid} replaces its children; the log says how that goes")
+
+
+def _try_new_code(config: Config) -> None:
+    if not daemon.tried(config, goworkers_py.app.launcher):
+        fail("the new code does not start; what runs was left alone", USAGE)
 
 
 def _start(config: Config) -> None:

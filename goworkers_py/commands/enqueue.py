@@ -8,14 +8,18 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import goworkers_py
 from goworkers_py.commands.base import FAILED, fail, with_jobs
 from goworkers_py.config import Config
 from goworkers_py.errors import BrokerError
+from goworkers_py.fleet import OURS
+from goworkers_py.inspect.owners import all_owners
 from goworkers_py.inspect.processes import Processes
 from goworkers_py.job import Job
 from goworkers_py.options import NOTHING_SAID, EnqueueOptions
+from goworkers_py.values import did_you_mean
 
 
 @click.command()
@@ -47,6 +51,9 @@ def enqueue(
     app = goworkers_py.app
     app.import_jobs()
     spec = app.registry.job(job_class)
+    if spec is None and _named_on_the_command_line("require") and not _handled(config, queue or "default"):
+        hint = did_you_mean(job_class, app.registry.names())
+        raise click.UsageError(f"no job is registered as {job_class!r} by the modules that -r names{hint}")
     options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max)
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options)
@@ -55,21 +62,46 @@ def enqueue(
     if jid is None:
         fail("a client link stopped the push", FAILED)
     click.echo(jid)
-    code = spec.options if spec else NOTHING_SAID
-    _warn_of_go(queue or (spec.queue if spec else "default"), options.over(code).said.get("retry"))
+    pushed_to = queue or (spec.queue if spec else "default")
+    # The job has been pushed: nothing that goes wrong from here on is an error.
+    with suppress(BrokerError):
+        _warn_if_nobody_works(pushed_to)
+        _warn_of_go(pushed_to, options.over(spec.options if spec else NOTHING_SAID).said.get("retry"))
+
+
+def _named_on_the_command_line(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _handled(config: Config, queue: str) -> bool:
+    """Whether one function runs every job of the queue, whatever its class."""
+    of_config = {one.name for one in config.queues if one.handler}
+    return queue in of_config or goworkers_py.app.registry.handled(queue)
+
+
+def _warn_if_nobody_works(queue: str) -> None:
+    place = goworkers_py.app.place
+    worked = {name for owner in all_owners(*place) if owner.alive for name in owner.queues}
+    for process in Processes(*place).all():
+        if not process.version.startswith(OURS):  # of ours the owners tell at once when one has died
+            worked.update(process.queues)
+    if queue not in worked:
+        click.echo(
+            f"pyworkers: no live process works queue {queue}: the job waits there (processes of go-workers do not "
+            f"tell); to work it: pyworkers run -q {queue} -r MODULE",
+            err=True,
+        )
 
 
 def _warn_of_go(queue: str, retry: object) -> None:
-    """The job has been pushed: nothing that goes wrong here is an error."""
     if retry is None or isinstance(retry, bool):
         return
-    with suppress(BrokerError):
-        if processes := Processes(*goworkers_py.app.place).of_go(queue):
-            click.echo(
-                f"pyworkers: queue {queue} is worked by go-workers2 ({processes[0]}), which takes a number of retries "
-                f"for none; for it: --retry true --retry-max {retry}",
-                err=True,
-            )
+    if processes := Processes(*goworkers_py.app.place).of_go(queue):
+        click.echo(
+            f"pyworkers: queue {queue} is worked by go-workers2 ({processes[0]}), which takes a number of retries "
+            f"for none; for it: --retry true --retry-max {retry}",
+            err=True,
+        )
 
 
 def _retry(text: str | None) -> bool | int | None:

@@ -71,8 +71,10 @@ KINDS: Mapping[str, Callable[[Kind], str]] = {
 }
 
 
-def list_entries(columns: Mapping[str, Callable[[T], str]], entries: Iterable[T], limit: int, as_json: bool) -> None:
-    """Prints up to `limit` of them (0: all), and on stderr when there are more."""
+def list_entries(
+    columns: Mapping[str, Callable[[T], str]], entries: Iterable[T], limit: int, as_json: bool, what: str
+) -> None:
+    """Prints up to `limit` of them (0: all), and on stderr when there are more, or none: `what` says of what."""
     table, shown, rest = Table(*columns), 0, iter(entries)
     while chunk := list(itertools.islice(rest, min(PAGE, limit - shown) if limit else PAGE)):
         shown += len(chunk)
@@ -83,8 +85,16 @@ def list_entries(columns: Mapping[str, Callable[[T], str]], entries: Iterable[T]
             table.add([[text(entry) for text in columns.values()] for entry in chunk])
         if shown == limit:
             break
+    if not shown:
+        tell_of_none(what, as_json)
     if limit and shown == limit and next(rest, None) is not None:
         click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
+
+
+def tell_of_none(what: str, as_json: bool) -> None:
+    """On stderr, so that a program which reads the list reads nothing."""
+    if not as_json:
+        click.echo(f"pyworkers: no {what.strip()}", err=True)
 
 
 def show_entry(entry: Entry, as_json: bool) -> None:

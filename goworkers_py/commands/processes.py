@@ -12,6 +12,7 @@ import click
 import goworkers_py
 from goworkers_py.commands.base import FAILED, Listing, connected, fail
 from goworkers_py.commands.choosing import as_json, confirm, yes
+from goworkers_py.commands.listing import tell_of_none
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import counted
@@ -32,8 +33,10 @@ def list_(config: Config, as_json: bool) -> None:
     if as_json:
         for one in found:
             click.echo(json.dumps(dataclasses.asdict(one)))
-    else:
+    elif found:
         _show(found)
+    else:
+        tell_of_none("processes", as_json)
 
 
 def _show(found: Sequence[Process]) -> None:

@@ -12,8 +12,8 @@ import goworkers_py
 from goworkers_py import payload
 from goworkers_py.commands.base import FAILED, Words, connected, fail
 from goworkers_py.commands.choosing import Wish, as_json, dry_run, filtered, limit, may_clear, progress, tell, yes
-from goworkers_py.commands.listing import IN_QUEUE, list_entries
-from goworkers_py.commands.sets import COLUMNS, entries_of
+from goworkers_py.commands.listing import IN_QUEUE, list_entries, tell_of_none
+from goworkers_py.commands.sets import COLUMNS, NONE, entries_of
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
 from goworkers_py.inspect.entries import Filter
@@ -61,7 +61,7 @@ def show(config: Config, name: str, limit: int, as_json: bool) -> None:
     else:
         _show([found], as_json)
         click.echo()
-        list_entries(IN_QUEUE, entries, limit, as_json)
+        list_entries(IN_QUEUE, entries, limit, as_json, f"jobs in queue {name}")
 
 
 @queue.command()
@@ -128,10 +128,11 @@ def jobs(config: Config, queue: str | None, of_set: str | None, wanted: Filter, 
     if queue is not None:
         _existing(queue)
         entries = (entry for page in _queues().pages(queue) for entry in page)
-        list_entries(IN_QUEUE, filter(wanted.fits, entries), limit, as_json)
+        list_entries(IN_QUEUE, filter(wanted.fits, entries), limit, as_json, f"jobs in queue {queue} {wanted}")
     else:
         name = SetName(of_set)
-        list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
+        found = filter(wanted.fits, entries_of(name, config))
+        list_entries(COLUMNS[name], found, limit, as_json, f"{NONE[name]} {wanted}")
 
 
 def _existing(name: str) -> QueueStats:
@@ -146,6 +147,8 @@ def _show(found: Sequence[QueueStats], as_json: bool) -> None:
         for one in found:
             click.echo(json.dumps(dataclasses.asdict(one)))
         return
+    if not found:
+        tell_of_none("queues", as_json)
     rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
     Table("queue", "size>", "latency>", "paused").add(rows)
 

@@ -43,7 +43,7 @@ _COLUMNS: dict[str, Callable[[Held], str]] = {
 @connected
 def inprogress(config: Config, limit: int, as_json: bool) -> None:
     """Jobs that processes have fetched and not finished."""
-    list_entries(_COLUMNS, _in_progress().jobs(), limit, as_json)
+    list_entries(_COLUMNS, _in_progress().jobs(), limit, as_json, "jobs in progress")
 
 
 @click.command()

@@ -38,6 +38,8 @@ _ABOUT = {
     SetName.DEAD: "Jobs that failed for good.",
 }
 
+NONE = {SetName.RETRIES: "retries", SetName.SCHEDULED: "scheduled jobs", SetName.DEAD: "dead jobs"}
+
 Change = Callable[[JobSet, Sequence[Entry], Timestamps], Changed]
 
 
@@ -62,7 +64,9 @@ def make_group(name: SetName) -> click.Group:
     @connected
     def list_(config: Config, wanted: Filter, limit: int, as_json: bool) -> None:
         """Lists them: what is due first comes first, and of the dead what died last."""
-        list_entries(COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json)
+        list_entries(
+            COLUMNS[name], filter(wanted.fits, entries_of(name, config)), limit, as_json, f"{NONE[name]} {wanted}"
+        )
 
     @group.command()
     @click.argument("jid", required=False)
@@ -114,7 +118,7 @@ def _add_summary(group: click.Group, name: SetName) -> None:
             for page in jobs.pages():
                 counts.add(page)
                 advance(len(page))
-        list_entries(KINDS, counts.kinds(), limit, as_json)
+        list_entries(KINDS, counts.kinds(), limit, as_json, NONE[name])
 
 
 def _add(group: click.Group, name: SetName, verb: str, done: str, about: str, change: Change) -> None:

@@ -7,7 +7,7 @@ import sys
 import click
 
 import goworkers_py
-from goworkers_py.commands.base import Words, configured
+from goworkers_py.commands.base import FAILED, Words, configured, fail
 from goworkers_py.config import Config
 
 
@@ -36,10 +36,14 @@ def config() -> None:
 @click.option("-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="as for run")
 @configured
 def check(config: Config) -> None:
-    """Reads the configuration and imports what it names, without connecting."""
+    """Reads the configuration and imports what it names, without connecting. Exit code 1 when registered jobs have a
+    queue that no process with this configuration works."""
     launcher = goworkers_py.app.launcher()
     for manager in launcher.managers:
         click.echo(f"queue {manager.queue}: {manager.concurrency} threads")
     names = goworkers_py.app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
+    if unworked := goworkers_py.app.unworked(launcher):
+        told = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
+        fail(f"jobs have a queue that this configuration does not work: {told}; add [queue:NAME] or -q", FAILED)
     click.echo("the configuration is fine")

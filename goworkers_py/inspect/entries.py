@@ -63,6 +63,16 @@ class Filter:
     def empty(self) -> bool:
         return not (self.job_class or self.jids or self.error or self.match)
 
+    def __str__(self) -> str:
+        """As in: no retries <this>."""
+        said = {
+            "of class": self.job_class,
+            "with jid": ", ".join(self.jids),
+            "with this in their error:": self.error,
+            "with this in their payload:": self.match,
+        }
+        return ", ".join(f"{what} {text}" for what, text in said.items() if text)
+
     def fits(self, entry: Entry) -> bool:
         """First what can be told from the bytes, because reading a job takes a hundred times as long."""
         if self.match and os.fsencode(self.match) not in entry.raw and not self._fits_as_shown(entry):
