@@ -137,7 +137,9 @@ class Settler(Service):
 
     def _settle(self) -> None:
         try:
-            results = self._broker.settle(Batch(self._id, self._number, self._queue, self._batch))
+            # Jobs that were not acknowledged are the oldest in the list, and the server would step over all of them.
+            newest_first = self._held.kept > len(self._held) / 2
+            results = self._broker.settle(Batch(self._id, self._number, self._queue, self._batch, newest_first))
         except BrokerError as error:
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))

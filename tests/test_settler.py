@@ -125,6 +125,17 @@ def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
     assert caplog.messages == ["not acknowledged, stays in progress until this process stops: class=K jid=abc queue=q"]
 
 
+def test_a_list_of_jobs_that_stay_is_searched_from_its_newest_on(settling: Settling, redis: redis_py.Redis) -> None:
+    """Of equal payloads it is seen which one was found. With 100,000 that stay, each search from the oldest on steps
+    over all of them."""
+    first, second, third = settling.fetched(job("A"), job("X"), job("A"))
+    settling.settler.put(first, KEEP)
+    settling.settler.put(second, KEEP)
+    settling.settler.put(third, DONE)
+    assert eventually(lambda: len(settling.held) == 2)
+    assert redis.lrange(LIST, 0, -1) == [job("X"), job("A")]
+
+
 def test_many_that_finish_together_are_settled_in_few_steps(redis_url: str, redis: redis_py.Redis) -> None:
     with own_broker(redis_url) as broker:
         settling = Settling(broker, redis)

@@ -38,6 +38,7 @@ class Batch:
     number: int
     queue: str
     finished: Sequence[Finished]
+    newest_first: bool = False  # look for them from the newest on, because most of the oldest stay where they are
 
 
 # What settling one delivery came to: True, False when it was no longer ours to end, or the error that left it where

@@ -122,12 +122,16 @@ class RedisBroker:
             (delivery.owner, delivery.raw, REMOVE if outcome is DONE else _place(outcome))
             for delivery, outcome in batch.finished
         ]
-        return self._end(batch.settler, batch.number, batch.queue, items)
+        return self._end(batch.settler, batch.number, batch.queue, items, batch.newest_first)
 
-    def _end(self, settler: str, number: int, queue: str, items: Sequence[Item]) -> list[Settled]:
+    def _end(
+        self, settler: str, number: int, queue: str, items: Sequence[Item], newest_first: bool = False
+    ) -> list[Settled]:
         keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
         lists: dict[str, int] = {}
-        arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
+        arguments: list[Argument] = [
+            number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, 1 if newest_first else -1,
+        ]  # fmt: skip
         for owner, row in itertools.groupby(items, _removed_from):
             if owner is not None:
                 raws = [raw for _, raw, _ in row]

@@ -3,14 +3,15 @@
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
 --       never exists, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
+--       end of the list to look from: 1 the newest, -1 the oldest,
 --       then for each row of items that are just removed: number of their list, how many, raw payloads
 --       and for each other item: what, number of its list, raw payload, score, new payload
 -- Answer: for each item that was not settled its place and 0, not ours, or the text of the error that left it where it
 --       was
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local NOTHING, LISTS = KEYS[11], 11
-local number, name, dead_limit, dead_age, day_life, receipt_life =
-  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local number, name, dead_limit, dead_age, day_life, receipt_life, from =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 
@@ -65,7 +66,7 @@ end
 local function end_one(list, raw, what, score, payload)
   local refused = refusal(what)
   if refused then return refused end
-  local removed = redis.pcall('LREM', list, '-1', raw)
+  local removed = redis.pcall('LREM', list, from, raw)
   if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
   if removed == 0 or what == 'remove' or what == 'fail' then return removed end
   local reply, key = place(what, raw, score, payload)
@@ -88,7 +89,7 @@ local function note(what, result)
   end
 end
 
-local i, arguments = 7, ARGV
+local i, arguments = 8, ARGV
 while i <= #arguments do
   local what = arguments[i]
   if tonumber(what) then
