@@ -1,4 +1,4 @@
-"""The processes that jobs make: a word to whoever forks, streams that a child can use, and who is left at the end."""
+"""The processes that jobs make: a warning of forks, and the names of those that are left at the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import atexit
 import functools
 import logging
 import os
-import sys
 from pathlib import Path
-from typing import TextIO
 
 from goworkers_py.message import current_message
 
@@ -18,13 +16,12 @@ log = logging.getLogger(__name__)
 _HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
 
 _warned = False  # set by the thread of a job; two that warn at the same time do no harm
-_parents_streams: list[TextIO] = []  # kept, because a stream that nobody refers to is flushed, and takes its lock
 
 
 @functools.cache
 def watch() -> None:
     """From now on, for good. Programs that are started by `subprocess` or `spawn` come by none of this."""
-    os.register_at_fork(before=_warn, after_in_child=_open_streams)
+    os.register_at_fork(before=_warn)
 
 
 def _warn() -> None:
@@ -35,23 +32,6 @@ def _warn() -> None:
             "a job forks, and its process has threads: the child hangs when it needs a lock that another thread had. "
             "Use subprocess, or multiprocessing with spawn (docs/reliability.md, child processes). Said once a process"
         )
-
-
-def _open_streams() -> None:
-    """In the child of a job. Another thread may have held the lock of a stream, and what is in its buffer is for the
-    parent to write."""
-    if current_message() is None:
-        return
-    for name, descriptor in (("stdout", 1), ("stderr", 2)):
-        stream = getattr(sys, name)
-        if stream is None or stream is not getattr(sys, f"__{name}__"):
-            continue  # there is none, or somebody has put something else into its place
-        _parents_streams.append(stream)
-        fresh = open(  # noqa: SIM115  # for the rest of the child's life
-            descriptor, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False
-        )
-        setattr(sys, name, fresh)
-        setattr(sys, f"__{name}__", fresh)
 
 
 def report_at_exit() -> None:

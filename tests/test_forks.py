@@ -1,0 +1,40 @@
+"""Who is warned of forks, and which processes are seen. Whole daemons that make processes are in test_threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from waiting import eventually
+
+from goworkers_py import forks
+
+
+@contextmanager
+def program(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_nobody_is_warned_of_forks_outside_of_jobs(caplog: pytest.LogCaptureFixture) -> None:
+    forks._warn()
+    assert not caplog.records
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+def test_children_and_theirs_are_seen_until_they_end() -> None:
+    with program("sh", "-c", "sleep 600 & wait") as shell:
+        assert eventually(lambda: sorted(forks.children().values()) == ["sh", "sleep"]), forks.children()
+        names = {name: pid for pid, name in forks.children().items()}
+        assert names["sh"] == shell.pid
+        os.kill(names["sleep"], signal.SIGKILL)
+        os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)  # nobody has asked for its exit code yet
+        assert forks.children() == {}
