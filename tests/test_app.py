@@ -473,7 +473,7 @@ def test_the_stats_server_tells_what_go_workers_tells(own_redis: RedisServer) ->
                 200,
                 {
                     "processed": 0, "failed": 0, "enqueued": {"q": "1"},
-                    "retries": 0, "scheduled": 1, "dead": 0, "in_progress": 0,
+                    "retries": 0, "scheduled": 1, "dead": 0, "in_progress": 0, "jobs": {},
                 },
             )  # fmt: skip
             assert get(server.port, "/")[0] == 404
