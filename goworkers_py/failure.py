@@ -9,11 +9,12 @@ import base64
 import json
 import logging
 import math
+import os
 import random
 import secrets
-import traceback
 import zlib
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -30,12 +31,16 @@ log = logging.getLogger(__name__)
 MAX_ERROR_MESSAGE = 10_000
 # A deep recursion repeats itself: the ends of its trace say all.
 MAX_BACKTRACE_LINES = 200
+# Of a job that does not say how many: enough to get from a library's inner frames to the job's own line.
+USUAL_BACKTRACE_LINES = 20
 
 # A count from a stranger's payload may be any number; this many steps is a delay of 30,000 years.
 _MOST_STEPS = 1_000
 _LONGEST_DELAY_S = 1e12
 
 _OUR_FOLDER = str(Path(__file__).parent)
+_CALLS_THE_JOB = str(Path(__file__).parent / "middleware" / "perform.py")
+_ASYNCIO = str(Path(os.__file__).parent / "asyncio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class RetryPolicy:
 
     def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
         limit = self._limit(message, options)
-        count = _next_count(message)
+        count = next_count(message)
         changes = self._failure_fields(message, error, options, now, count)
         if isinstance(error, DiscardJob):
             return DISCARD
@@ -108,7 +113,7 @@ class RetryPolicy:
             "retry_count": count,
             "failed_at" if first else "retried_at": self.timestamps.write(now),
         }
-        lines = _backtrace_lines(_said("backtrace", message, options, False))
+        lines = _backtrace_lines(_said("backtrace", message, options))
         if lines:
             fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
         return fields
@@ -133,7 +138,8 @@ def _said(name: str, message: Message, options: Mapping[str, object], default: o
     return of_payload if of_payload is not None else options.get(name, default)
 
 
-def _next_count(message: Message) -> int:
+def next_count(message: Message) -> int:
+    """The retry count of the job if this run of it fails."""
     # Sidekiq's "retry now" takes one off, so that -1 is a count too.
     return 0 if message.retry_count is None else message.retry_count + 1
 
@@ -197,16 +203,36 @@ _TRACEBACK: Callable[[BaseException], TracebackType | None] = BaseException.__di
 
 
 def _backtrace_lines(wanted: Any) -> int:
+    if wanted is None:
+        return USUAL_BACKTRACE_LINES
     if wanted is True:
         return MAX_BACKTRACE_LINES
     return min(whole_number(wanted) or 0, MAX_BACKTRACE_LINES)
 
 
+def own_traceback(error: BaseException) -> TracebackType | None:
+    """From the job's own frames on. Only the last of ours, where there are none of the job's."""
+    links = list(_links(_TRACEBACK(error)))
+    begin = next((n + 1 for n in reversed(range(len(links))) if _file_of(links[n]) == _CALLS_THE_JOB), 0)
+    theirs = (link for link in links[begin:] if not _file_of(link).startswith((_OUR_FOLDER, _ASYNCIO)))
+    return next(theirs, links[-1] if links else None)
+
+
+def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _file_of(link: TracebackType) -> str:
+    return link.tb_frame.f_code.co_filename
+
+
 def backtrace(error: BaseException, most: int) -> list[str]:
     """Innermost call first, in the shape of Ruby's, without our own frames around the job."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not frame.filename.startswith(_OUR_FOLDER)] or frames
-    lines = [f"{frame.filename}:{frame.lineno}:in `{frame.name}'" for frame in reversed(theirs)]
+    links = list(_links(own_traceback(error)))
+    theirs = deque((link for link in links if not _file_of(link).startswith(_OUR_FOLDER)), most) or links
+    lines = [f"{_file_of(link)}:{link.tb_lineno}:in `{link.tb_frame.f_code.co_name}'" for link in reversed(theirs)]
     return [line.encode("utf-8", "replace").decode("utf-8") for line in lines[:most]]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from goworkers_py import forks
 from goworkers_py.errors import WorkersError
 from goworkers_py.launcher import Launcher
+from goworkers_py.output import flush_printed
 
 log = logging.getLogger(__name__)
 
@@ -91,11 +91,10 @@ class Life:
             log.info(
                 "child processes are still there: %s; Python waits for those of multiprocessing", forks.listed(left)
             )
-        if self._launcher.workers_alive:
+        if not flush_printed() or self._launcher.workers_alive:
             # Jobs that cannot be interrupted run on in their threads; the interpreter's own way out would wait for
             # what they hold. They were given back to their queues.
             forks.report_left()
             logging.shutdown()
-            sys.stdout.flush()
             os._exit(code)
         return code

@@ -6,14 +6,19 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from contextvars import Context
 from pathlib import Path
 from typing import Any, TextIO
 
-from goworkers_py.errors import ConfigError
+from goworkers_py.errors import ConfigError, TimeLimitExceeded
+from goworkers_py.failure import describe, error_class
 from goworkers_py.levels import job_levels
 from goworkers_py.logformat import JsonFormatter, PlainFormatter
+from goworkers_py.output import Output
 
 log = logging.getLogger(__name__)
+
+STANDARD_ERROR = 2
 
 
 def setup_logging(level: str, style: str, logfile: str = "") -> None:
@@ -23,8 +28,8 @@ def setup_logging(level: str, style: str, logfile: str = "") -> None:
     ours.setLevel(level.upper())
     if root.handlers:
         return
-    handler = LogFile(logfile) if logfile else Handler(sys.stderr)
-    coloured = not logfile and _likes_colours(sys.stderr)
+    handler = LogFile(logfile) if logfile else Handler(STANDARD_ERROR)
+    coloured = not logfile and sys.stderr is not None and _likes_colours(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter(coloured))
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -36,32 +41,58 @@ def _likes_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic from Python 3.11 on
-    """A job may be hit by an exception while it logs. `logging` takes this lock in Python code, between two steps of
-    which the exception can leave it locked: then every thread stops at its next line, for ever."""
+class Handler(logging.Handler):
+    """Writes each line by itself, and takes no lock for it: see `output`."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._output = Output(descriptor, self._dropped)
 
     def handle(self, record: logging.LogRecord) -> Any:
         kept: Any = self.filter(record)  # from Python 3.12 on it may be another record
         if kept and job_levels.wanted(record):
-            assert self.lock is not None
-            with self.lock:
-                self.emit(kept if isinstance(kept, logging.LogRecord) else record)
+            self.emit(kept if isinstance(kept, logging.LogRecord) else record)
         return kept
 
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+        except TimeLimitExceeded:
+            raise  # thrown into the job that logs
+        except Exception as error:
+            line = self._line(_of_mistake(record, error))
+        self._output.write(line)
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
+    def _dropped(self, count: int) -> bytes:
+        what = "log lines that were dropped here: %d; they could not be written, or nobody read them"
+        record = log.makeRecord(log.name, logging.WARNING, __file__, 0, what, (count,), None)
+        return Context().run(self._line, record)  # it is not of the job that logs just now
+
     def flush(self) -> None:
-        assert self.lock is not None
-        with self.lock:
-            self.stream.flush()
+        self._output.flush()
+
+    def close(self) -> None:
+        self._output.close()
+        super().close()
 
 
-class LogFile(logging.Handler):
-    """Each line is one write to a file that is open for appending, so no thread waits for another, and processes may
-    share the file."""
+def _of_mistake(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
+    """In the place of a line whose arguments do not fit its text, or cannot be shown."""
+    text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+    told = (record.pathname, record.lineno, text, error_class(error), describe(error))
+    return log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s:%d cannot log %r: %s: %s", told, None)
+
+
+class LogFile(Handler):
+    """A file that is open for appending, so that processes may share it."""
 
     def __init__(self, path: str) -> None:
-        super().__init__()
         self._path = Path(path).absolute()
         self._file = self._open()
+        super().__init__(self._file)
         with Path(os.devnull).open("wb") as nowhere:  # where the output of a detached process goes
             self._redirect_output(nowhere.fileno())
 
@@ -71,23 +102,12 @@ class LogFile(logging.Handler):
         except OSError as error:
             raise ConfigError(f"logfile {self._path}: cannot be written: {error.strerror}") from None
 
-    def handle(self, record: logging.LogRecord) -> Any:
-        kept: Any = self.filter(record)
-        if kept and job_levels.wanted(record):
-            self.emit(kept if isinstance(kept, logging.LogRecord) else record)
-        return kept
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            os.write(self._file, f"{self.format(record)}\n".encode("utf-8", "backslashreplace"))
-        except Exception:
-            self.handleError(record)
-
     def reopen(self) -> None:
         """After logrotate has moved it away. The file keeps its number, under which others may be writing just now."""
         fresh = self._open()
         old = os.dup(self._file)
         os.dup2(fresh, self._file, inheritable=False)
+        self._output.turn_to(self._file)
         self._redirect_output(old)
         os.close(old)
         os.close(fresh)
@@ -98,12 +118,6 @@ class LogFile(logging.Handler):
             with suppress(OSError):  # it is closed
                 if os.path.sameopenfile(standard, of):
                     os.dup2(self._file, standard)
-
-    def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-        super().close()
 
 
 def log_files() -> list[LogFile]:

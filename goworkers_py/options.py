@@ -102,7 +102,11 @@ class WireOptions(TypedDict, total=False):
     dead: Annotated[bool | None, Option(_is_bool, "a bool", "false: not kept in the dead set without retries left")]
     backtrace: Annotated[
         bool | int | None,
-        Option(_is_bool_or_count, "a bool or a count", "whether its failures store their backtrace, or how many lines"),
+        Option(
+            _is_bool_or_count,
+            "a bool or a count",
+            "how many lines of its backtrace a failure stores: true all, false none, 20 if not said",
+        ),
     ]
     tags: Annotated[
         Sequence[str] | None,

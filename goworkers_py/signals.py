@@ -26,6 +26,7 @@ from types import FrameType
 
 from goworkers_py.launcher import Launcher
 from goworkers_py.life import Life
+from goworkers_py.logformat import log_with_stack
 from goworkers_py.logs import log_files, reopen_log_files
 from goworkers_py.message import describe
 from goworkers_py.notify import Notifier
@@ -139,4 +140,4 @@ def dump_threads(launcher: Launcher) -> None:
     for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
         what = f" runs {describe(jobs[name].raw, jobs[name].queue)}" if name in jobs else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()
-        log.warning("thread %s%s\n%s", name, what, stack)
+        log_with_stack(log, logging.WARNING, stack, "thread %s%s", name, what)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from goworkers_py.clock import Clock
 from goworkers_py.errors import KillJob, TimeLimitExceeded
+from goworkers_py.logformat import log_with_stack
 from goworkers_py.message import Message, epoch
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import Outcome
@@ -179,8 +180,8 @@ class Watchdog(Service):
             watched.stuck, watched.due = True, math.inf
             frame = sys._current_frames().get(watched.thread.ident or 0)
             stack = "".join(traceback.format_stack(frame)).rstrip() if frame else "(no stack)"
-            log.error("stuck: %r %s and does not end; its thread %s is at\n%s",
-                      watched.message, watched.why, watched.thread.name, stack)  # fmt: skip
+            log_with_stack(log, logging.ERROR, stack, "stuck: %r %s and does not end; its thread %s is at",
+                           watched.message, watched.why, watched.thread.name)  # fmt: skip
             with self._lock:
                 stuck = sum(other.stuck for other in self._running)
             self._on_stuck(watched, stuck)

@@ -68,6 +68,58 @@ def test_what_a_job_adds_stands_beside_our_fields(redis_url: str, tmp_path: Path
     assert {"ts", "pid", "thread", "queue"} < set(done)
 
 
+FAILING = """
+import goworkers_py as workers
+
+def helper(text):
+    raise ValueError(text)
+
+@workers.job("Failing", queue="q")
+def failing(text):
+    try:
+        helper("the cause")
+    except ValueError as error:
+        raise LookupError(text) from error
+
+@workers.job("Failing::Async", queue="q")
+async def failing_async(text):
+    helper(text)
+
+class Link:
+    def call(self, queue, message, call_next):
+        return call_next()
+
+workers.middleware.append(Link())
+"""
+
+
+@pytest.mark.parametrize("job_class", ["Failing", "Failing::Async"])
+def test_a_failed_run_is_told_once_from_the_jobs_own_frames_on(job_class: str, redis_url: str, tmp_path: Path) -> None:
+    forged = "no\n2026-11-22T01:41:24.287Z pid=1 ERROR: forged\x1b[2J"
+    outputs = []
+    with own_app(redis_url) as app:
+        for flags in ((), ("--log-format", "json")):
+            with Daemon(tmp_path, redis_url, FAILING, "-q", "q=1", *flags) as daemon:
+                app.enqueue_with_options("q", job_class, [forged], EnqueueOptions(jid="a\nb"))
+                daemon.says("ended in failure")
+                assert daemon.stop() == 0
+                outputs.append(daemon.output)
+    plain, told = outputs[0], [json.loads(line) for line in outputs[1].splitlines()]
+    assert plain.count("  Traceback (most recent call last):") == (2 if job_class == "Failing" else 1)
+    assert "goworkers_py" not in "".join(line for line in plain.splitlines() if line.startswith("  "))
+    assert "asyncio" not in plain
+    assert all(re.match(r"(\d{4}-\d\d-\d\dT|  |$)", line) for line in plain.splitlines())
+    assert re.search(r"ERROR: failed: \w+: no\\n2026-[^\n]*\\x1b\[2J; to be retried", plain)
+    assert "\x1b" not in plain
+    assert not re.search(r"^\S+ pid=1 ", plain, re.MULTILINE)
+    [line] = [line for line in told if "traceback" in line]
+    assert (line["error_class"], line["error_message"], line["retry_count"], line["lvl"], line["jid"]) == (
+        "LookupError" if job_class == "Failing" else "ValueError", forged, 0, "ERROR", "a\nb",
+    )  # fmt: skip
+    assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z$", line["next_retry_at"])
+    assert "in helper" in line["traceback"]
+
+
 @pytest.mark.parametrize(
     ("wish", "level"),
     [("debug", 10), ("WARN", 30), ("warning", 30), ("fatal", 50), ("shout", None), (3, None), (None, None)],

@@ -234,7 +234,11 @@ RUDE: dict[str, Callable[[], BaseException]] = {
 
 
 @pytest.mark.parametrize("rude", RUDE)
-def test_a_job_fails_once_however_its_exception_misbehaves(rude: str, handlers: Handlers) -> None:
+def test_a_job_fails_once_however_its_exception_misbehaves(
+    rude: str, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pytest cannot take what it captures of this one out of its process; see test_logs for our own lines.
+    monkeypatch.setattr(logging.getLogger("goworkers_py.job"), "disabled", rude == "half a character")
     outcome = outcome_of(RUDE[rude](), handlers)
     assert isinstance(outcome, Retry)
     assert math.isfinite(outcome.at)
@@ -312,28 +316,75 @@ def test_a_handler_that_raises_changes_nothing_and_the_next_one_is_told(
 
 
 @pytest.mark.parametrize(
-    ("error", "changes", "level", "line"),
+    ("error", "changes", "level", "line", "traced"),
     [
-        (ValueError("no"), {}, "WARNING", "failed: ValueError: no; to be retried in 15 s"),
-        (ValueError("no"), {"retry": 0}, "WARNING", "failed: ValueError: no; moved to the dead set"),
-        (ValueError("no"), {"retry": False}, "WARNING", "failed: ValueError: no; not retried"),
-        (ValueError("x" * 5000), {}, "WARNING", f"failed: ValueError: {'x' * 1000}; to be retried in 15 s"),
-        (DiscardJob("stale"), {}, "INFO", "discarded: stale"),
+        (ValueError("no"), {}, "ERROR", "failed: ValueError: no; to be retried in 15 s", True),
+        (ValueError("no"), {"retry": 0}, "ERROR", "failed: ValueError: no; moved to the dead set", True),
+        (ValueError("no"), {"retry": False}, "ERROR", "failed: ValueError: no; not retried", True),
+        (ValueError("x" * 5000), {}, "ERROR", f"failed: ValueError: {'x' * 1000}; to be retried in 15 s", True),
+        (KillJob("no"), {}, "ERROR", "failed: goworkers_py.errors.KillJob: no; moved to the dead set", True),
+        # the job's own wish
+        (RetryJob("soon", delay=5), {}, "WARNING", "failed: goworkers_py.errors.RetryJob: soon; to be retried in 5 s",
+         False),
+        (RetryJob("soon", delay=5), {"retry": 0}, "ERROR",
+         "failed: goworkers_py.errors.RetryJob: soon; moved to the dead set", True),
+        (DiscardJob("stale"), {}, "INFO", "discarded: stale", False),
         # `perform` warns of it, once a class
-        (UnknownJob("J?"), {}, "INFO", "failed: goworkers_py.errors.UnknownJob: J?; to be retried in 15 s"),
+        (UnknownJob("J?"), {}, "INFO", "failed: goworkers_py.errors.UnknownJob: J?; to be retried in 15 s", False),
     ],
-)
+)  # fmt: skip
 def test_a_failure_is_one_line_that_says_what_becomes_of_the_job(
     error: BaseException,
     changes: dict[str, Any],
     level: str,
     line: str,
+    traced: bool,
     handlers: Handlers,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, "goworkers_py"):
         outcome_of(error, handlers, **changes)
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [(level, line)]
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == (level, line)
+    assert (record.exc_info is not None) == traced
+    if traced:
+        assert record.exc_info is not None
+        assert record.exc_info[1] is error
+
+
+def test_a_failure_tells_which_one_it_is_and_when_the_next_run_will_be(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome_of(ValueError(), handlers, retry_count=3)
+    outcome_of(ValueError(), handlers, retry=0)
+    outcome_of(RetryJob(delay=1e300), handlers)
+    retried, dead, beyond = (vars(record) for record in caplog.records)
+    assert (retried["retry_count"], retried["next_retry_at"]) == (4, "2023-11-14T22:17:51.000Z")
+    assert dead["retry_count"] == 0
+    assert "next_retry_at" not in dead
+    assert beyond["next_retry_at"] == "1e+300"
+
+
+def test_a_wish_to_be_retried_for_a_reason_shows_the_reason(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = RetryJob(delay=5)
+    error.__cause__ = OSError("busy")
+    outcome_of(error, handlers)
+    assert "OSError: busy" in caplog.text
+
+
+def test_a_log_handler_that_raises_changes_nothing_for_the_job(handlers: Handlers) -> None:
+    class Broken(logging.Handler):
+        def handle(self, record: logging.LogRecord) -> bool:
+            raise LookupError
+
+    broken = Broken()
+    logging.getLogger("goworkers_py.job").addHandler(broken)
+    try:
+        assert isinstance(outcome_of(ValueError(), handlers), Retry)
+    finally:
+        logging.getLogger("goworkers_py.job").removeHandler(broken)
 
 
 # --- log and stats

@@ -151,6 +151,14 @@ def test_a_job_is_written_as_it_lies_there_in_one_line() -> None:
     assert json.loads(Entry(b"\xff").as_json) == {"unreadable": "\N{REPLACEMENT CHARACTER}"}
 
 
+def test_nothing_in_a_job_is_obeyed_by_a_terminal_that_shows_it_as_json() -> None:
+    tricks = {"class": "a\x7f\x9b2J\u2028b\u202e\x1b", "args": ["größer"]}
+    line = Entry(json.dumps(tricks, ensure_ascii=False).encode()).as_json
+    assert line.isprintable()
+    assert json.loads(line)["job"] == tricks
+    assert "größer" in line
+
+
 # --- changing
 
 

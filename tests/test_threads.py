@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import re
+import select
 import signal
 import threading
 import time
@@ -27,6 +28,7 @@ from goworkers_py.config import QueueConfig
 from goworkers_py.connection import Connections
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.launcher import Launcher
+from goworkers_py.logformat import PlainFormatter
 
 STRIKES = 10_000
 
@@ -163,19 +165,37 @@ def test_a_blocking_line_is_whole_again_after_its_thread_was_struck(redis_url: s
 
 
 @pytest.mark.slow
-def test_a_thread_that_is_struck_while_it_logs_does_not_silence_the_others(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w") as stream:
-        handler, logger = logs.Handler(stream), logging.getLogger("struck")
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        victim = Victim(lambda: logger.info("a line"))
-        with struck_at_random([victim]):
-            assert eventually(lambda: victim.struck >= 5_000, 50)
-            free = handler.lock.acquire(timeout=20)
-            if free:
-                handler.lock.release()
-        assert free
+@pytest.mark.parametrize("read", [True, False], ids=["read", "stalled"])
+def test_a_thread_that_is_struck_while_it_logs_does_not_silence_the_others(read: bool) -> None:
+    ours, theirs = os.pipe()
+    handler = logs.Handler(theirs)
+    handler.setFormatter(PlainFormatter())
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.is_set():
+            if (read or over.wait(0.5)) and select.select([ours], [], [], 0.1)[0]:
+                os.read(ours, 1 << 16)
+
+    reader, others = threading.Thread(target=follow), threading.Thread(target=lambda: handler.handle(line()))
+    reader.start()
+    victim = Victim(lambda: handler.handle(line()))
+    with struck_at_random([victim]):
+        assert eventually(lambda: victim.struck >= 5_000, 50)
+    others.start()
+    others.join(20)
+    assert not others.is_alive()
+    read = True
+    assert eventually(lambda: not handler._output._kept)
+    over.set()
+    reader.join()
+    handler.close()
+    os.close(ours)
+    os.close(theirs)
+
+
+def line() -> logging.LogRecord:
+    return logging.makeLogRecord({"msg": "a line " * 100})
 
 
 # --- workers
@@ -193,12 +213,20 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
     """What is logged, through the handler of the daemon. Pytest's are there too, of the kind that a strike leaves
-    locked, so they are made like ours."""
-    monkeypatch.setattr(logging.Handler, "handle", logs.Handler.handle)
-    monkeypatch.setattr(logging.StreamHandler, "flush", logs.Handler.flush)
+    locked, so they take their lock in one step."""
+
+    def handle(self: logging.Handler, record: logging.LogRecord) -> bool:
+        assert self.lock is not None
+        with self.lock:
+            self.emit(record)
+        return True
+
+    monkeypatch.setattr(logging.Handler, "handle", handle)
+    monkeypatch.setattr(logging.StreamHandler, "flush", lambda handler: handler.stream.flush())
     logger = logging.getLogger("goworkers_py")
     with (tmp_path / "log").open("w") as stream:
-        handler = logs.Handler(stream)
+        handler = logs.Handler(stream.fileno())
+        handler.setFormatter(PlainFormatter())
         logger.addHandler(handler)
         logger.propagate = False
         try:
@@ -206,6 +234,7 @@ def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         finally:
             logger.propagate = True
             logger.removeHandler(handler)
+            handler.close()
 
 
 @contextmanager

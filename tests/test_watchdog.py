@@ -201,7 +201,9 @@ def test_a_limit_never_hits_the_next_job(link: Link) -> None:
 
 
 def reports(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.getMessage().startswith("stuck: ")]
+    """With the stacks."""
+    stuck = [record for record in caplog.records if record.getMessage().startswith("stuck: ")]
+    return [f"{record.getMessage()}\n{record.stack_info}\n" for record in stuck]
 
 
 def test_a_job_over_its_limit_has_failed_and_its_worker_runs_the_next(redis_url: str, redis: redis_py.Redis) -> None:

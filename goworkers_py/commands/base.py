@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 import goworkers_py
 from goworkers_py.config import Config, options_of
 from goworkers_py.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
+from goworkers_py.escaping import one_line
 from goworkers_py.sources import load
 from goworkers_py.values import words
 
@@ -88,7 +89,8 @@ def _one_line_for_usage() -> Iterator[None]:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    click.echo(f"pyworkers: {message}", err=True)
+    # It may have a server's words in it, and some lines of the user's code.
+    click.echo("\n".join(map(one_line, f"pyworkers: {message}".split("\n"))), err=True)
     sys.exit(code)
 
 

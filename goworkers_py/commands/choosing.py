@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from goworkers_py.commands.base import FAILED, Command, fail
+from goworkers_py.escaping import one_line
 from goworkers_py.inspect.entries import PAGE, Entry, Filter, counted
 from goworkers_py.inspect.sets import Changed
 
@@ -68,7 +69,7 @@ def tell(changed: Changed, done: str, as_json: bool = False) -> None:
     else:
         click.echo(f"{counted(changed.done)} {done}")
         for problem in changed.problems[:MOST_PROBLEMS]:
-            click.echo(f"pyworkers: {problem}", err=True)
+            click.echo(one_line(f"pyworkers: {problem}"), err=True)
     if len(changed.problems) > MOST_PROBLEMS:
         fail(f"{len(changed.problems)} problems in all", FAILED)
     if changed.problems:

@@ -13,6 +13,7 @@ import goworkers_py
 from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.config import Config
 from goworkers_py.errors import BrokerRefused
+from goworkers_py.escaping import one_line
 from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.owners import all_owners
 from goworkers_py.reports import QUIET, STARTING, STOPPING
@@ -32,7 +33,7 @@ def health(config: Config, as_json: bool) -> None:
         click.echo(json.dumps([{field: getattr(one, field) for field in _TOLD} for one in found]))
     else:
         for one in found:
-            click.echo(f"{one.identity} {one.trouble or 'fetches jobs'}")
+            click.echo(one_line(f"{one.identity} {one.trouble or 'fetches jobs'}"))
     if not found and not as_json:
         fail("no process of this machine works these queues", FAILED)
     _warn_of_long_runs(ours)

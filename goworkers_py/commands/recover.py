@@ -14,6 +14,7 @@ from goworkers_py.commands.choosing import as_json, confirm, limit, tell, yes
 from goworkers_py.commands.listing import JOB, list_entries
 from goworkers_py.commands.tables import when
 from goworkers_py.config import Config
+from goworkers_py.escaping import one_line
 from goworkers_py.inspect.entries import Entry, counted
 from goworkers_py.inspect.inprogress import Held, InProgress
 from goworkers_py.inspect.sets import Changed
@@ -71,7 +72,7 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
 
     recovered = goworkers_py.app.broker.recover("", judge, by_lease=True)
     for job in recovered:
-        click.echo(_line(job), err=as_json)
+        click.echo(one_line(_line(job)), err=as_json)
     tell(Changed(len(recovered)), "recovered", as_json)
 
 

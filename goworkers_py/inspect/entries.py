@@ -12,6 +12,7 @@ from functools import cached_property
 
 from goworkers_py import payload
 from goworkers_py.errors import UnreadablePayload
+from goworkers_py.escaping import one_json_line
 from goworkers_py.message import Message
 
 # Entries of a queue or a set that are read in one step.
@@ -47,7 +48,7 @@ class Entry:
         at = "" if self.at is None else f'"at":{json.dumps(self.at if math.isfinite(self.at) else str(self.at))},'
         if self.message is None:
             return f'{{{at}"unreadable":{json.dumps(self.raw.decode("utf-8", "replace"))}}}'
-        return f'{{{at}"job":{payload.splice(self.raw, {}).decode("utf-8")}}}'
+        return one_json_line(f'{{{at}"job":{payload.splice(self.raw, {}).decode("utf-8")}}}')
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
-from goworkers_py.errors import DiscardJob, UnknownJob
-from goworkers_py.failure import RetryPolicy, describe, error_class, in_place_of
+from goworkers_py.errors import DiscardJob, RetryJob, UnknownJob
+from goworkers_py.failure import RetryPolicy, describe, error_class, in_place_of, next_count, own_traceback
+from goworkers_py.logformat import time_text
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import Dead, Discard, Outcome, Retry
 from goworkers_py.registry import Registry
 
 log = logging.getLogger("goworkers_py.job")
+
+# Of an error's text in the line of a failure; the traceback below has all of it.
+LONGEST_TEXT = 1_000
 
 Handler = Callable[[Message, BaseException], None]
 
@@ -55,17 +61,38 @@ class RetryLink:
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         now = self.wall()
         outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
-        what_next = _what_next(outcome, now)
-        if isinstance(error, DiscardJob):
-            log.info("discarded: %s", describe(error))
-        else:
-            # An unknown class was warned of once, by `perform`.
-            level = logging.INFO if isinstance(error, UnknownJob) else logging.WARNING
-            log.log(level, "failed: %s: %s; %s", error_class(error), describe(error)[:1000], what_next)
+        with suppress(Exception):  # from a handler of log lines that is the user's: the job must get to its outcome
+            _log_failure(message, error, outcome, now)
         self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
         return outcome
+
+
+def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
+    """The only line that tells of this failure, with its traceback, and for tools that alarm somebody an error."""
+    if isinstance(error, DiscardJob):
+        log.info("discarded: %s", describe(error), extra={"error_class": error_class(error)})
+        return
+    told: dict[str, Any] = {"retry_count": next_count(message)}
+    if isinstance(outcome, Retry):
+        told["next_retry_at"] = time_text(outcome.at)
+    level = _level(error, outcome)
+    exc_info = None
+    if level >= logging.ERROR or error.__cause__ is not None:
+        exc_info = (type(error), error, own_traceback(error))
+    else:
+        told["error_class"] = error_class(error)
+    text = f"failed: {error_class(error)}: {describe(error)[:LONGEST_TEXT]}; {_what_next(outcome, now)}"
+    log.log(level, "%s", text, exc_info=exc_info, extra=told)
+
+
+def _level(error: BaseException, outcome: Outcome) -> int:
+    if isinstance(error, UnknownJob):
+        return logging.INFO  # `perform` has warned of the class
+    if isinstance(error, RetryJob) and isinstance(outcome, Retry):
+        return logging.WARNING  # the job's own wish is no mistake
+    return logging.ERROR
 
 
 def _what_next(outcome: Outcome, now: float) -> str:

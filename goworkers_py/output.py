@@ -1,0 +1,212 @@
+"""Writes log lines so that those who log never wait for long, whoever reads them, or does not.
+
+A line is written at once by the thread that logs it, so that a crash leaves no line behind. Into a pipe, a terminal or
+a socket it goes only as far as there is room. What finds none, or no space on the disk, is kept, up to MOST_KEPT bytes,
+and a thread writes it as soon as that is possible, in order. Lines beyond are dropped. How many they were is said in
+their place.
+
+An exception may be thrown into a thread while it logs. The way of a line that can be written is free of locks, and the
+other one holds a lock that is taken and given back by single steps of C code.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import socket
+import stat
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+MOST_KEPT = 1 << 20
+AT_ONCE = 1 << 16
+
+# When that much is kept, a reader that is only slow is waited for, so that a burst of lines is not cut. One that has
+# taken nothing for so long has stopped, and nobody waits for it any more.
+PATIENCE_S = 1.0
+GLANCE_S = 0.005
+# How soon a full disk is tried again.
+RETRY_S = 1.0
+# At the end of the program, for what is still kept.
+FLUSH_S = 1.0
+
+
+class Output:
+    """Any thread may write. The writer's thread is the only one that takes from what is kept."""
+
+    def __init__(self, descriptor: int, tell_of_dropped: Callable[[int], bytes]) -> None:
+        self._tell_of_dropped = tell_of_dropped
+        self._kept = bytearray()  # added to under the lock, and taken from
+        self._dropped = 0  # under the lock: since the last line that was kept
+        self._moved_at = 0.0  # monotonic: when something was last written, as far as it is known here
+        self._lock = threading.RLock()  # a finalizer may log while its thread is in here
+        self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._forked = False
+        self.turn_to(descriptor)
+        self._writer = threading.Thread(target=self._write_kept, name="log writer", daemon=True)
+        self._writer.start()
+        _outputs.add(self)
+
+    def turn_to(self, descriptor: int) -> None:
+        self._put, self._never_waits = _way_into(descriptor)
+        self._descriptor = descriptor
+
+    def write(self, line: bytes) -> None:
+        written = 0
+        if self._never_waits and not self._kept and not self._dropped:
+            try:  # noqa: SIM105  # for each line: `suppress` costs more than all the rest
+                written = self._put(line)
+            except OSError:
+                pass  # no room, no space on the disk, or nobody there: perhaps later
+            if written == len(line):
+                return
+        self._keep(line[written:], begun=written > 0)
+
+    def _keep(self, line: bytes, begun: bool) -> None:
+        if self._forked:
+            return  # it has no thread that could write it later
+        deadline = self._moved_at + PATIENCE_S
+        while not self._kept_now(line, begun):
+            if time.monotonic() >= deadline:
+                with self._lock:
+                    self._dropped += 1
+                return
+            time.sleep(GLANCE_S)
+        self._woken.put(True)
+
+    def _kept_now(self, line: bytes, begun: bool) -> bool:
+        with self._lock:
+            # Once lines are dropped, some more are, so that the gaps are few.
+            room = MOST_KEPT // 2 if self._dropped else MOST_KEPT
+            if len(self._kept) + len(line) > room and not begun:
+                return False
+            self._say_dropped()
+            if not self._kept:
+                self._moved_at = time.monotonic()  # the lines before have been written
+            self._kept += line
+            return True
+
+    def _say_dropped(self) -> None:
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._kept += self._tell_of_dropped(dropped)
+
+    def _write_kept(self) -> None:
+        """In the writer's thread."""
+        while self._woken.get():
+            while self._kept and not self._closed.is_set():
+                self._write_some()
+
+    def _write_some(self) -> None:
+        some = bytes(self._kept[:AT_ONCE])
+        whole_lines = some.rfind(b"\n") + 1
+        try:
+            written = self._put(some[:whole_lines] or some)
+        except BlockingIOError:
+            self._await_room()
+            return
+        except OSError:
+            self._closed.wait(RETRY_S)
+            return
+        with self._lock:
+            del self._kept[:written]
+            self._moved_at = time.monotonic()
+            if not self._kept:
+                self._say_dropped()
+
+    def _await_room(self) -> None:
+        room = select.poll()
+        room.register(self._descriptor, select.POLLOUT)
+        room.poll(RETRY_S * 1000)
+
+    def flush(self) -> None:
+        deadline = time.monotonic() + FLUSH_S
+        while self._kept and not self._forked and time.monotonic() < deadline:
+            time.sleep(GLANCE_S)
+
+    def close(self) -> None:
+        """Ends the writer's thread, whatever is still kept."""
+        self._closed.set()
+        self._woken.put(False)
+
+    def _after_fork(self) -> None:
+        """In the child, which has none of its parent's threads, and whose lines are not those that the parent keeps."""
+        self._lock = threading.RLock()
+        self._kept, self._dropped = bytearray(), 0
+        self._never_waits = self._forked = True
+
+
+def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], bool]:
+    """How to write there, and whether that never waits for a reader. Nothing about `descriptor` is changed: other
+    programs share it."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return len, True  # it is closed: nobody wants to read anything
+    if stat.S_ISREG(mode):
+        return partial(os.write, descriptor), True
+    if stat.S_ISSOCK(mode):
+        return _Socket(descriptor).write, True
+    try:
+        return _Opened(descriptor).write, True
+    except OSError:
+        # Not Linux, or it was opened by another user. Then all lines are written by the writer's thread.
+        return partial(os.write, descriptor), False
+
+
+class _Socket:
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(descriptor))
+
+    def write(self, line: bytes) -> int:
+        return self._socket.send(line, socket.MSG_DONTWAIT)
+
+    def __del__(self) -> None:
+        self._socket.close()
+
+
+class _Opened:
+    """A pipe or a terminal, opened once more, so that it does not wait here and still does elsewhere."""
+
+    def __init__(self, descriptor: int) -> None:
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        self._descriptor = os.open(f"/proc/self/fd/{descriptor}", flags)
+
+    def write(self, line: bytes) -> int:
+        return os.write(self._descriptor, line)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+
+def flush_printed() -> bool:
+    """Whether all that jobs have printed is out. Python's own way out of the program would wait for a reader."""
+    flush = threading.Thread(target=_flush_printed, name="flush", daemon=True)
+    flush.start()
+    flush.join(FLUSH_S)
+    return not flush.is_alive()
+
+
+def _flush_printed() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # it is full, or closed, or there is none
+            stream.flush()
+
+
+_outputs: weakref.WeakSet[Output] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for output in list(_outputs):
+        output._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
