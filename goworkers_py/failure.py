@@ -66,7 +66,12 @@ class RetryPolicy:
             return DISCARD
         if wish == "kill" or self._exhausted(message, options, count, limit, now):
             return Dead(self._rewrite(message, changes)) if wants_burial(message, options) else DISCARD
-        return Retry(now + float(wish), self._rewrite(message, changes))
+        rewritten = self._rewrite(message, changes)
+        flaw = payload.ruby_flaw(rewritten)
+        if flaw:
+            log.warning("cannot be retried, for Ruby would lose it: %s", flaw)
+            return Dead(rewritten)  # whatever its options say of burials: this one nobody has asked for
+        return Retry(now + float(wish), rewritten)
 
     def _limit(self, message: Message, options: CodeOptions) -> int | None:
         """How many retries; None for a job that wants neither a retry nor a grave."""

@@ -7,6 +7,7 @@ one superset for all: see `info` for what never changes, `state` for what does, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.keys import Keys
-from goworkers_py.payload import read, write
+from goworkers_py.message import whole_number
+from goworkers_py.payload import encodable, read, ruby_flaw, write
 from goworkers_py.version import __version__
 
 # Pages show little of a job's arguments, and this is written anew with every beat.
 LONGEST_PAYLOAD = 100_000
-_SHOWN_OF_LONG = {"class", "wrapped", "jid", "queue", "created_at", "enqueued_at"}
+_SHOWN_OF_LONG = ("class", "wrapped", "jid", "queue", "created_at", "enqueued_at")
 
 OURS = "pyworkers "  # how the version of ours begins, and of nobody else's
 VERSION = f"{OURS}{__version__}"
@@ -108,19 +110,28 @@ def work(running: Mapping[str, Delivery]) -> dict[str, str]:
     for thread, delivery in running.items():
         try:
             payload = shortened(delivery.raw, LONGEST_PAYLOAD)
-        except (UnreadablePayload, ValueError):  # half a character, which Python reads and cannot write
+        except UnreadablePayload:
             continue
         told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
     return told
 
 
 def shortened(raw: bytes, longest: int) -> bytes:
-    """The payload itself where it is not long, else a few of its fields. Raises what is wrong with it."""
-    fields = read(raw)
-    if len(raw) <= longest:
+    """The payload itself where it is not long and Ruby can read it, else a few of its fields. Raises UnreadablePayload
+    for what is no job."""
+    fields, flaw = read(raw), ruby_flaw(raw)
+    if len(raw) <= longest and not flaw:
         return raw
-    shown: dict[str, Any] = {name: value for name, value in fields.items() if name in _SHOWN_OF_LONG}
-    return write({**shown, "args": [f"{len(raw):,} bytes, too long to be shown here"]})
+    shown: dict[str, Any] = {name: fields[name] for name in _SHOWN_OF_LONG if _can_be_shown(fields.get(name))}
+    return write(
+        {**shown, "args": [f"not shown: {flaw}" if flaw else f"{len(raw):,} bytes, too long to be shown here"]}
+    )
+
+
+def _can_be_shown(value: Any) -> bool:
+    if isinstance(value, str):
+        return encodable(value)
+    return math.isfinite(value) if isinstance(value, float) else whole_number(value) is not None
 
 
 def _json(value: Any) -> str:

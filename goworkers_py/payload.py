@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
 from typing import Any, NoReturn
@@ -82,6 +83,34 @@ def _read_patiently(raw: bytes) -> tuple[str, Any, int]:
         raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
     except (ValueError, RecursionError) as error:
         raise UnreadablePayload(f"not JSON: {error}") from None
+
+
+def ruby_flaw(raw: bytes) -> str:
+    """Why Ruby's JSON cannot read a payload that `read` accepts, or not write it again; empty when it can do both."""
+    if not _MAY_BE_FLAWED(raw):
+        return ""
+    half = next((escape[1] for escape in _ESCAPES.finditer(raw) if escape[1]), None)
+    if half:
+        return f"it holds half of a surrogate pair (\\{half.decode()}), which Ruby cannot read"
+    text = raw.decode("utf-8")
+    try:
+        _scan_for_ruby(text, _skip_space(text, 0))
+    except OverflowError as error:
+        return str(error)
+    return ""
+
+
+def _float_for_ruby(text: str) -> None:
+    if math.isinf(float(text)):
+        shown = text if len(text) <= 20 else f"{text[:20]}..."
+        raise OverflowError(f"it holds the number {shown}, which is infinite to Ruby")
+
+
+# Half of a pair, or a number beyond all floats, takes one of these. Nearly no payload has one.
+_MAY_BE_FLAWED = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}|[0-9]{200}").search
+# A backslash stands in strings only. A group of its own for the half of a pair.
+_ESCAPES = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+_scan_for_ruby: _Scan = json.JSONDecoder(parse_float=_float_for_ruby, parse_int=len).scan_once  # type: ignore[attr-defined]
 
 
 def _opens_many(raw: bytes) -> bool:

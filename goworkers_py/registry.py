@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from goworkers_py import burial
 from goworkers_py.errors import ConfigError, UnknownJob
 from goworkers_py.levels import level_named
 from goworkers_py.message import Message
@@ -62,7 +63,8 @@ class Registry:
         return spec.options if spec else NOTHING_SAID
 
     def _spec(self, message: Message) -> JobSpec | None:
-        return self._handlers.get(message.queue) or self._jobs.get(message.job_class)
+        handler = self._handlers.get(message.queue)
+        return handler if handler and message.job_class != burial.CLASS else self._jobs.get(message.job_class)
 
     def timeout_for(self, message: Message) -> float | None:
         return self.options_for(message).get("timeout")
@@ -99,6 +101,11 @@ class Registry:
 
 
 def _unknown(message: Message) -> str:
+    if message.job_class == burial.CLASS:
+        return (
+            "a payload that is kept as text is not run; where it is a job, `pyworkers dead retry --jid "
+            f"{message.jid}` puts the job itself into its queue"
+        )
     if not message.job_class:
         return f"the job names no class, and queue {message.queue!r} has no handler"
     return (

@@ -36,7 +36,7 @@ def _text(delivery: Delivery) -> str:
     if delivery.shown is None:
         try:
             text = shortened(delivery.raw, LONGEST_SHOWN).decode()
-        except (UnreadablePayload, ValueError):
+        except UnreadablePayload:
             text = ""
         delivery.shown = text if len(text) <= LONGEST_SHOWN else ""
     return delivery.shown

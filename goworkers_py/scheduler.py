@@ -13,7 +13,7 @@ import random
 import threading
 from functools import lru_cache
 
-from goworkers_py import payload
+from goworkers_py import burial, payload
 from goworkers_py.brokers.base import Broker, WaitingSet
 from goworkers_py.clock import Clock
 from goworkers_py.errors import BrokerRefused, UnreadablePayload
@@ -81,10 +81,10 @@ class Scheduler(BrokerService):
             queue = payload.read(entry).get("queue")
         except UnreadablePayload as error:
             log.error("a due entry is no job and goes to the dead set: %s", error)
-            return None, entry
+            return None, burial.readable(entry, "", now)
         if not isinstance(queue, str) or not queue or not payload.encodable(queue):
             log.error("a due entry names no queue and goes to the dead set")
-            return None, entry
+            return None, burial.readable(entry, "", now)
         return queue, self._stamp(now)(entry)
 
     def run(self) -> None:

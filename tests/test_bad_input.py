@@ -11,6 +11,7 @@ import redis as redis_py
 from apps import fields, in_progress, job, own_app, queue, working
 from waiting import eventually
 
+from goworkers_py import burial
 from goworkers_py.app import App
 from goworkers_py.config import QueueConfig
 
@@ -71,12 +72,17 @@ def run_between_neighbours(app: App, redis: redis_py.Redis, ran: list[Any], *raw
     assert not queue(redis)
 
 
+def buried(redis: redis_py.Redis) -> list[bytes | None]:
+    """The payloads that the dead set holds as text."""
+    return [burial.original(json.loads(entry.decode("utf-8"))) for entry in redis.zrange("dead", 0, -1)]
+
+
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_is_no_job_goes_unchanged_to_the_dead_set(
+def test_what_is_no_job_goes_to_the_dead_set_as_text(
     raw: bytes, app: App, redis: redis_py.Redis, ran: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     run_between_neighbours(app, redis, ran, raw)
-    assert redis.zrange("dead", 0, -1) == [raw]
+    assert buried(redis) == [raw]
     assert ran == [["before"], ["after"]]
     assert not redis.exists("retry")
     assert caplog.text.count("queue q: a payload is no job and goes to the dead set: ") == 1
@@ -91,7 +97,7 @@ def test_what_is_no_job_goes_from_a_waiting_set_to_the_dead_set_too(
     redis.zadd(key, {job("J", "before"): 1, raw: 2, job("J", "after"): 3})
     with working(app):
         assert eventually(lambda: ran == [["before"], ["after"]])
-        assert eventually(lambda: redis.zrange("dead", 0, -1) == [raw])
+        assert eventually(lambda: buried(redis) == [raw])
     assert not redis.exists(key)
     assert not in_progress(redis)
 

@@ -325,7 +325,7 @@ def test_a_job_for_later_is_in_no_queue_until_it_is_promoted(broker: Broker) -> 
     [
         (DONE, False, False),
         (DISCARD, False, False),
-        (Dead(b"buried"), False, False),
+        (Dead(job("buried")), False, False),
         (REQUEUE, True, False),
         (REQUEUE_LAST, True, False),
         (Retry(1.0, job("again")), False, True),
@@ -355,7 +355,10 @@ def test_a_delivery_that_is_kept_is_not_for_settling(broker: Broker) -> None:
         broker.settle(batch((job(1), KEEP)))
 
 
-@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(b"buried"), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))])
+NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]
+
+
+@pytest.mark.parametrize("outcome", NOT_KEPT)
 def test_what_is_no_longer_held_is_left_alone(broker: Broker, outcome: Outcome) -> None:
     push(broker, job("mine"), job("another's"))
     broker.fetch(OWNER, "q", 1)
@@ -593,7 +596,7 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
 def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) -> None:
     fates = {
         job(1): Fate(job("changed")),
-        job(2): Fate(b"buried", PoisonPill("three times")),
+        job(2): Fate(job("buried"), PoisonPill("three times")),
         job(4): Fate(job(4)),
     }
     strand(site.broker("another"), *fates)
@@ -820,7 +823,7 @@ def test_a_full_server_takes_no_push_and_is_emptied_by_its_workers(
     beat(own_broker, OWNER, process="name")
     fetched = own_broker.fetch(OWNER, "q", 6)
     assert fetched == [job(n) for n in range(6)]
-    ends = [DONE, DISCARD, Dead(b"buried"), REQUEUE, Retry(1.0, job("again"))]
+    ends = [DONE, DISCARD, Dead(job("buried")), REQUEUE, Retry(1.0, job("again"))]
     settled = batch(*zip(fetched, ends, strict=False))
     assert own_broker.settle(settled) == own_broker.settle(settled) == [True] * 5
     assert promote_all(own_broker) == 2
@@ -965,12 +968,12 @@ def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redi
 
 
 def test_what_is_buried_on_recovery_has_failed(one: RedisBroker, redis: redis_py.Redis) -> None:
-    fates = {job(1): Fate(b"buried", PoisonPill("three times")), job(3): Fate(job(3))}
+    fates = {job(1): Fate(job("buried"), PoisonPill("three times")), job(3): Fate(job(3))}
     strand(one, *fates)
     redis.delete(KEYS.lease(OTHER))
     one.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
     assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"1", b"1")
-    assert redis.zrange(KEYS.dead, 0, -1) == [b"buried"]
+    assert redis.zrange(KEYS.dead, 0, -1) == [job("buried")]
 
 
 def test_days_are_those_of_utc(one: RedisBroker, redis: redis_py.Redis) -> None:
@@ -984,18 +987,18 @@ def test_days_are_those_of_utc(one: RedisBroker, redis: redis_py.Redis) -> None:
 def test_a_count_that_cannot_be_counted_holds_nothing_up(one: RedisBroker, redis: redis_py.Redis) -> None:
     redis.set(KEYS.processed, "many")
     hold(one, job(1))
-    assert one.settle(batch((job(1), Dead(b"buried")))) == [True]
-    assert (redis.get(KEYS.failed), redis.zrange(KEYS.dead, 0, -1)) == (b"1", [b"buried"])
+    assert one.settle(batch((job(1), Dead(job("buried"))))) == [True]
+    assert (redis.get(KEYS.failed), redis.zrange(KEYS.dead, 0, -1)) == (b"1", [job("buried")])
 
 
 def test_retries_and_the_dead_stand_where_sidekiq_looks_for_them(one: RedisBroker, redis: redis_py.Redis) -> None:
     hold(one, job(1), job(2))
     at = 1_700_000_000.1234567
     before = redis.time()
-    one.settle(batch((job(1), Retry(at, b"again")), (job(2), Dead(b"buried"))))
-    assert redis.zrange(KEYS.retry, 0, -1, withscores=True) == [(b"again", at)]
+    one.settle(batch((job(1), Retry(at, job("again"))), (job(2), Dead(job("buried")))))
+    assert redis.zrange(KEYS.retry, 0, -1, withscores=True) == [(job("again"), at)]
     [(entry, died_at)] = redis.zrange(KEYS.dead, 0, -1, withscores=True)
-    assert entry == b"buried"
+    assert entry == job("buried")
     assert seconds(before) <= died_at <= seconds(redis.time())
 
 
@@ -1003,8 +1006,8 @@ def test_what_is_rescheduled_waits_in_the_schedule_and_counts_as_nothing(
     one: RedisBroker, redis: redis_py.Redis
 ) -> None:
     hold(one, job(1))
-    assert one.settle(batch((job(1), Reschedule(1_700_000_000.5, b"later")))) == [True]
-    assert redis.zrange(KEYS.schedule, 0, -1, withscores=True) == [(b"later", 1_700_000_000.5)]
+    assert one.settle(batch((job(1), Reschedule(1_700_000_000.5, job("later"))))) == [True]
+    assert redis.zrange(KEYS.schedule, 0, -1, withscores=True) == [(job("later"), 1_700_000_000.5)]
     assert redis.keys("stat:*") == []
     assert redis.llen(KEYS.inprogress("q", OWNER)) == 0
 
@@ -1020,8 +1023,8 @@ def test_burying_drops_the_dead_that_are_too_old(redis_only: Callable[..., Redis
     hold(broker, job(1), job(2), job(3))
     broker.settle(batch((job(1), DONE), (job(2), Retry(1.0, b"{}"))))
     assert redis.zcard(KEYS.dead) == 2  # nothing was buried, so nothing is looked at
-    broker.settle(batch((job(3), Dead(b"new"))))
-    assert redis.zrange(KEYS.dead, 0, -1) == [b"old", b"new"]
+    broker.settle(batch((job(3), Dead(job("new")))))
+    assert redis.zrange(KEYS.dead, 0, -1) == [b"old", job("new")]
 
 
 def test_burying_drops_the_oldest_of_too_many_dead(
@@ -1030,20 +1033,20 @@ def test_burying_drops_the_oldest_of_too_many_dead(
     broker = redis_only(dead_max_jobs=3)
     now = seconds(redis.time())
     redis.zadd(KEYS.dead, {"oldest": now - 3, "old": now - 2})
-    for name, kept in (("a", [b"oldest", b"old", b"a"]), ("b", [b"old", b"a", b"b"])):
+    for name, kept in (("a", [b"oldest", b"old", job("a")]), ("b", [b"old", job("a"), job("b")])):
         hold(broker, job(name))
-        broker.settle(batch((job(name), Dead(name.encode()))))
+        broker.settle(batch((job(name), Dead(job(name)))))
         assert redis.zrange(KEYS.dead, 0, -1) == kept
     hold(broker, *map(job, range(5)))
-    broker.settle(batch(*((job(n), Dead(b"%d" % n)) for n in range(5))))
-    assert redis.zrange(KEYS.dead, 0, -1) == [b"2", b"3", b"4"]  # of equal age, by their bytes
+    broker.settle(batch(*((job(n), Dead(job(n))) for n in range(5))))
+    assert redis.zrange(KEYS.dead, 0, -1) == [job(2), job(3), job(4)]  # of equal age, by their bytes
 
 
 @pytest.mark.parametrize(
     ("key", "outcome"),
     [
-        (KEYS.retry, Retry(1.0, b"again")),
-        (KEYS.dead, Dead(b"buried")),
+        (KEYS.retry, Retry(1.0, job("again"))),
+        (KEYS.dead, Dead(job("buried"))),
         (KEYS.queue("q"), REQUEUE),
         (KEYS.inprogress("q", OTHER), DONE),
     ],
@@ -1070,7 +1073,7 @@ def test_what_cannot_be_put_into_its_place_stays_in_progress_and_its_neighbours_
 
 def test_a_score_that_is_no_number_leaves_the_job_in_progress(one: RedisBroker) -> None:
     hold(one, job(1))
-    [settled] = one.settle(batch((job(1), Retry(float("nan"), b"again"))))
+    [settled] = one.settle(batch((job(1), Retry(float("nan"), job("again")))))
     assert "not a valid float" in str(settled)
     assert one.held(OWNER, "q") == [job(1)]
 
@@ -1163,7 +1166,7 @@ def test_a_namespace_is_a_prefix_of_every_key_and_of_nothing_else(
     broker.push([Push("q", job("later"), at=1.0), Push("q", job("much later"), at=FAR)])
     beat(broker, OWNER, process="name")
     broker.fetch(OWNER, "q", 3)
-    broker.settle(batch((job(0), Dead(b"buried")), (job(1), Retry(FAR, b"again"))))
+    broker.settle(batch((job(0), Dead(job("buried"))), (job(1), Retry(FAR, job("again")))))
     broker.promote(WaitingSet.SCHEDULE, forward, 10)
     redis.zadd("ns:retry", {b"no job": 1})
     broker.promote(WaitingSet.RETRY, forward, 10)

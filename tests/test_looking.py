@@ -15,6 +15,7 @@ from apps import job
 from calls import Call, one_line
 from daemon import command, environment
 
+from goworkers_py import burial
 from goworkers_py.commands.tables import cut, duration, when
 
 UNSHOWN = "\N{REPLACEMENT CHARACTER}"
@@ -95,16 +96,16 @@ def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call)
     ]
     told = json.loads(call("queue", "show", "mail", "--json").stdout)
     assert (told["size"], [one["job"]["jid"] for one in told["next"][:3]]) == (4, ["s0", "s1", "s2"])
-    assert told["next"][3] == {"unreadable": "{no\x1b[31m"}
+    assert told["next"][3] == {"jid": "sha1:98ad36342de0fdf7", "unreadable": "{no\x1b[31m"}
 
 
 def test_jobs_of_a_queue_newest_first_and_what_cannot_be_read_among_them(filled: redis_py.Redis, call: Call) -> None:
     assert call("jobs", "mail").stdout.splitlines() == [
-        "enqueued   class         jid  arguments",
-        "-          (unreadable)  -    {no\\x1b[31m",
-        "5 min ago  Send          s2   [2]",
-        "5 min ago  Send          s1   [1]",
-        "5 min ago  Send          s0   [0]",
+        "enqueued   class         jid                    arguments",
+        "-          (unreadable)  sha1:98ad36342de0fdf7  {no\\x1b[31m",
+        "5 min ago  Send          s2                     [2]",
+        "5 min ago  Send          s1                     [1]",
+        "5 min ago  Send          s0                     [0]",
     ]
     assert [
         json.loads(line)["job"]["jid"] for line in call("jobs", "mail", "--jid", "s1", "--json").stdout.splitlines()
@@ -149,16 +150,45 @@ def test_a_job_is_shown_in_full(filled: redis_py.Redis, call: Call) -> None:
 def test_what_cannot_be_read_is_shown_escaped_and_reached_by_what_is_shown(redis: redis_py.Redis, call: Call) -> None:
     redis.zadd("dead", {'{"class": "J"}'.encode("utf-16-le"): 1, b"\xff \x1b[31m": 2, job("J"): 3})
     table = call("dead").stdout.splitlines()
-    assert table[2].endswith(r"  (unreadable)  -    \xff \x1b[31m")
+    assert table[2].endswith(r"  (unreadable)  sha1:80320621d0dab79d  \xff \x1b[31m")
     assert table[3].endswith(
-        r'  (unreadable)  -    {\x00"\x00c\x00l\x00a\x00s\x00s\x00"\x00:\x00 \x00"\x00J\x00"\x00}\x00'
+        r'  (unreadable)  sha1:007d2f912ad54572  {\x00"\x00c\x00l\x00a\x00s\x00s\x00"\x00:\x00 \x00"\x00J\x00"\x00}\x00'
     )
-    at, shown = call("dead", "show", "--match", r"\x1b[31m").stdout.strip().splitlines()
+    at, jid, shown = call("dead", "show", "--match", r"\x1b[31m").stdout.strip().splitlines()
+    assert jid == "jid            sha1:80320621d0dab79d"
     assert at.startswith("at             1970-01-01 00:00:02 UTC ")
     assert shown == r"(unreadable)   \xff \x1b[31m"
     assert call("dead", "delete", "--match", r"\xff").stdout == "1 job deleted\n"
     assert call("dead", "delete", "--match", r'{\x00"').stdout == "1 job deleted\n"
     assert redis.zrange("dead", 0, -1) == [job("J")]
+
+
+def test_one_entry_that_cannot_be_read_is_named_by_what_stands_in_the_column_of_jids(
+    redis: redis_py.Redis, call: Call
+) -> None:
+    redis.zadd("dead", {b"null": 1, b"12": 2, job("J", None, jid="good"): 3})
+    [name] = [line.split()[-2] for line in call("dead", "list").stdout.splitlines() if line.endswith("  null")]
+    assert call("dead", "show", name).stdout.endswith("(unreadable)   null\n\n")
+    assert call("dead", "retry", "--jid", name).returncode == 1
+    assert call("dead", "delete", "--jid", name).stdout == "1 job deleted\n"
+    assert redis.zrange("dead", 0, -1) == [b"12", job("J", None, jid="good")]
+    assert call("dead", "delete", "--jid", name).returncode == 1
+
+
+def test_what_is_kept_as_text_is_shown_as_it_was_and_goes_back_as_it_was(redis: redis_py.Redis, call: Call) -> None:
+    half = rb'{"class":"J","args":["\ud800"],"jid":"half","queue":"q","retry_count":3}'
+    for raw in (half, b"12", b"\xff"):
+        redis.zadd("dead", {burial.readable(raw, "q", 1.0): 1})
+    listed = call("dead", "list").stdout
+    assert "\\ud800" in listed
+    assert listed.count("(unreadable)") == 2
+    assert r"(original)     \xff" in call("dead", "show", "--match", r"\xff").stdout
+    done = call("dead", "retry", "--all")
+    assert (done.returncode, done.stdout) == (1, "1 job retried\n")
+    assert done.stderr.count("no job that can be run; delete it, or leave it") == 2
+    [back] = redis.lrange("queue:q", 0, -1)
+    assert rb'"args":["\ud800"],"jid":"half","queue":"q","retry_count":2' in back
+    assert redis.zcard("dead") == 2
 
 
 def test_a_jid_or_a_queue_that_is_not_there_is_one_line_and_exit_code_1(filled: redis_py.Redis, call: Call) -> None:
@@ -218,7 +248,10 @@ def test_one_filtered_or_all_jobs_are_retried(filled: redis_py.Redis, call: Call
 def test_what_cannot_be_retried_is_told_and_the_rest_goes_on(filled: redis_py.Redis, call: Call) -> None:
     done = call("dead", "retry", "--all")
     assert (done.returncode, done.stdout) == (1, "2 jobs retried\n")
-    assert one_line(done.stderr) == "not retried: an entry that cannot be read; delete it, or leave it"
+    assert (
+        one_line(done.stderr)
+        == "not retried: jid sha1:6eddbe55f4dc7682: no job that can be run; delete it, or leave it"
+    )
     assert call("dead", "delete", "--match", "{no job").stdout == "1 job deleted\n"
     assert not filled.exists("dead")
 

@@ -11,6 +11,7 @@ from apps import fields, job, own_app, own_broker, queue, working
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py import burial
 from goworkers_py import scheduler as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
@@ -208,13 +209,15 @@ def test_any_number_of_due_entries_moves_in_one_look_oldest_first(broker: RedisB
     ],
 )
 @pytest.mark.parametrize("key", ["schedule", "retry"])
-def test_an_entry_that_is_no_job_goes_unchanged_to_the_dead_set_and_its_neighbours_run(
+def test_an_entry_that_is_no_job_goes_to_the_dead_set_and_its_neighbours_run(
     key: str, entry: bytes, line: str, broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     redis.zadd(key, {job(jid="before"): 1, entry: 2, job(jid="after"): 3})
     scheduler(broker).run_once()
     assert fields(queue(redis), "jid") == ["before", "after"]
-    assert redis.zrange("dead", 0, -1) == [entry]
+    [buried] = redis.zrange("dead", 0, -1)
+    assert buried == entry or burial.original(json.loads(buried)) == entry
+    assert isinstance(json.loads(buried), dict)
     assert not redis.exists(key)
     assert line in caplog.text
 

@@ -21,7 +21,7 @@ LAYERS = (
     # 0 pure: no I/O with a server, no threads
     (
         "errors", "keys", "clock", "outcome", "values", "config", "access", "sources", "payload", "message",
-        "moments", "levels", "options", "failure", "poison", "registry", "loading", "delivery", "counters",
+        "moments", "levels", "options", "failure", "burial", "poison", "registry", "loading", "delivery", "counters",
         "executions", "tally", "version", "needs", "identity", "owner_entry", "fleet", "running", "reports",
         "escaping", "logformat", "forks",
     ),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from goworkers_py import burial
 from goworkers_py.brokers.base import (
     Batch,
     Beat,
@@ -138,7 +140,8 @@ class RedisBroker:
                 arguments += (lists.setdefault(owner, len(lists) + 1), len(raws), *raws)
                 continue
             for other, raw, place in row:
-                arguments += (place[0], lists.setdefault(other, len(lists) + 1), raw, *place[1:])
+                what, score, payload = _readable(place, queue)
+                arguments += (what, lists.setdefault(other, len(lists) + 1), raw, score, payload)
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
@@ -204,6 +207,15 @@ class RedisBroker:
 def _removed_from(item: Item) -> str | None:
     """The owner from whose list it is just removed. Neighbours of one answer go to settle.lua as a row."""
     return item[0] if item[2] is REMOVE else None
+
+
+def _readable(place: Place, queue: str) -> Place:
+    """To the sets, which Ruby reads too, goes nothing that it cannot read; the dead set holds it as text."""
+    what, _, payload = place
+    if what not in ("retry", "schedule", "dead"):
+        return place
+    buried = burial.readable(payload, queue, time.time())
+    return place if buried is payload else ("dead", 0, buried)
 
 
 def _place(outcome: Outcome) -> Place:

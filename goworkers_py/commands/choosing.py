@@ -52,8 +52,8 @@ class Wish:
 
     def fits(self, entry: Entry) -> bool:
         fits = self._wanted.fits(entry)
-        if fits and self._missing and entry.message is not None:
-            self._missing.pop(entry.message.jid, None)
+        if fits and self._missing:
+            self._missing.pop(entry.jid, None)
         return fits
 
     def report_missing(self, place: str) -> None:

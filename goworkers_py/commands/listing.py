@@ -33,11 +33,17 @@ def _field(entry: Entry, name: str) -> str:
 
 
 def _class(entry: Entry) -> str:
-    return "(unreadable)" if entry.message is None else entry.message.job_class or "-"
+    if entry.message is None:
+        return "(unreadable)"
+    if entry.original is not None:
+        return str(entry.message.get("display_class") or "(unreadable)")
+    return entry.message.job_class or "-"
 
 
 def _arguments(entry: Entry) -> str:
-    return entry.escaped if entry.message is None else as_text(entry.message.args)
+    if entry.message is None or entry.original is not None:
+        return entry.escaped
+    return as_text(entry.message.args)
 
 
 def _error(entry: Entry) -> str:
@@ -50,7 +56,7 @@ def _waiting_since(entry: Entry) -> str:
     return when((message.enqueued_at or message.created_at) if message else None)
 
 
-JOB: Columns = {"class": _class, "jid": lambda entry: _field(entry, "jid"), "arguments": _arguments}
+JOB: Columns = {"class": _class, "jid": lambda entry: entry.jid, "arguments": _arguments}
 _OF_QUEUE: Columns = {"queue": lambda entry: _field(entry, "queue")}
 
 IN_QUEUE: Columns = {"enqueued": _waiting_since, **JOB}
@@ -104,12 +110,15 @@ def show_entry(entry: Entry, as_json: bool) -> None:
         click.echo(entry.as_json)
         return
     if message is None:
-        click.echo(f"{'at':<14} {clock_time(entry.at)}\n{'(unreadable)':<14} {entry.escaped}\n")
+        told = {"at": clock_time(entry.at), "jid": entry.jid, "(unreadable)": entry.escaped}
+        click.echo("".join(f"{name:<14} {text}\n" for name, text in told.items()))
         return
     times = {"at": entry.at} | {name: epoch(message.get(name)) for name in _TIMES if name in message}
     names = [*_FIRST, *sorted(set(message) - {*_FIRST, *times, "error_backtrace"})]
     lines = [(name, clock_time(at)) for name, at in times.items() if at is not None]
     lines += [(name, _field(entry, name)) for name in names if name in message]
+    if entry.original is not None:
+        lines.append(("(original)", entry.escaped))
     for name, text in lines:
         click.echo(f"{printable(name):<14} {printable(text)}")
     for line in unpack_backtrace(message.get("error_backtrace")):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goworkers_py import payload
+from goworkers_py import burial, payload
 from goworkers_py.connection import Argument, Connections, Script, text
 from goworkers_py.inspect.entries import PAGE, Entry
 from goworkers_py.keys import Keys
@@ -102,8 +102,9 @@ class JobSet:
         return int(size)
 
     def kill(self, entries: Sequence[Entry]) -> Changed:
-        """To the dead set, unchanged, as Sidekiq does it."""
-        return self._move([(entry.raw, "", entry.raw) for entry in entries])
+        """To the dead set, unchanged, as Sidekiq does it; but as text where Ruby could not read them there."""
+        now = time.time()
+        return self._move([(entry.raw, "", burial.readable(entry.raw, entry.queue, now)) for entry in entries])
 
     def retry(self, entries: Sequence[Entry], timestamps: Timestamps) -> Changed:
         """To the back of their queues, to run once more."""
@@ -118,13 +119,17 @@ class JobSet:
         return changed
 
     def _pushed(self, entry: Entry, timestamps: Timestamps) -> tuple[str, bytes]:
-        """By Sidekiq's rules: the count is one less, so that the same number of retries is left; the error stays."""
+        """By Sidekiq's rules: the count is one less, so that the same number of retries is left; the error stays. Of
+        an entry that keeps a job as text it is that job which goes back."""
+        jid = entry.jid
+        if entry.original is not None:
+            entry = Entry(entry.original, at=entry.at)
         message = entry.message
         if message is None:
-            raise ValueError("not retried: an entry that cannot be read; delete it, or leave it")
+            raise ValueError(f"not retried: jid {jid}: no job that can be run; delete it, or leave it")
         queue = message.get("queue") or "default"
         if not isinstance(queue, str) or not payload.encodable(queue):
-            raise ValueError(f"not retried: jid {message.jid or '-'}: its queue is no name")
+            raise ValueError(f"not retried: jid {jid}: its queue is no name")
         changes: dict[str, object] = {"enqueued_at": timestamps.write(time.time()), "queue": self._keys.bare(queue)}
         if message.retry_count is not None:
             changes["retry_count"] = message.retry_count - 1
