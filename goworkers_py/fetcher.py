@@ -26,6 +26,8 @@ ROOM_WAIT_S = 5.0
 # A paused queue's fetcher sleeps so long at a time.
 PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
+# While a suspect runs alone, mostly for a moment.
+QUARANTINE_LOOK_S = 0.02
 LONGEST_RETURN_S = 0.5
 # No job of the queue has ended for so long: the threads are held by long ones. As long as a reserve should last.
 STALLED_AFTER_S = 0.02
@@ -87,8 +89,8 @@ class Fetcher(BrokerService):
             if jobs_wait:
                 self._look_for_stall(last_done)
             return 0.0
-        if self._too_much_unsettled() or not self._lease.fresh or not self._is_allowed():
-            return FULL_SERVER_PAUSE_S
+        if pause_s := self._not_now():
+            return pause_s
         self._await_return()
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
@@ -99,6 +101,14 @@ class Fetcher(BrokerService):
         # The server is not waited for while jobs wait here: those are watched until a worker is free for them.
         if not taken and jobs_wait and not self._buffer.room(STALLED_AFTER_S, at_least=reserve + 1):
             self._look_for_stall(last_done)
+        return 0.0
+
+    def _not_now(self) -> float:
+        """For how many seconds nothing is to be fetched; 0 to go on."""
+        if self._quarantine.closed:
+            return QUARANTINE_LOOK_S
+        if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
+            return FULL_SERVER_PAUSE_S
         return 0.0
 
     def _look_for_stall(self, last_done: Delivery | None) -> None:

@@ -61,10 +61,10 @@ def meeting(name, size):
 
 @workers.job("Fatal", queue="q")
 def fatal(neighbours):
-    """Kills its process, once so many others have begun in it; on trial they have not."""
+    """Kills its process, once so many others have begun in it; beside a suspect none have."""
     note("began")
-    on_trial = workers.current_message().get("recovered", {}).get("count") == 2
-    while not on_trial and BEGUN < neighbours + 1:
+    suspect = workers.current_message().get("recovered", {}).get("count", 0) >= 2
+    while not suspect and BEGUN < neighbours + 1:
         time.sleep(0.01)
     os.kill(os.getpid(), 9)
 

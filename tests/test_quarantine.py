@@ -12,6 +12,7 @@ import pytest
 import redis as redis_py
 from apps import fields, fresh_lease, in_progress, job, own_app, queue, working
 from fleet import Fleet
+from hasty import hasty
 from waiting import eventually
 
 from goworkers_py import poison
@@ -232,3 +233,51 @@ def _closed(app: object) -> bool:
 def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fleet]:
     with Fleet(tmp_path, redis_url, redis) as fleet:
         yield fleet
+
+
+def _work_until(fleet: Fleet, done: Callable[[], bool], *flags: str, constants: dict[str, float]) -> int:
+    """One process after the other, as a supervisor starts them; returns how many have died."""
+    for deaths in range(20):
+        process = fleet.start(*flags, prefix=hasty(constants)).process
+        assert eventually(lambda p=process: done() or p.poll() is not None, 60), fleet.told()  # type: ignore[misc]
+        if process.poll() is None:
+            return deaths
+    raise AssertionError(fleet.told())
+
+
+@pytest.mark.timeout(120)
+def test_a_suspect_beside_which_another_job_kills_the_process_is_not_convicted(
+    fleet: Fleet, redis: redis_py.Redis
+) -> None:
+    """It was near at two deaths already, and is still there when its time alone is over and the killer begins."""
+    fleet.push("bystander", "Gated", "gate", recovered={"count": 2, "since": time.time()})
+    first = fleet.start("-q", "q=5", prefix=hasty({"poison.ALONE_S": 1.0, "heartbeat.BEAT_EVERY_S": 0.1}))
+    fleet.await_run("began", "bystander")
+    fleet.push("killer", "Fatal", 0)
+    assert eventually(lambda: first.process.poll() is not None, 30), fleet.told()
+    [began], [killed] = fleet.of("began", "bystander"), fleet.of("began", "killer")
+    assert killed.at - began.at > 0.9, "the killer waited while the bystander ran alone"
+    fleet.open("gate")
+    deaths = _work_until(fleet, lambda: bool(redis.exists("dead")), "-q", "q=5", constants={})
+    assert deaths == 2
+    assert eventually(lambda: not fleet.lists() and not redis.exists("queue:q")), fleet.told()
+    assert fields(redis.zrange("dead", 0, -1), "jid") == ["killer"]
+    assert fleet.count("ended") == {"bystander": 1}
+
+
+@pytest.mark.timeout(180)
+def test_with_a_fixed_prefetch_and_short_jobs_the_killer_is_found_and_nobody_else(
+    fleet: Fleet, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    conf = tmp_path / "conf.ini"
+    conf.write_text("[queue:q]\nconcurrency = 10\nprefetch = 100\n")
+    jids = [f"short{number}" for number in range(400)]
+    for jid in jids[:200]:
+        fleet.push(jid, "Short")
+    fleet.push("killer", "Fatal", 0)
+    for jid in jids[200:]:
+        fleet.push(jid, "Short")
+    _work_until(fleet, lambda: bool(redis.exists("dead")), "-c", str(conf), constants={})
+    assert eventually(lambda: set(fleet.count("began")) == {*jids, "killer"}, 60), fleet.told()
+    assert eventually(lambda: not fleet.lists() and not redis.exists("queue:q"), 60), fleet.told()
+    assert fields(redis.zrange("dead", 0, -1), "jid") == ["killer"]
