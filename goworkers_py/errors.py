@@ -11,7 +11,8 @@ WorkersError
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now: try again
 │   │   ├── BrokerUnreachable  no connection to it can be made
-│   │   └── BrokerFull      it is out of memory
+│   │   ├── BrokerFull      it is out of memory
+│   │   └── LeaseGone       it does not know this process: the next beat makes its lease again
 │   └── BrokerRefused       the server answered no, and will again until somebody mends it
 │       ├── WrongType       a key holds what no program of the fleet wrote
 │       └── NoSuchDatabase  the server has fewer databases (also a ConfigError)
@@ -85,6 +86,10 @@ class BrokerUnreachable(BrokerUnavailable):
             f"{self}; start the server of {address}, or name another one with PYWORKERS_REDIS, --redis or "
             "configure(redis=...): redis://host:port/db, or embedded, which brings a server along"
         )
+
+
+class LeaseGone(BrokerUnavailable):
+    pass
 
 
 class BrokerFull(BrokerUnavailable):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from goworkers_py.brokers.base import Broker
 from goworkers_py.counters import Pace
 from goworkers_py.delivery import Buffer, Delivery, Held, unheld
-from goworkers_py.errors import BrokerError, BrokerFull
+from goworkers_py.errors import BrokerError, BrokerFull, LeaseGone
 from goworkers_py.identity import Lease
 from goworkers_py.outage import Outage
 from goworkers_py.quarantine import Quarantine
@@ -95,7 +95,7 @@ class Fetcher(BrokerService):
         owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
         try:
             taken = self._broker.fetch(owner, self._queue, room, wait=not jobs_wait)
-        except BrokerFull:
+        except (BrokerFull, LeaseGone):
             return FULL_SERVER_PAUSE_S
         self._take(owner, taken)
         # The server is not waited for while jobs wait here: those are watched until a worker is free for them.

@@ -278,7 +278,7 @@ class Launcher:
             service.join(deadline)
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._heartbeat.stop()
-        silent = self._heartbeat.join(deadline)
+        silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
         return self._farewell(unsettled, silent)
 
     def _farewell(self, unsettled: int, silent: bool) -> bool:

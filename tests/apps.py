@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import redis as redis_py
@@ -17,6 +17,7 @@ from goworkers_py.clock import awake_and_asleep
 from goworkers_py.config import QueueConfig
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
+from goworkers_py.errors import BrokerError
 from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
@@ -58,9 +59,18 @@ def started(app: App) -> Iterator[Launcher]:
         launcher.stop()
 
 
+class Leased(RedisBroker):
+    """For tests of something else: who fetches has a lease, without a beat before."""
+
+    def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
+        with suppress(BrokerError):
+            self._connections.call("SET", self._keys.lease(owner), 0, "NX", "EX", 60)
+        return super().fetch(owner, queue, most, wait)
+
+
 @contextmanager
 def own_broker(redis_url: str, **options: Any) -> Iterator[RedisBroker]:
-    broker = RedisBroker(Connections(redis_url), Keys(), **options)
+    broker = Leased(Connections(redis_url), Keys(), **options)
     try:
         yield broker
     finally:

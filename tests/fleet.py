@@ -89,12 +89,12 @@ class Fleet(AbstractContextManager["Fleet"]):
         self.daemons: list[Daemon] = []
         self._stack = ExitStack()
 
-    def start(self, *flags: str, prefix: Sequence[str] = (), url: str = "") -> Daemon:
+    def start(self, *flags: str, prefix: Sequence[str] = (), url: str = "", more: str = "") -> Daemon:
         """Each in a folder of its own: a file that is being written must not be imported."""
         own = self.directory / f"process-{len(self.daemons)}"
         own.mkdir()
         changes = {"FLEET": str(self.directory)}
-        daemon = Daemon(own, url or self.url, JOBS, *flags, prefix=prefix, changes=changes)
+        daemon = Daemon(own, url or self.url, JOBS + more, *flags, prefix=prefix, changes=changes)
         self.daemons.append(self._stack.enter_context(daemon))
         return daemon
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import pytest
 import redis as redis_py
+from apps import Leased
 from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
@@ -40,7 +41,7 @@ from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock
 from goworkers_py.connection import Connections
 from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable, PoisonPill
+from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone, PoisonPill
 from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.message import Timestamps
@@ -71,7 +72,7 @@ class Site(Protocol):
     def close(self) -> None: ...
 
 
-class Elsewhere(RedisBroker):
+class Elsewhere(Leased):
     """That of a process which tells that it runs on `machine`."""
 
     def __init__(self, connections: Connections, machine: str) -> None:
@@ -102,7 +103,7 @@ broker = RedisBroker(Connections(sys.argv[1]), Keys())
         self.set_wait(0.1)
 
     def broker(self, machine: str = "") -> Broker:
-        broker = Elsewhere(Connections(self._url), machine) if machine else RedisBroker(Connections(self._url), KEYS)
+        broker = Elsewhere(Connections(self._url), machine) if machine else Leased(Connections(self._url), KEYS)
         self._stack.callback(broker.close)
         return broker
 
@@ -753,7 +754,7 @@ def test_the_name_and_the_jobs_of_a_killed_process_go_to_the_one_that_starts_aft
 @pytest.fixture
 def own_broker(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisBroker]:
     monkeypatch.setattr(redis_broker, "BLOCK_S", 0.1)
-    with closing(RedisBroker(Connections(own_redis.url), KEYS)) as broker:
+    with closing(Leased(Connections(own_redis.url), KEYS)) as broker:
         yield broker
 
 
@@ -764,7 +765,7 @@ def redis_only(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
     with ExitStack() as stack:
 
         def make(keys: Keys = KEYS, **options: Any) -> RedisBroker:
-            return stack.enter_context(closing(RedisBroker(Connections(redis_url), keys, **options)))
+            return stack.enter_context(closing(Leased(Connections(redis_url), keys, **options)))
 
         yield make
 
@@ -834,6 +835,7 @@ def test_an_empty_queue_of_a_full_server_is_an_outage_that_ends_with_the_next_jo
     own_broker: RedisBroker, own_redis: RedisServer
 ) -> None:
     push(own_broker, job(1))
+    beat(own_broker, OWNER)
     own_redis.client().rename(KEYS.queue("q"), "aside")
     own_redis.client().config_set("maxmemory", 1)
     for _ in range(3):
@@ -855,7 +857,7 @@ def test_scripts_that_the_server_has_forgotten_are_no_matter(one: RedisBroker, r
 @pytest.fixture
 def proxied(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, RedisBroker]]:
     monkeypatch.setattr(redis_broker, "BLOCK_S", 0.1)
-    with Proxy(own_redis.port) as proxy, closing(RedisBroker(Connections(proxy.url), KEYS)) as broker:
+    with Proxy(own_redis.port) as proxy, closing(Leased(Connections(proxy.url), KEYS)) as broker:
         yield proxy, broker
 
 
@@ -1261,10 +1263,109 @@ def test_a_farewell_ends_a_fetch_that_still_waits(
     assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0)
     push(one, job(1))
     assert one.held(OWNER, "q") == []
+    expected = seconds(redis.time()) + 86_400
+    assert float(redis.hget(KEYS.gone, OWNER)) == pytest.approx(expected, abs=30), "its fetch may still arrive"
+
+
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_a_farewell_leaves_nothing_behind_but_for_what_may_come_late(
+    own_redis: RedisServer, own_broker: RedisBroker, cut_short: bool
+) -> None:
+    redis = own_redis.client()
+    beat(own_broker, OWNER, process="name")
+    hold(own_broker, job(1))
+    if cut_short:
+        own_redis.pause()
+        with ThreadPoolExecutor(1) as pool:
+            fetching = pool.submit(own_broker.fetch, OWNER, "q", 1)
+            own_redis.kill()
+            with pytest.raises(BrokerUnavailable):
+                fetching.result(15)
+        own_redis.start()
+        beat(own_broker, OWNER)
+    assert own_broker.leave(OWNER) == [back("q", OWNER, job(1))]
+    assert redis.exists(KEYS.owners, KEYS.gone) == (2 if cut_short else 0)
+    assert not redis.exists(KEYS.lease(OWNER))
+
+
+def test_a_process_whose_lease_is_gone_fetches_nothing_until_its_next_beat(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with closing(RedisBroker(Connections(redis_url), KEYS)) as broker:
+        push(broker, job(1))
+        with pytest.raises(LeaseGone):
+            broker.fetch(OWNER, "q", 1)
+        assert redis.llen(KEYS.queue("q")) == 1
+        beat(broker, OWNER)
+        assert broker.fetch(OWNER, "q", 1) == [job(1)]
+        redis.delete(KEYS.lease(OWNER))
+        with pytest.raises(LeaseGone):
+            broker.fetch(OWNER, "q", 1)
+
+
+def test_nobody_is_declared_dead_by_a_server_that_came_back_with_an_older_state(
+    one: RedisBroker, redis: redis_py.Redis
+) -> None:
+    beat(one, OWNER)
+    before = redis.get(KEYS.lease(OWNER))
+    beat(one, OWNER)
+    strand(one, job(1), owner=OTHER)
+    beat(one, OWNER)  # one broker counts the beats of one process
+    for lease in (before, None):
+        redis.delete(KEYS.lease(OTHER), KEYS.lease(OWNER))
+        if lease is not None:
+            redis.set(KEYS.lease(OWNER), lease)
+        assert recover(one, by_lease=True) == []
+    assert not beat(one, OWNER).kept
+    assert recover(one, by_lease=True) == [back("q", OTHER, job(1))], "who asks must wait until it is steady"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b"",
+        b"no json",
+        b"[]",
+        b"7",
+        b'{"v":2}',
+        b"{}",
+        b'{"queues":[]}',
+        b'{"queues":{"\\ud800":1}}',
+        b"\xff",
+        b'{"v":[]}',
+    ],
+)
+def test_an_owner_of_an_unknown_shape_is_left_alone_and_stops_nobodys_recovery(
+    one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture, entry: bytes
+) -> None:
+    strand(one, job(1))
+    redis.delete(KEYS.lease(OTHER))
+    redis.hset(KEYS.owners, mapping={"later:1:x": entry, b"\xff\xfe": entry})
+    redis.hset(KEYS.gone, "later:1:x", "no number")
+    assert recover(one, by_lease=True) == [back("q", OTHER, job(1))]
+    assert recover(one, by_lease=True) == []
+    assert redis.hget(KEYS.owners, "later:1:x") == entry
+    assert sum("entries this release cannot read" in message for message in caplog.messages) == 1
+    assert len(one.workers()) == 0
+
+
+def test_a_job_that_the_judge_stumbles_over_goes_back_and_the_next_is_judged(
+    one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    def judge(found: Found) -> Fate:
+        if found.raw == job(1):
+            raise OverflowError("int too large to convert to float")
+        return Fate(job("judged"))
+
+    strand(one, job(1), job(2))
+    redis.delete(KEYS.lease(OTHER))
+    assert [found.fate.payload for found in one.recover(OWNER, judge, by_lease=True)] == [job(1), job("judged")]
+    assert "cannot be judged; it goes back to its queue" in caplog.text
 
 
 def test_closing_ends_every_connection(redis_url: str, redis: redis_py.Redis) -> None:
     broker = RedisBroker(Connections(redis_url), KEYS)
+    beat(broker, OWNER)
     push(broker, job(1), job(2))
     broker.fetch(OWNER, "q", 1)
     broker.wake("q")

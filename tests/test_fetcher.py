@@ -21,6 +21,7 @@ from goworkers_py.delivery import Buffer, Delivery, Held
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.fetcher import FULL_SERVER_PAUSE_S, Fetcher
 from goworkers_py.identity import Lease
+from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 from goworkers_py.outage import Outage
 
@@ -230,6 +231,7 @@ def test_a_full_server_is_emptied_all_the_same(own_redis: RedisServer) -> None:
     client = own_redis.client()
     with own_broker(own_redis.url) as broker:
         fetching = Fetching(broker)
+        client.set(Keys().lease(fetching.lease.identity), 1)
         client.config_set("maxmemory", "1")
         assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S  # no error line: it is no outage for a fetcher
         client.config_set("maxmemory", "0")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -16,6 +17,7 @@ from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.config import QueueConfig
 from goworkers_py.errors import BrokerRefused
+from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
 from goworkers_py.message import Message
@@ -122,6 +124,37 @@ def test_a_start_that_waits_for_a_server_ends_when_a_stop_is_asked_for(own_redis
         stop_asked.set()
         start.join(20)
         assert answers == [False]
+
+
+def test_deaths_of_jobs_found_at_the_start_are_told_after_the_start_hooks(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    """A handler may need what the hook prepares."""
+    seen: list[str] = []
+    raw = job(jid="j1", recovered={"count": 2, "since": time.time()})
+    entry = {"v": 1, "queues": {"q": 1}, "trial": "j1", "origin": origin() | {"pid": 2**22, "started": 1}}
+    redis.hset(KEYS.owners, "dead:1:a", json.dumps(entry))
+    redis.lpush(KEYS.inprogress("q", "dead:1:a"), raw)
+    with own_app(redis_url) as app:
+        app.process("q", print, 1)
+        app.before_start(lambda: seen.append("hook"))
+        app.on_death(lambda message, error: seen.append(message.jid))
+        with started(app):
+            assert eventually(lambda: seen == ["hook", "j1"])
+    assert redis.zcard("dead") == 1
+
+
+@pytest.mark.parametrize("since", ["1e999", "9" * 400, "-1e999", '"soon"'])
+def test_no_payload_that_a_dead_process_left_stops_a_start(redis_url: str, redis: redis_py.Redis, since: str) -> None:
+    entry = {"queues": {"q": 9, "odd": 1}, "origin": origin() | {"pid": 2**22, "started": 1}}
+    redis.hset(KEYS.owners, "dead:1:a", json.dumps(entry))
+    odd = b'{"class":"J","args":[],"jid":"odd","recovered":{"count":1,"since":%b}}' % since.encode()
+    redis.lpush(KEYS.inprogress("q", "dead:1:a"), job(jid="first"), odd, b"no job", job(jid="last"))
+    ran: list[str] = []
+    with own_app(redis_url) as app:
+        app.process("q", lambda message: ran.append(message.jid), 1)
+        with started(app):
+            assert eventually(lambda: sorted(ran) == ["first", "last", "odd"])
 
 
 def test_a_name_that_a_live_process_has_is_refused_at_start(redis_url: str) -> None:

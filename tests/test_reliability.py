@@ -249,6 +249,43 @@ def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: P
         assert not any(text in daemon.output for daemon in daemons for text in (RECOVERED, DECLARED_DEAD))
 
 
+@pytest.mark.timeout(120)
+def test_a_server_that_comes_back_with_an_old_snapshot_makes_nobody_dead(tmp_path: Path) -> None:
+    """In the snapshot all leases have run out; the server is away for less than a beat."""
+    server = RedisServer(appendonly="no")
+    try:
+        with Fleet(tmp_path, server.url, server.client()) as fleet:
+            daemons = [
+                fleet.start("-q", f"q{n}=1", prefix=hasty({**SHORT, **LOOKING}, machine=str(n))).ready() for n in (1, 2)
+            ]
+            for number in (1, 2):
+                fleet.push(f"j{number}", "Gated", "gate", queue=f"q{number}")
+                fleet.await_run("began", f"j{number}")
+            for _ in range(3):
+                server.client().save()
+                time.sleep(LEASE_S + 0.5)
+                server.kill()
+                server.start()
+                time.sleep(2 * BEAT_S)
+            fleet.open("gate")
+            assert eventually(lambda: len(fleet.of("ended")) == 2), fleet.told()
+            assert fleet.count("began") == {"j1": 1, "j2": 1}
+            assert not any(text in daemon.output for daemon in daemons for text in (RECOVERED, DECLARED_DEAD))
+    finally:
+        server.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_start_hook_that_takes_longer_than_a_lease_does_not_cost_the_identity(fleet: Fleet) -> None:
+    hook = f"\n@workers.before_start\ndef slow():\n    time.sleep({LEASE_S + 2})\n"
+    other = fleet.start("-q", "other", prefix=hasty(STEADY, machine="b")).ready()
+    slow = fleet.start("-q", "q", prefix=hasty(machine="a"), more=hook)
+    slow.says(" works; stop it with TERM", LEASE_S + 30)
+    fleet.push("j1", "Short")
+    fleet.await_run("began", "j1")
+    assert DECLARED_DEAD not in slow.output + other.output
+
+
 # --- replies that get lost
 
 

@@ -24,7 +24,7 @@ from goworkers_py.brokers.base import (
 )
 from goworkers_py.brokers.leases import REMOVE, Item, Leases, Place
 from goworkers_py.connection import Argument, BlockingLine, Command, Connections, Script, text
-from goworkers_py.errors import BrokerFull
+from goworkers_py.errors import BrokerFull, LeaseGone
 from goworkers_py.keys import Keys
 from goworkers_py.needs import WorkerEntry
 from goworkers_py.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
@@ -42,7 +42,7 @@ DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
 _LUA = Path(__file__).parent / "lua"
-_FETCH = Script(_LUA / "fetch.lua", list_of(bytes))
+_FETCH = Script(_LUA / "fetch.lua", lambda reply: reply is None or list_of(bytes)(reply))
 _SETTLE = Script(_LUA / "settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
 _DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
 _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
@@ -72,7 +72,7 @@ class RedisBroker:
     def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
         keys = (self._keys.queue(queue), self._keys.inprogress(queue, owner))
         if self._likely_more.get(queue, True):
-            taken = self._grab(keys, queue, most)
+            taken = self._grab((*keys, self._keys.nothing, self._keys.lease(owner)), queue, most)
             if taken:
                 return taken
         if not wait:
@@ -81,10 +81,12 @@ class RedisBroker:
         self._likely_more[queue] = raw is not None
         return [] if raw is None else [raw]
 
-    def _grab(self, keys: tuple[str, str], queue: str, most: int) -> list[bytes]:
+    def _grab(self, keys: Sequence[str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
         most = min(most, FETCHED_AT_ONCE)
-        taken: list[bytes] = self._line(queue).script(_FETCH, (*keys, self._keys.nothing), (most, FETCHED_BYTES))
+        taken: list[bytes] | None = self._line(queue).script(_FETCH, keys, (most, FETCHED_BYTES))
+        if taken is None:
+            raise LeaseGone("the server has no lease of this process, which fetches again after its next beat")
         self._likely_more[queue] = len(taken) == most or sum(map(len, taken)) >= FETCHED_BYTES
         return taken
 

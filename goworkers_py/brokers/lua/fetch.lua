@@ -1,8 +1,10 @@
 -- Moves payloads from a queue's consumer end into an in-progress list, oldest first.
--- KEYS: queue, in-progress list, a key that never exists
+-- KEYS: queue, in-progress list, a key that never exists, lease of the list's owner
 -- ARGV: how many at most, after how many bytes of large ones it is enough
+-- Answer: the payloads, or nil when the lease is gone: nobody would look for jobs that come into the list from now on
 local QUEUE, LIST, LARGE = KEYS[1], KEYS[2], 1000
 local most, enough = tonumber(ARGV[1]), tonumber(ARGV[2])
+if redis.call('EXISTS', KEYS[4]) == 0 then return false end
 
 -- What adds to a list is refused while the server is out of memory, though nothing is added here; a script that has
 -- begun to write is let go on. Without this a full server could never be emptied by its workers. And where LTRIM is not
