@@ -170,6 +170,18 @@ def test_a_process_that_is_declared_dead_leaves_the_fleet(
     assert sorted(redis.keys()) == sorted(key.encode() for key in (keys.owners, keys.gone, keys.process_cleanup))
 
 
+@pytest.mark.parametrize("name", ["dead", "retry", "schedule", "queues", "stat:processed", "queue:q"])
+def test_an_owner_who_is_called_like_another_key_costs_nothing(
+    redis_url: str, redis: redis_py.Redis, name: str
+) -> None:
+    redis.set(name, "of others")
+    redis.hset(KEYS.owners, name, '{"v":1,"queues":{"q":1},"trial":"","origin":{}}')
+    with closing(RedisBroker(Connections(redis_url), KEYS)) as heir:
+        heir.recover("heir", lambda found: Fate(found.raw), by_lease=True)
+    assert redis.get(name) == b"of others"
+    assert redis.hexists(KEYS.gone, name)
+
+
 def test_the_jobs_of_the_dead_are_recovered_also_where_the_fleet_may_not_be_touched(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

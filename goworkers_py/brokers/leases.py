@@ -20,7 +20,7 @@ from goworkers_py.connection import Connections, Script, text
 from goworkers_py.courtesy import Courtesy
 from goworkers_py.errors import BrokerRefused
 from goworkers_py.fleet import removal
-from goworkers_py.identity import certainly_dead, origin
+from goworkers_py.identity import certainly_dead, is_identity, origin
 from goworkers_py.keys import Keys
 from goworkers_py.needs import WorkerEntry
 from goworkers_py.owner_entry import OwnerEntry, read_entries
@@ -155,7 +155,7 @@ class Leases:
             return False
         who, number = self._confirmed
         dead = self._declare_dead(owner, other, "certain" if certain else "", number if owner and who == owner else "")
-        if dead:
+        if dead and is_identity(other):
             # Not in the script: the server refuses the whole of it to a user who may not touch these keys.
             self._try(lambda: self._connections.transaction(removal(self._keys, other)))
         return dead

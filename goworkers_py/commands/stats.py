@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 
 import click
 
@@ -11,6 +12,7 @@ import goworkers_py
 from goworkers_py.commands.base import FAILED, connected
 from goworkers_py.commands.tables import Table, duration
 from goworkers_py.config import Config
+from goworkers_py.errors import BrokerRefused
 from goworkers_py.inspect.foreign import foreign
 from goworkers_py.inspect.stats import Stats
 
@@ -23,7 +25,9 @@ def stats(config: Config, as_json: bool) -> None:
     connections, keys = goworkers_py.app.place
     figures = goworkers_py.app.inspector.stats()
     click.echo(json.dumps(figures.as_dict()) if as_json else _table(figures))
-    of_another_type = foreign(connections, keys.types)
+    of_another_type: list[str] = []
+    with suppress(BrokerRefused):  # a user who may not ask for types
+        of_another_type = foreign(connections, keys.types)
     for line in of_another_type:
         click.echo(f"pyworkers: {line}; it counts as 0 here", err=True)
     if of_another_type or goworkers_py.app.inspector.broken_counters():  # the log has told of these
