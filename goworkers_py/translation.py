@@ -35,6 +35,9 @@ _ELSEWHERE = re.compile(
     r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b"
 )
 
+# redis-py's words, and ours of sentinels, when there is not even a connection.
+_CONNECTING = re.compile(r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ sentinels answer")
+
 # What a server says of a client's certificate that it does not accept, or misses.
 _ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
 _THEIR_CERTIFICATE = (
@@ -65,10 +68,11 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
 
 
 def unreachable(error: redis.RedisError | OSError) -> BaseException:
-    """One that came up while a connection was made."""
+    """An error that came up while a connection was made. A server that accepted the connection, and then has no room
+    for it or hangs up, can be reached."""
     ours = translated(error)
-    loads = isinstance(error, redis.BusyLoadingError)  # there is a server, which reads its data
-    return BrokerUnreachable(str(ours)) if type(ours) is BrokerUnavailable and not loads else ours
+    no_connection = _CONNECTING.match(str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
+    return BrokerUnreachable(str(ours)) if type(ours) is BrokerUnavailable and no_connection else ours
 
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:

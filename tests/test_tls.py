@@ -293,5 +293,5 @@ def test_a_program_whose_push_fails_shows_no_password_when_it_dies_of_it() -> No
         timeout=30,
     )
     assert "Traceback" in done.stderr
-    assert "BrokerUnavailable" in done.stderr
+    assert "BrokerUnreachable" in done.stderr
     assert PASSWORD not in done.stderr
