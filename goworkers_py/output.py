@@ -50,8 +50,7 @@ class Output:
         self._closed = threading.Event()
         self._forked = False
         self.turn_to(descriptor)
-        self._writer = threading.Thread(target=self._write_kept, name="log writer", daemon=True)
-        self._writer.start()
+        self._has_writer = threading.Lock()  # taken by the writer's thread, for good
         _outputs.add(self)
 
     def turn_to(self, descriptor: int) -> None:
@@ -72,6 +71,7 @@ class Output:
     def _keep(self, line: bytes, begun: bool) -> None:
         if self._forked:
             return  # it has no thread that could write it later
+        self._start_writer()
         deadline = self._moved_at + PATIENCE_S
         while not self._kept_now(line, begun):
             if time.monotonic() >= deadline:
@@ -80,6 +80,13 @@ class Output:
                 return
             time.sleep(GLANCE_S)
         self._woken.put(True)
+
+    def _start_writer(self) -> None:
+        """Only when a line has to be kept: most programs need no thread for their lines. Where two threads come here at
+        once, or an exception is thrown into one, the second writer ends at once."""
+        if not self._has_writer.locked():
+            with suppress(RuntimeError):  # no more threads, or Python is ending: the next line tries again
+                threading.Thread(target=self._write_kept, name="log writer", daemon=True).start()
 
     def _kept_now(self, line: bytes, begun: bool) -> bool:
         with self._lock:
@@ -100,6 +107,8 @@ class Output:
 
     def _write_kept(self) -> None:
         """In the writer's thread."""
+        if not self._has_writer.acquire(blocking=False):
+            return
         while self._woken.get():
             while self._kept and not self._closed.is_set():
                 self._write_some()
