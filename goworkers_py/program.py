@@ -66,9 +66,9 @@ def _run_main(
     notifier: Notifier,
 ) -> int:
     if config.needs_a_parent:
-        _tell_of_root()
         supervisor = Supervisor(config.processes, command, notifier)
         with _port(config, supervisor.report, supervisor.stats):
+            _tell_of_root()
             return supervisor.run()
     launcher: Launcher | None = None
     with _port(config, lambda: launcher.report() if launcher else merged(STARTING, []), stats):
