@@ -61,8 +61,10 @@ LARGE = 16_384
 class Script:
     """A Lua script: sent by its digest, whole where the server does not know it."""
 
-    def __init__(self, path: Path, fits: Fits | None = None) -> None:
-        """`fits` tells whether a reply is one that the script gives."""
+    def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
+        """`fits` tells whether a reply is one that the script gives. `typed` is how many of its keys, from the first on,
+        may be of a wrong type, where the script only asks whether the others exist."""
+        self.typed = typed
         self.source = path.read_text("utf-8")
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
@@ -93,6 +95,8 @@ class _Exchanges:
             reply = self._exchange_raw([("EVAL", script.source, *tail)])[0]
         if isinstance(reply, redis.ResponseError) and is_refused_in_script(str(reply)):
             reply = self._refused_command(script) or reply
+        if is_of_another_type(reply):
+            keys = keys[: script.typed]
         self._raise_error(reply, keys)
         return reply
 

@@ -42,7 +42,7 @@ DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
 _LUA = Path(__file__).parent / "lua"
-_FETCH = Script(_LUA / "fetch.lua", lambda reply: reply is None or list_of(bytes)(reply))
+_FETCH = Script(_LUA / "fetch.lua", lambda reply: reply is None or list_of(bytes)(reply), typed=2)
 _SETTLE = Script(_LUA / "settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
 _DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
 _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
