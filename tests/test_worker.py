@@ -13,7 +13,7 @@ import redis as redis_py
 from apps import fields, fresh_lease, in_progress, job, own_app, own_broker, queue, working
 from waiting import eventually
 
-from goworkers_py import service
+from goworkers_py import burial, service
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Deadline, awake_and_asleep
 from goworkers_py.config import QueueConfig
@@ -119,14 +119,15 @@ def test_a_job_is_shown_as_running_and_is_current_while_it_runs(work: Callable[[
     assert current_message() is None
 
 
-def test_what_is_no_job_goes_unchanged_to_the_dead_set_and_no_code_sees_it(
+def test_what_is_no_job_goes_enclosed_to_the_dead_set_and_no_code_sees_it(
     work: Callable[[Run], Working], redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = work(lambda message: pytest.fail("it is no job"))
     with at:
         at.buffer.put(at.fetched(b"{not json"))
         assert eventually(lambda: redis.zcard("dead") == 1)
-    assert redis.zrange("dead", 0, -1) == [b"{not json"]
+    (enclosing,) = redis.zrange("dead", 0, -1)
+    assert burial.original(json.loads(enclosing)) == b"{not json"
     assert "queue q: a payload is no job and goes to the dead set: not JSON: " in caplog.text
 
 
