@@ -240,6 +240,10 @@ class BlockingLine(_Exchanges):
     def __init__(self, connections: Connections, connection: Driver) -> None:
         self._connections = connections
         self._connection = connection
+        # Set by whoever has seen that the server at the other end knows this process. A server that came back with an
+        # older state may not: so it turns false whenever a connection is made.
+        self.trusted = False
+        connection.register_connect_callback(self._connected)
         self._whole = True  # False from the begin of an exchange to its end
         self._cut_short_at = -math.inf  # monotonic: the last exchange before which the one before was found cut short
         self._client_id: int | None = None  # set while the command may be blocking
@@ -258,8 +262,12 @@ class BlockingLine(_Exchanges):
             self._connection.disconnect()
         self._whole = False
 
-    def block(self, *command: Argument) -> Any:
-        """The reply, or None when the server's time limit came first or `wake` did."""
+    def _connected(self, connection: Driver) -> None:
+        self.trusted = False
+
+    def block(self, *command: Argument, trusted: bool = False) -> Any:
+        """The reply, or None when the server's time limit came first or `wake` did. With `trusted` also None, and
+        nothing is sent, where the connection had to be made anew."""
         if self._wanted.is_set():
             self._wanted.clear()
             return None
@@ -267,6 +275,9 @@ class BlockingLine(_Exchanges):
         began = time.monotonic()
         try:
             _ready(self._connection)
+            if trusted and not self.trusted:
+                self._whole = True
+                return None
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
             self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
             client_id = self._connection.read_response()

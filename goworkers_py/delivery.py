@@ -54,7 +54,7 @@ class Buffer:
         self._closed = False
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
-        with self._changed:
+        with self._lock:
             self._out.update(deliveries)
         for delivery in deliveries:
             self._waiting.put(delivery)
@@ -108,7 +108,7 @@ class Buffer:
         for _ in range(taken.count(STOP)):
             self._waiting.put(STOP)  # they are for workers
         unstarted = [delivery for delivery in taken if delivery is not None]
-        with self._changed:
+        with self._lock:
             self._out.difference_update(unstarted)
             self._changed.notify_all()
         return unstarted

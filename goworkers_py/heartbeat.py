@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.base import Beat, Broker, DeclaredDead, Presence
 from goworkers_py.clock import Clock, awake_and_asleep
-from goworkers_py.errors import BrokerError
+from goworkers_py.errors import BrokerError, BrokerUnavailable
 from goworkers_py.identity import Lease, new_identity
 from goworkers_py.outage import Outage
 from goworkers_py.quarantine import Quarantine
@@ -52,6 +53,8 @@ class Heartbeat(BrokerService):
         self._born = ""  # the next identity, from when this one was declared dead to when the server knows the next
         self._steady_since: float | None = None  # monotonic
         self._warned_of_skew = False
+        self._pid = os.getpid()
+        self._silent = False
         self._asked = threading.Event()
 
     def run_once(self) -> float:
@@ -70,8 +73,19 @@ class Heartbeat(BrokerService):
     def wake(self) -> None:
         self._asked.set()
 
+    def silence(self, timeout_s: float) -> bool:
+        """No beat is sent from here on: the process says farewell. False when one is still on its way."""
+        self._silent = True
+        if not self._one_at_a_time.acquire(timeout=timeout_s):
+            return False
+        self._one_at_a_time.release()
+        return True
+
     def beat(self) -> None:
         with self._one_at_a_time:
+            # The child of a job that forks may come by here. It must not beat in its parent's name.
+            if self._silent or os.getpid() != self._pid:
+                return
             asked_at = awake_and_asleep()
             if not self._lease.fresh:
                 self._steady_since = None  # this machine may have slept, and the others' leases run out meanwhile
@@ -101,10 +115,15 @@ class Heartbeat(BrokerService):
         except DeclaredDead:
             self._lease.lapse()  # nothing is fetched or begun from here on
             # The same one when the reply to its first beat was lost: it may hold the fixed process name by now.
-            self._born = self._born or new_identity()
-            answer = self._broker.beat(self._presence(self._born, alone))  # known to the server before its first use
-            dead, born, self._born = self._lease.identity, self._born, ""
+            self._born = born = self._born or new_identity()
+            try:
+                answer = self._broker.beat(self._presence(born, alone))  # known to the server before its first use
+            except DeclaredDead as error:  # the replies were lost for so long that this one died too
+                self._born = ""
+                raise BrokerUnavailable(f"{born} was declared dead before its first use") from error
+            dead = self._lease.identity
             self._lease.replace(born)
+            self._born = ""
             log.error("%s was not heard of for so long that its jobs were given to others; going on as %s", dead, born)
             return answer
 

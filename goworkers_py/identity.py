@@ -13,7 +13,7 @@ import resource
 import secrets
 import socket
 import sys
-import threading
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from goworkers_py.clock import awake_and_asleep
 
+LOOK_EVERY_S = 0.02
 _PROC = Path("/proc")
 
 
@@ -35,21 +36,21 @@ def is_identity(name: str) -> bool:
 
 
 class Lease:
-    """The identity in use, and whether the server was told lately that its process lives."""
+    """The identity in use, and whether the server was told lately that its process lives.
+
+    Changed by whoever beats, one at a time, in single assignments; read by every thread, without a lock.
+    """
 
     def __init__(self, valid_s: float) -> None:
         self.identity = new_identity()
         self._valid_s = valid_s
-        self._fresh_until = -math.inf  # one assignment a change, read without the lock
+        self._fresh_until = -math.inf
         self._told_at = math.inf  # when the server was told last, also after `lapse`
-        self._changed = threading.Condition()
 
     def confirm(self, asked_at: float) -> None:
         """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
-        with self._changed:
-            self._told_at = asked_at
-            self._fresh_until = asked_at + self._valid_s
-            self._changed.notify_all()
+        self._told_at = asked_at
+        self._fresh_until = asked_at + self._valid_s
 
     @property
     def fresh(self) -> bool:
@@ -67,9 +68,7 @@ class Lease:
 
     def replace(self, identity: str) -> None:
         """The old identity is never used again."""
-        with self._changed:
-            self.identity = identity
-            self._changed.notify_all()
+        self.identity = identity
 
     def surely_of(self, owner: str) -> bool:
         """Whether `owner` is known to be this process, still. On every job's path, so without the lock.
@@ -84,9 +83,10 @@ class Lease:
 
         Whoever was frozen for long finds jobs in its hands that may have been given to others meanwhile.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self.fresh or self.identity != owner, timeout_s)
-            return self.surely_of(owner)
+        give_up_at = time.monotonic() + timeout_s
+        while not self.fresh and self.identity == owner and time.monotonic() < give_up_at:
+            time.sleep(LOOK_EVERY_S)  # not on a lock, which an exception thrown into this thread could leave locked
+        return self.surely_of(owner)
 
 
 def origin() -> dict[str, Any]:

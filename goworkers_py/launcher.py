@@ -98,7 +98,9 @@ class Launcher:
         self._membership = Membership(*place, member)
         self._metrics = Metrics(*place, config.metrics)
         poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
-        self._quarantine = Quarantine(poison, self._lease, self._beat, self._others_run, self._give_back_waiting)
+        self._quarantine = Quarantine(
+            poison, self._lease, clock.wall, self._beat, self._others_run, self._give_back_waiting
+        )
         self._heartbeat = Heartbeat(
             broker,
             self._lease,
@@ -184,7 +186,8 @@ class Launcher:
                 hook()
         except BaseException:
             self._heartbeat.stop()
-            self._farewell(0, self._heartbeat.join(Deadline(AFTER_JOBS_S)))
+            silent = self._heartbeat.join(Deadline(AFTER_JOBS_S)) and self._heartbeat.silence(AFTER_JOBS_S)
+            self._farewell(0, silent)
             raise
         forks.watch()
         self._recoverer.start()
@@ -254,6 +257,7 @@ class Launcher:
         left = "all the time they need" if patiently else f"{deadline.left():.4g} s"
         log.info("stopping: running jobs have %s to finish", left)
         self._quarantine.stop()
+        self._heartbeat.beat_now()  # whoever kills this process while it stops must not be taken for a job
         self.quiet()
         hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
         hooks.start()
@@ -279,6 +283,7 @@ class Launcher:
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._heartbeat.stop()
         silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
+        silent = self._heartbeat.silence(AFTER_JOBS_S) and silent  # a worker whose job is not over may beat too
         return self._farewell(unsettled, silent)
 
     def _farewell(self, unsettled: int, silent: bool) -> bool:
@@ -336,7 +341,8 @@ class Launcher:
 
     def _trouble(self) -> str:
         report = self.report()
-        return not_live(report) or (report["state"] if report["state"] != WORKING else "") or all_stuck(report)
+        state = report["state"] if report["state"] != WORKING else ""
+        return not_live(report) or state or all_stuck(report) or self._quarantine.trouble
 
     @property
     def running(self) -> dict[str, Delivery]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from goworkers_py import needs, payload
 from goworkers_py.errors import UnreadablePayload
-from goworkers_py.message import whole_number
+from goworkers_py.message import epoch, whole_number
 from goworkers_py.version import __version__
 
 V = 1
@@ -25,6 +25,7 @@ class OwnerEntry:
     alone: str = ""  # the suspect that runs alone in this process, see `quarantine`
     trouble: str = ""  # why the process fetches no jobs now
     origin: Mapping[str, Any] = field(default_factory=dict)
+    began: float = 0.0  # epoch seconds by the server's clock: when the process was first heard of; 0 in its first beat
     version: str = __version__  # empty for 0.1.0, which told none
     speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
 
@@ -38,6 +39,7 @@ class OwnerEntry:
                 "trial": self.alone,  # the name that release 0.1.0 reads
                 "trouble": self.trouble,
                 "origin": dict(self.origin),
+                "began": self.began,
             }
         )
 
@@ -57,6 +59,7 @@ class OwnerEntry:
             alone=_text(told.get("trial")) if version == V else "",
             trouble=_text(told.get("trouble")),
             origin=origin if isinstance(origin := told.get("origin"), dict) else {},
+            began=epoch(told.get("began")) or 0.0,
             version=_text(told.get("version")),
             speaks=frozenset(word for word in _list(told.get("speaks")) if isinstance(word, str)),
         )

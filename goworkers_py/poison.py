@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +22,14 @@ from goworkers_py.message import Message, Timestamps, epoch, whole_number
 # In the payload: {"v", "count": deaths, "since": epoch seconds of the first one, "rounds": waits in vain to be alone}.
 FIELD = "recovered"
 V = 1
-# How long a suspect waits for the other jobs of a process to end, in its first and its next rounds through the queue;
-# and how long it then runs alone. Four times as long after each further death that convicted nobody: a slow killer
-# among long jobs is found in the end, and an innocent job does not hold a process up for long.
+# How long a suspect waits for the other jobs of a process to end, in its first and its next rounds; how long it stays
+# away after each of them; and how long it runs alone in the end.
 PATIENCE_S = (2.0, 5.0, 15.0, 60.0)
+AWAY_S = (5.0, 15.0, 45.0, 135.0)
 ALONE_S = 60.0
-_MOST_STEPS = 10
+# All that is four times as long after a death that convicted nobody, and sixteen times after two: a slow killer among
+# long jobs is found, and no job holds a process up for more than a quarter of an hour at a time.
+MOST_SEVERITY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,18 @@ class PoisonPolicy:
     def alone_s(self, message: Message) -> float:
         return ALONE_S * self._severity(message)
 
+    def away_s(self, message: Message) -> float:
+        """How long a suspect stays away that could not be alone."""
+        return AWAY_S[min((_Record.of(message) or _Record()).rounds, len(AWAY_S) - 1)]
+
     def next_round(self, message: Message) -> bytes:
-        """The payload of a suspect that goes back to its queue, because it could not be alone."""
+        """The payload of a suspect that could not be alone, to come back."""
         record = _Record.of(message) or _Record()
-        return dataclasses.replace(record, rounds=record.rounds + 1).put_into(message)
+        raw = dataclasses.replace(record, rounds=record.rounds + 1).put_into(message)
+        changes: dict[str, Any] = {"queue": message.queue}
+        if not message.jid:
+            changes["jid"] = secrets.token_hex(12)  # equal bytes fall together in a sorted set
+        return payload.splice(raw, changes, drop=("at",))
 
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> Fate:
         """`begun`: the job can have been running. `alone`: the name of the suspect in quarantine there, or empty."""
@@ -90,7 +101,8 @@ class PoisonPolicy:
         return record.count + 1 - max(2, self.limit)
 
     def _severity(self, message: Message) -> int:
-        return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), _MOST_STEPS))
+        steps = min(max(0, self._deaths_beyond_suspicion(message)), MOST_SEVERITY)
+        return min(MOST_SEVERITY, int(4**steps))
 
     def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> Fate:
         """Also a job that says `dead: false`: that is meant for failures, which the application hears of."""
@@ -140,5 +152,5 @@ class _Record:
 
 
 def name_of(message: Message) -> str:
-    """By which the server is told of it: a job from elsewhere may have no jid."""
-    return message.jid or hashlib.sha1(message.raw, usedforsecurity=False).hexdigest()
+    """By which the server is told of it. A jid is no name: two jobs may have the same one, or none."""
+    return hashlib.sha1(message.raw, usedforsecurity=False).hexdigest()

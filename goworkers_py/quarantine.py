@@ -4,41 +4,49 @@ A suspect was running when earlier processes died, see `poison`. The worker that
 
 1. `closed` turns true. From then on no other worker begins a job and the fetchers fetch none; jobs that wait in this
    process go back to their queues.
-2. The worker waits until no other job runs. If others run for longer than its patience, the suspect goes to the back
-   of its queue, and its next wait is longer. After some rounds it runs beside the others, which proves nothing.
+2. The worker waits until no other job runs. If others run for longer than its patience, `closed` turns false, and the
+   suspect goes into the schedule, to come back. After some such rounds it runs beside the others, which proves nothing.
 3. A beat tells the server the suspect's name. Only a name that the server has confirmed can convict.
 4. The suspect runs. After a while, or when it has ended, a beat takes the name back.
 5. When the server has confirmed that, `closed` turns false: no job begins while the name of another stands.
 
-A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs.
+A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs. A stop
+takes the name back too: whoever kills a process that stops does not wait for its jobs.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from goworkers_py import payload
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
 from goworkers_py.identity import Lease
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
-from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Requeue
+from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Requeue, Reschedule
 from goworkers_py.poison import PoisonPolicy, name_of
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.02
+# After a wait in vain nothing is waited for in this many times as long: others are held up for a tenth of the time.
+REST = 9
+# From then on `trouble` tells of a process that is closed.
+TOLD_AFTER_S = 20.0
 
 
 @dataclass(eq=False, slots=True)
 class _Suspect:
     delivery: Delivery
     name: str
+    about: str  # for people
     announced: bool = False  # the name may stand on the server
     over: bool = False  # it has ended, or has run alone for long enough
     alone_until: float = math.inf  # monotonic
@@ -56,23 +64,35 @@ class Quarantine:
         self,
         policy: PoisonPolicy,
         lease: Lease,
+        wall: Callable[[], float],
         beat: Callable[[], None],
         others_run: Callable[[Delivery], bool],
         give_back_waiting: Callable[[], None],
     ) -> None:
         self._policy = policy
         self._lease = lease
+        self._wall = wall
         self._beat = beat
         self._others_run = others_run
         self._give_back_waiting = give_back_waiting
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._suspect: _Suspect | None = None  # changed under the lock
         self.closed = False  # while there is a suspect; read without the lock, by each worker for each job
+        self._closed_at = 0.0  # monotonic
+        self._no_wait_until = -math.inf  # monotonic: a wait in vain is followed by a longer time without one
         self._stopping = False
 
     def stop(self) -> None:
-        """A suspect that still waits for the others goes back to its queue."""
+        """A suspect that still waits for the others goes back to its queue, and none is told of any more."""
         self._stopping = True
+
+    @property
+    def trouble(self) -> str:
+        """For people who wonder why this process fetches nothing."""
+        seconds = time.monotonic() - self._closed_at
+        tell = self.closed and seconds > TOLD_AFTER_S
+        return f"has begun no other jobs for {seconds:.0f} s, for a suspect" if tell else ""
 
     def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
         """In a worker's thread. The outcome of the chain, which a job that is no suspect is given to at once."""
@@ -83,19 +103,20 @@ class Quarantine:
             log.warning("suspected of having crashed earlier processes, but this process is never without other jobs: "
                         "running beside them")  # fmt: skip
             return chain(message)
-        suspect = _Suspect(delivery, name_of(message))
+        suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}")
         try:
             if not self._admit(suspect):
                 return REQUEUE_LAST
             self._give_back_waiting()
             if not self._wait_until_alone(delivery, patience_s):
-                return REQUEUE if self._stopping else self._to_next_round(message, patience_s)
+                return REQUEUE if self._stopping else self._to_next_round(message)
             if not self._announce(suspect, self._policy.alone_s(message)):
                 return REQUEUE_LAST
             log.warning("running alone: suspected of having crashed earlier processes")
             return chain(message)
         finally:
-            self._release(suspect)
+            if os.getpid() == self._pid:  # and this is not the child of a link that forks
+                self._release(suspect)
 
     def _admit(self, suspect: _Suspect) -> bool:
         with self._lock:
@@ -103,22 +124,28 @@ class Quarantine:
                 return False
             # Before the look at who runs. A worker marks its job as begun before it looks at `closed`: so of the two
             # at least one sees the other.
-            self._suspect, self.closed = suspect, True
+            self._suspect, self.closed, self._closed_at = suspect, True, time.monotonic()
             return True
 
     def _wait_until_alone(self, delivery: Delivery, patience_s: float) -> bool:
-        give_up_at = time.monotonic() + patience_s
+        began = time.monotonic()
+        give_up_at = began if began < self._no_wait_until else began + patience_s
         while self._others_run(delivery):
-            if self._stopping or time.monotonic() >= give_up_at:
+            now = time.monotonic()
+            if self._stopping or now >= give_up_at:
+                self._no_wait_until = max(self._no_wait_until, now + REST * (now - began))
                 return False
             # Not on an Event, whose lock an exception that is thrown into this thread could leave locked.
             time.sleep(LOOK_EVERY_S)
-        return True
+        return not self._stopping
 
-    def _to_next_round(self, message: Message, patience_s: float) -> Outcome:
-        log.info("suspected of having crashed earlier processes; other jobs still run after %g s, so it goes to the "
-                 "back of its queue", patience_s)  # fmt: skip
-        return Requeue(last=True, payload=self._policy.next_round(message))
+    def _to_next_round(self, message: Message) -> Outcome:
+        away_s, raw = self._policy.away_s(message), self._policy.next_round(message)
+        log.info("suspected of having crashed earlier processes: other jobs run here, comes back in %g s to run alone",
+                 away_s)  # fmt: skip
+        if payload.ruby_flaw(raw):
+            return Requeue(last=True, payload=raw)  # the schedule is read by Ruby too
+        return Reschedule(self._wall() + away_s, raw)
 
     def _announce(self, suspect: _Suspect, alone_s: float) -> bool:
         with self._lock:
@@ -148,7 +175,7 @@ class Quarantine:
         """The name to be told with the beat that is about to be sent."""
         with self._lock:
             suspect = self._suspect
-            if suspect is None or not suspect.announced or suspect.is_over:
+            if suspect is None or not suspect.announced or suspect.is_over or self._stopping:
                 return ""
             return suspect.name
 
@@ -160,7 +187,7 @@ class Quarantine:
                 return
             self._open()
         if not (suspect.over or suspect.delivery.ended):
-            log.warning("a suspect has run alone for long; other jobs run beside it now: %s", suspect.name)
+            log.warning("a suspect has run alone for long; other jobs run beside it now: %s", suspect.about)
 
     def _open(self) -> None:
         """Under the lock."""

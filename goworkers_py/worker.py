@@ -53,7 +53,9 @@ class Worker(Service):
             hand, buffer = self._hand, self._buffer
             while hand or (not self._retired and buffer.take(hand)):
                 delivery = hand[0]
-                if not delivery.begun_at:
+                if delivery.ended:
+                    pass  # it begins anew after it was given back: this delivery is on its way already
+                elif not delivery.begun_at:
                     self.run_once(delivery)
                 else:
                     self._give_back(delivery)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -85,7 +86,7 @@ def fresh_lease() -> Lease:
 
 def open_quarantine(lease: Lease) -> Quarantine:
     """Where nobody else runs, and nobody is to be told."""
-    return Quarantine(PoisonPolicy(), lease, lambda: None, lambda delivery: False, lambda: None)
+    return Quarantine(PoisonPolicy(), lease, time.time, lambda: None, lambda delivery: False, lambda: None)
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

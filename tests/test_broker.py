@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, Protocol
 
 import pytest
@@ -1303,6 +1303,26 @@ def test_a_process_whose_lease_is_gone_fetches_nothing_until_its_next_beat(
             broker.fetch(OWNER, "q", 1)
 
 
+def test_a_process_that_waits_for_jobs_of_a_server_that_has_forgotten_it_is_given_none(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server came back with a state from before the process began: nobody would look into its list."""
+    monkeypatch.setattr(redis_broker, "BLOCK_S", 1)
+    client = own_redis.client()
+    with closing(RedisBroker(Connections(own_redis.url), KEYS)) as broker:
+        beat(broker, OWNER)
+        assert broker.fetch(OWNER, "q", 1) == []  # from here on it waits
+        client.flushall()
+        client.client_kill_filter(_type="normal", skipme=True)
+        push(broker, job(1))
+        for _ in range(3):
+            with suppress(BrokerUnavailable):
+                assert broker.fetch(OWNER, "q", 1) == []
+        assert client.llen(KEYS.queue("q")) == 1
+        beat(broker, OWNER)
+        assert eventually(lambda: broker.fetch(OWNER, "q", 1) == [job(1)])
+
+
 def test_nobody_is_declared_dead_by_a_server_that_came_back_with_an_older_state(
     one: RedisBroker, redis: redis_py.Redis
 ) -> None:
@@ -1347,6 +1367,43 @@ def test_an_owner_of_an_unknown_shape_is_left_alone_and_stops_nobodys_recovery(
     assert redis.hget(KEYS.owners, "later:1:x") == entry
     assert sum("entries this release cannot read" in message for message in caplog.messages) == 1
     assert len(one.workers()) == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_processes_of_one_machine_that_die_together_convict_nobody(
+    one: RedisBroker, redis: redis_py.Redis, together: bool
+) -> None:
+    """They were killed from outside. One that was dead before the other began is no company."""
+    found: list[tuple[str, str]] = []
+
+    def judge(one: Found) -> Fate:
+        found.append((one.owner, one.alone))
+        return Fate(one.raw)
+
+    def die(owner: str, name: str) -> None:
+        one.beat(Presence(owner, {"q": 1}))
+        one.beat(Presence(owner, {"q": 1}, alone=name))
+        hold(one, job(name), owner=owner)
+        redis.delete(KEYS.lease(owner))
+
+    die(OTHER, "first")
+    if not together:
+        one.recover(OWNER, judge, by_lease=True)
+        redis.hincrby(KEYS.gone, OTHER, -1)  # whole seconds stand there
+    die("there:3:cccccccccccc", "second")
+    one.recover(OWNER, judge, by_lease=True)
+    names = ["", ""] if together else ["first", "second"]
+    assert sorted(found) == [("there:2:bbbb", names[0]), ("there:3:cccccccccccc", names[1])]
+
+
+def test_a_beat_that_was_overtaken_brings_nothing_back(one: RedisBroker, redis: redis_py.Redis) -> None:
+    for name in ("", "j1", ""):
+        one.beat(Presence(OWNER, {"q": 1}, alone=name))
+    entry = redis.hget(KEYS.owners, OWNER)
+    one._leases._beats = 1
+    with pytest.raises(BrokerUnavailable, match="overtaken"):
+        one.beat(Presence(OWNER, {"q": 1}, alone="j1"))
+    assert redis.hget(KEYS.owners, OWNER) == entry
 
 
 def test_a_job_that_the_judge_stumbles_over_goes_back_and_the_next_is_judged(

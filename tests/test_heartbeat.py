@@ -23,7 +23,7 @@ from goworkers_py.keys import Keys
 from goworkers_py.message import Message
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import DONE, Outcome
-from goworkers_py.poison import Fate, PoisonPolicy
+from goworkers_py.poison import Fate, PoisonPolicy, name_of
 from goworkers_py.quarantine import Quarantine
 
 KEYS = Keys()
@@ -125,7 +125,7 @@ def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
 ) -> None:
     lease = Lease(50)
     beats: list[Callable[[], None]] = []
-    quarantine = Quarantine(PoisonPolicy(), lease, lambda: beats[0](), lambda delivery: False, lambda: None)
+    quarantine = Quarantine(PoisonPolicy(), lease, time.time, lambda: beats[0](), lambda delivery: False, lambda: None)
     it = Heartbeat(broker, lease, quarantine, lambda: {"q": 3}, "", Clock(), Outage())
     beats.append(it.beat)
     it.beat()
@@ -134,9 +134,9 @@ def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
         return str(json.loads(redis.hget(KEYS.owners, lease.identity) or b"")["trial"])
 
     def run(message: Message) -> Outcome:
-        assert (told(), quarantine.closed) == ("j1", True)
+        assert (told(), quarantine.closed) == (name_of(message), True)
         it.beat()
-        assert (told(), quarantine.closed) == ("j1", True)
+        assert (told(), quarantine.closed) == (name_of(message), True)
         return DONE
 
     raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})

@@ -21,7 +21,7 @@ from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
 from goworkers_py.message import Message
-from goworkers_py.poison import Fate
+from goworkers_py.poison import Fate, name_of
 
 KEYS = Keys()
 
@@ -132,7 +132,12 @@ def test_deaths_of_jobs_found_at_the_start_are_told_after_the_start_hooks(
     """A handler may need what the hook prepares."""
     seen: list[str] = []
     raw = job(jid="j1", recovered={"count": 2, "since": time.time()})
-    entry = {"v": 1, "queues": {"q": 1}, "trial": "j1", "origin": origin() | {"pid": 2**22, "started": 1}}
+    entry = {
+        "v": 1,
+        "queues": {"q": 1},
+        "trial": name_of(Message(raw, "q")),
+        "origin": origin() | {"pid": 2**22, "started": 1},
+    }
     redis.hset(KEYS.owners, "dead:1:a", json.dumps(entry))
     redis.lpush(KEYS.inprogress("q", "dead:1:a"), raw)
     with own_app(redis_url) as app:

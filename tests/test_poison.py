@@ -25,7 +25,9 @@ EARLIER = NOW - 3_600
 
 
 def judge(raw: bytes, begun: bool = True, alone: str = "", now: float = NOW, **policy: Any) -> Fate:
-    return PoisonPolicy(**policy).judge(raw, "q", "host:1:abc", begun, alone, now)
+    """`alone`: "j1" means this very job."""
+    name = name_of(Message(raw, "q")) if alone == "j1" and raw != b"no job" else alone
+    return PoisonPolicy(**policy).judge(raw, "q", "host:1:abc", begun, name, now)
 
 
 def struck(count: Any, since: Any = EARLIER, **more: Any) -> bytes:
@@ -160,7 +162,7 @@ def test_a_suspect_waits_longer_in_each_round_and_then_no_more() -> None:
     assert "rounds" not in json.loads(judge(raw).payload)["recovered"], "the next death begins anew"
 
 
-@pytest.mark.parametrize(("count", "factor"), [(2, 1), (3, 4), (4, 16), (10**6, 4**10)])
+@pytest.mark.parametrize(("count", "factor"), [(2, 1), (3, 4), (4, 16), (5, 16), (10**6, 16)])
 def test_each_death_that_convicted_nobody_makes_it_four_times_as_long(count: int, factor: int) -> None:
     message = Message(struck(count), "q")
     assert PoisonPolicy().patience_s(message) == PATIENCE_S[0] * factor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,17 +17,18 @@ from hasty import hasty
 from waiting import eventually
 
 from goworkers_py import poison
+from goworkers_py import quarantine as module
 from goworkers_py.config import QueueConfig
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.message import Message
-from goworkers_py.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Requeue
-from goworkers_py.poison import PoisonPolicy
+from goworkers_py.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Requeue, Reschedule
+from goworkers_py.poison import PoisonPolicy, name_of
 from goworkers_py.quarantine import Quarantine
 
 
-def suspect(jid: str = "j1", count: int = 2, **more: object) -> bytes:
-    return job(jid=jid, recovered={"v": 1, "count": count, "since": time.time()}, **more)
+def suspect(jid: str = "j1", count: int = 2, rounds: int = 0) -> bytes:
+    return job(jid=jid, recovered={"v": 1, "count": count, "since": time.time(), "rounds": rounds})
 
 
 class Ward:
@@ -37,14 +39,15 @@ class Ward:
         self.others = 0
         self.serves = True
         self.told: list[str] = []
+        self.names: dict[str, str] = {}
         self.given_back = 0
         self.quarantine = Quarantine(
-            PoisonPolicy(), self.lease, self.beat, lambda delivery: self.others > 0, self._give_back
+            PoisonPolicy(), self.lease, time.time, self.beat, lambda delivery: self.others > 0, self._give_back
         )
 
     def beat(self) -> None:
         name = self.quarantine.announcement()
-        self.told.append(name)
+        self.told.append(self.names.get(name, name))
         if not self.serves:
             raise BrokerUnavailable("timed out")
         self.quarantine.announced(name)
@@ -54,8 +57,9 @@ class Ward:
         self.given_back += 1
 
     def run(self, raw: bytes, chain: Callable[[Message], Outcome] = lambda message: DONE, owner: str = "") -> Outcome:
-        delivery = Delivery(raw, "q", owner or self.lease.identity)
-        return self.quarantine.run(Message(raw, "q"), delivery, chain)
+        message, delivery = Message(raw, "q"), Delivery(raw, "q", owner or self.lease.identity)
+        self.names[name_of(message)] = message.jid
+        return self.quarantine.run(message, delivery, chain)
 
 
 @pytest.fixture
@@ -119,7 +123,7 @@ def test_a_beat_while_a_suspect_still_waits_does_not_let_the_others_begin(ward: 
     assert ward.told == ["", "j1", ""]
 
 
-def test_a_suspect_that_cannot_be_alone_goes_to_the_back_of_its_queue_and_waits_longer_next_time(
+def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(poison, "PATIENCE_S", (0.01, 0.02))
@@ -127,13 +131,76 @@ def test_a_suspect_that_cannot_be_alone_goes_to_the_back_of_its_queue_and_waits_
     raw = suspect()
     for round_ in (1, 2):
         outcome = ward.run(raw)
-        assert isinstance(outcome, Requeue)
-        assert outcome.last
+        assert isinstance(outcome, Reschedule)
+        assert outcome.at - time.time() == pytest.approx(poison.AWAY_S[round_ - 1], abs=2)
         raw = outcome.payload
         assert json.loads(raw)["recovered"]["rounds"] == round_
         assert not ward.quarantine.closed
     assert ward.run(raw) is DONE, "in the end it runs beside the others"
     assert ward.told == [], "which proves nothing"
+
+
+def test_what_ruby_cannot_read_stays_in_its_queue_and_a_job_without_a_jid_is_given_one(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poison, "PATIENCE_S", (0.01, 0.02))
+    ward.others = 1
+    outcome = ward.run(suspect().replace(b'"args": []', b'"args": ["\\ud800"]'))
+    assert isinstance(outcome, Requeue)
+    assert b"\\ud800" in outcome.payload
+    outcome = ward.run(suspect(""))
+    assert isinstance(outcome, Reschedule)
+    assert json.loads(outcome.payload)["jid"]
+
+
+def test_after_a_wait_in_vain_other_jobs_are_not_held_up_again_for_long(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poison, "PATIENCE_S", (0.3, 1_000.0))
+    ward.others = 1
+    assert isinstance(ward.run(suspect()), Reschedule)
+    assert isinstance(ward.run(suspect("j2", rounds=1)), Reschedule), "it does not wait"
+    ward.others = 0
+    assert ward.run(suspect("j3")) is DONE
+    assert ward.told == ["j3", ""], "where nothing runs it need not wait"
+
+
+def test_a_process_that_is_closed_for_long_tells_it(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(message: Message) -> Outcome:
+        assert ward.quarantine.trouble == ""
+        monkeypatch.setattr(module, "TOLD_AFTER_S", -1.0)
+        assert ward.quarantine.trouble == "has begun no other jobs for 0 s, for a suspect"
+        return DONE
+
+    assert ward.run(suspect(), run) is DONE
+    assert ward.quarantine.trouble == ""
+
+
+def test_a_stop_takes_the_name_of_a_suspect_back(ward: Ward) -> None:
+    """Whoever kills a process that stops does not wait for its jobs."""
+
+    def run(message: Message) -> Outcome:
+        ward.quarantine.stop()
+        ward.beat()
+        return DONE
+
+    assert ward.run(suspect(), run) is DONE
+    assert ward.told == ["j1", "", ""]
+
+
+def test_the_child_of_a_link_that_forks_lets_nobody_begin(ward: Ward) -> None:
+    def forking(message: Message) -> Outcome:
+        pid = os.fork()
+        if pid:
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            return DONE
+        raise SystemExit  # comes back out of the chain
+
+    try:
+        assert ward.run(suspect(), forking) is DONE
+    except SystemExit:
+        os._exit(0 if ward.told == ["j1"] and ward.quarantine.closed else 1)
+    assert ward.told == ["j1", ""]
 
 
 def test_a_stop_sends_a_suspect_that_waits_back(ward: Ward) -> None:
@@ -173,7 +240,7 @@ def test_a_suspect_that_runs_for_long_is_not_alone_for_ever(
         return ward.run(suspect("j2"))
 
     assert ward.run(suspect(), run) is DONE
-    assert "a suspect has run alone for long; other jobs run beside it now: j1" in caplog.text
+    assert "a suspect has run alone for long; other jobs run beside it now: class=J jid=j1" in caplog.text
     assert not ward.quarantine.closed
 
 

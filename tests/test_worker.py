@@ -25,7 +25,7 @@ from goworkers_py.middleware.perform import perform
 from goworkers_py.needs import Needs
 from goworkers_py.outage import Outage
 from goworkers_py.outcome import DONE, REQUEUE, Outcome
-from goworkers_py.poison import PoisonPolicy
+from goworkers_py.poison import PoisonPolicy, name_of
 from goworkers_py.quarantine import Quarantine
 from goworkers_py.registry import JobSpec, Registry
 from goworkers_py.settler import Settler
@@ -44,7 +44,12 @@ class Working:
         self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
         self.announced: list[str] = []
         self.quarantine = Quarantine(
-            PoisonPolicy(), self.lease, self.beat, lambda delivery: False, lambda: self.give_back(self.buffer.drain())
+            PoisonPolicy(),
+            self.lease,
+            time.time,
+            self.beat,
+            lambda delivery: False,
+            lambda: self.give_back(self.buffer.drain()),
         )
         self.worker = Worker(
             "worker:q:1", self.buffer, self.lease, self.quarantine, chain, self.settler, Needs(), time.time
@@ -243,7 +248,7 @@ def test_only_a_suspect_is_announced_before_it_runs(work: Callable[[Run], Workin
         at.buffer.put(at.fetched(other, suspect))
         assert eventually(lambda: len(at.held) == 0)
     assert seen == [("other", 0), ("suspect", 1)]
-    assert at.announced == ["suspect", ""]
+    assert at.announced == [name_of(Message(suspect, "q")), ""]
 
 
 def test_a_worker_that_ends_closes_its_event_loop(work: Callable[[Run], Working]) -> None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from goworkers_py.brokers.base import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script, text
 from goworkers_py.courtesy import Courtesy
-from goworkers_py.errors import BrokerRefused
+from goworkers_py.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.fleet import removal
 from goworkers_py.identity import certainly_dead, is_identity, origin
 from goworkers_py.keys import Keys
@@ -33,6 +35,8 @@ LEASE_S = 60
 # How long the lists of an owner are looked at after its death, and how long the list of the dead lives if nobody looks.
 GONE_FOR_S = 86_400
 GONE_LIVES_S = 2 * GONE_FOR_S
+# Processes of one machine whose deaths are found within this time died together.
+TOGETHER_S = 3.0
 # A fixed process name changes hands between two commands that often at the most.
 HOLDERS_AT_MOST = 3
 RECOVERED_AT_ONCE = 100
@@ -54,21 +58,26 @@ class Leases:
         self._keys = keys
         self._end = end
         self._try = Courtesy("processes that have died cannot be removed from the fleet")
-        # Of this process: beats that were sent, and whose last one the server has confirmed. One thread beats at a
-        # time; the recoverer's only reads the pair.
+        # Beats that this process has sent, and by identity the last one that the server has confirmed. One thread
+        # beats at a time; the recoverer's only reads.
         self._beats = 0
-        self._confirmed = ("", 0)
+        self._confirmed: dict[str, int] = {}
+        self._began: dict[str, float] = {}  # by identity, the server's time at the first of them
         self._warned = False
 
     def beat(self, presence: Presence) -> Beat:
         owner = presence.owner
-        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin()).to_json()
+        began = self._began.get(owner, 0.0)
+        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), began)
         self._beats += 1
-        answer = self._beat_as(presence.process, owner, entry)
+        answer = self._beat_as(presence.process, owner, entry.to_json())
         if answer[0] == b"gone":
             raise DeclaredDead(owner)
-        last, self._confirmed = self._confirmed, (owner, self._beats)
-        expected = str(last[1]) if last[0] == owner else ""
+        if answer[0] == b"late":
+            raise BrokerUnavailable("this beat was overtaken by a later one")
+        expected = str(self._confirmed.get(owner, ""))
+        self._confirmed[owner] = self._beats
+        self._began.setdefault(owner, float(answer[1]))
         return Beat(float(answer[1]), kept=text(answer[2]) == expected)
 
     def _beat_as(self, process: str, owner: str, entry: str) -> Any:
@@ -105,19 +114,25 @@ class Leases:
         ]
 
     def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
-        owners, gone, (now, _) = self._connections.exchange(
+        # Once, at the beginning: a beat in the midst of it would know of a restart that the looks before it did not.
+        asking = owner, self._confirmed.get(owner)
+        owners, gone, (seconds, microseconds) = self._connections.exchange(
             [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
         )
-        forget_at = _pairs(gone)
+        now = int(seconds) + int(microseconds) / 1e6
+        forget_at = {other: _number(moment) for other, moment in _pairs(gone).items()}
         entries, unreadable = read_entries(owners)
         self._warn_of(unreadable)
-        dead = {
-            other: entry
+        entries.pop(owner, None)
+        found = {
+            other
             for other, entry in entries.items()
-            if other != owner and (other in forget_at or self._bury(owner, other, entry.origin, by_lease))
+            if other not in forget_at and self._bury(asking, other, entry.origin, by_lease)
         }
-        recovered = self._move_all(dead, judge)
-        self._forget({other: entry for other, entry in dead.items() if _past(forget_at.get(other), float(now))})
+        dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
+        died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
+        recovered = self._move_all(_without_proof_by_groups(dead, died_at, now), judge)
+        self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
         return recovered
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
@@ -149,12 +164,12 @@ class Leases:
                 # No transaction: a full server refuses all of them. Without its entry nobody asks whether it is gone.
                 self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
-    def _bury(self, owner: str, other: str, told_origin: Mapping[str, Any], by_lease: bool) -> bool:
+    def _bury(self, asking: tuple[str, int | None], other: str, told_origin: Mapping[str, Any], by_lease: bool) -> bool:
         certain = certainly_dead(told_origin)
         if not certain and not by_lease:
             return False
-        who, number = self._confirmed
-        dead = self._declare_dead(owner, other, "certain" if certain else "", number if owner and who == owner else "")
+        owner, number = asking
+        dead = self._declare_dead(owner, other, "certain" if certain else "", "" if number is None else number)
         if dead and is_identity(other):
             # Not in the script: the server refuses the whole of it to a user who may not touch these keys.
             self._try(lambda: self._connections.transaction(removal(self._keys, other)))
@@ -214,11 +229,31 @@ def _place(fate: Fate) -> Place:
     return ("dead" if fate.buried else "back"), 0, fate.payload
 
 
-def _past(moment: bytes | None, now: float) -> bool:
+def _number(told: bytes) -> float:
     try:
-        return moment is not None and float(moment) < now
+        return float(told)
     except ValueError:
-        return False
+        return math.inf
+
+
+def _without_proof_by_groups(
+    dead: Mapping[str, OwnerEntry], died_at: Mapping[str, float], now: float
+) -> dict[str, OwnerEntry]:
+    """Processes of one machine that die together were killed from outside, or one of them took the others along. That
+    one of them ran a suspect alone proves nothing then. One that was dead when another began did not die with it."""
+
+    def died_with_others(owner: str, entry: OwnerEntry) -> bool:
+        machine, since = entry.origin.get("machine"), max(entry.began, now - TOGETHER_S)
+        return any(
+            died_at[other] >= since and told.origin.get("machine") == machine
+            for other, told in dead.items()
+            if other != owner
+        )
+
+    return {
+        owner: replace(entry, alone="") if entry.alone and died_with_others(owner, entry) else entry
+        for owner, entry in dead.items()
+    }
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:

@@ -71,7 +71,8 @@ class RedisBroker:
 
     def fetch(self, owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
         keys = (self._keys.queue(queue), self._keys.inprogress(queue, owner))
-        if self._likely_more.get(queue, True):
+        # The script looks at the lease, which a blocking command cannot.
+        if self._likely_more.get(queue, True) or not self._line(queue).trusted:
             taken = self._grab((*keys, self._keys.nothing, self._keys.lease(owner)), queue, most)
             if taken:
                 return taken
@@ -84,15 +85,17 @@ class RedisBroker:
     def _grab(self, keys: Sequence[str], queue: str, most: int) -> list[bytes]:
         self._likely_more[queue] = True  # also when the reply gets lost
         most = min(most, FETCHED_AT_ONCE)
-        taken: list[bytes] | None = self._line(queue).script(_FETCH, keys, (most, FETCHED_BYTES))
+        line = self._line(queue)
+        taken: list[bytes] | None = line.script(_FETCH, keys, (most, FETCHED_BYTES))
         if taken is None:
             raise LeaseGone("the server has no lease of this process, which fetches again after its next beat")
+        line.trusted = True
         self._likely_more[queue] = len(taken) == most or sum(map(len, taken)) >= FETCHED_BYTES
         return taken
 
     def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
         try:
-            raw: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, BLOCK_S)
+            raw: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, BLOCK_S, trusted=True)
         except BrokerFull:
             self._likely_more[queue] = True  # only the script can fetch from a full server
             raise
