@@ -17,12 +17,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from operator import length_hint
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import hiredis
 import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, SSLConnection
@@ -31,6 +29,7 @@ from redis.retry import Retry
 from goworkers_py.access import is_refused_in_script, names_command, probes, refusal
 from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.keys import Keys
+from goworkers_py.packing import packed
 from goworkers_py.replies import Fits, check, expect
 from goworkers_py.sentinel import close_sentinels, sentinel_pool
 from goworkers_py.translation import (
@@ -54,16 +53,14 @@ HASTE_S = 0.5
 _NOBODYS = "of nobody"
 # The system goes on sending what was written to a connection that was closed meanwhile, for less than this.
 LATE_S = 3_600.0
-# Arguments that are sent without copying them.
-LARGE = 16_384
 
 
 class Script:
     """A Lua script: sent by its digest, whole where the server does not know it."""
 
     def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
-        """`fits` tells whether a reply is one that the script gives. `typed` is how many of its keys, from the first on,
-        may be of a wrong type, where the script only asks whether the others exist."""
+        """`fits` tells whether a reply is one that the script gives. `typed` is how many of its keys, from the first
+        on, may be of a wrong type, where the script only asks whether the others exist."""
         self.typed = typed
         self.source = path.read_text("utf-8")
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
@@ -279,7 +276,7 @@ class BlockingLine(_Exchanges):
                 self._whole = True
                 return None
             # The server numbers each connection anew, so the number is asked for every time, in the same packet.
-            self._connection.send_packed_command(_packed([("CLIENT", "ID"), command]))
+            self._connection.send_packed_command(packed([("CLIENT", "ID"), command]))
             client_id = self._connection.read_response()
             check([("CLIENT ID",)], [client_id])
             self._client_id = client_id
@@ -323,7 +320,7 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
     began = time.monotonic()
     try:
         _ready(connection)
-        connection.send_packed_command(_packed(commands))
+        connection.send_packed_command(packed(commands))
         replies = [_read(connection) for _ in commands]
         check(commands, replies)
     except BaseException as error:
@@ -331,29 +328,6 @@ def _converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
         raise
     _drop_if_better_elsewhere(connection, replies)
     return replies
-
-
-def _packed(commands: Sequence[Command]) -> Iterable[bytes]:
-    # 0 for numbers, which have no length.
-    if any(max(map(length_hint, command)) > LARGE for command in commands):
-        return _in_pieces(commands)
-    # Straight to hiredis: redis-py's own way there looks at each argument twice.
-    return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
-
-
-def _in_pieces(commands: Sequence[Command]) -> Iterator[bytes]:
-    """Large payloads as they are: each copy of them would cost more than the rest of the exchange."""
-    small: list[bytes] = []
-    for command in commands:
-        small.append(b"*%d\r\n" % len(command))
-        for argument in command:
-            if type(argument) is bytes and len(argument) > LARGE:
-                yield b"%b$%d\r\n" % (b"".join(small), len(argument))
-                yield argument
-                small = [b"\r\n"]
-            else:
-                small.append(hiredis.pack_command((argument,)).partition(b"\r\n")[2])
-    yield b"".join(small)
 
 
 def _close_cut_short(connection: Driver, error: BaseException, began: float) -> None:

@@ -25,9 +25,10 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import connection
-from goworkers_py.connection import BlockingLine, Command, Connections, Script, _packed
+from goworkers_py.connection import BlockingLine, Command, Connections, Script
 from goworkers_py.embedded import find_server
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.packing import LARGE, packed
 
 SHORT_S = 0.5
 
@@ -83,7 +84,7 @@ def push_script(tmp_path: Path) -> Script:
 # --- whole exchanges
 
 
-@pytest.mark.parametrize("size", [connection.LARGE, connection.LARGE + 1, 3_000_000])
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1, 3_000_000])
 def test_an_argument_of_any_size_gets_there(connections: Connections, size: int) -> None:
     large = bytes(range(256)) * (size // 256 + 1)
     items = ["first", large[:size], 7, large[1 : size + 1], b"", 1.5]
@@ -625,11 +626,11 @@ def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
     line: BlockingLine, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
-        monkeypatch.setattr(connection, "_packed", _packed)
+        monkeypatch.setattr(connection, "packed", packed)
         line.wake()
-        return _packed(commands)
+        return packed(commands)
 
-    monkeypatch.setattr(connection, "_packed", wake_too_early)
+    monkeypatch.setattr(connection, "packed", wake_too_early)
     began = time.monotonic()
     assert line.block("BRPOPLPUSH", "list", "other", 30) is None
     assert time.monotonic() - began < 15
