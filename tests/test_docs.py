@@ -178,7 +178,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("server", ["a server", "the embedded one"])
-def test_quick_start_runs_as_it_stands(server: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Path) -> None:
     """Each terminal has only what the page tells to type there."""
     page = ROOT / "README.md"
     section = page.read_text("utf-8").partition("## Quick start\n")[2].partition("\n## ")[0]
@@ -190,7 +190,7 @@ def test_quick_start_runs_as_it_stands(server: str, request: pytest.FixtureReque
     producers = [line for line in producers if not line.startswith("ruby") or _ruby_has_sidekiq()]
     _write_files_of(page, tmp_path)
     if server == "a server":
-        terminal = _environment(request.getfixturevalue("redis_url"))
+        terminal = _environment(redis_url)
     else:
         _needs_embedded_server()
         [export] = [line for line in lines[:worker] if line.startswith("export")]
