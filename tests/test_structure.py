@@ -29,8 +29,8 @@ LAYERS = (
     ("outage", "service"),
     # 2 what talks to a server
     (
-        "brokers", "brokers.base", "sentinel", "translation", "replies", "packing", "connection", "courtesy", "brokers.leases",
-        "brokers.redis", "keeper", "embedded", "backend",
+        "brokers", "brokers.base", "sentinel", "translation", "replies", "packing", "connection", "courtesy",
+        "brokers.leases", "brokers.redis", "keeper", "embedded", "backend",
     ),
     # 3 around a push and around a job
     (
