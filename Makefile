@@ -5,6 +5,7 @@ ARGS ?=
 # Most tests wait most of the time, for servers and processes.
 PARALLEL ?= -n 3 --dist worksteal
 MINUTES ?= 30
+SEEDS ?= 1
 SEED ?=
 
 VENV ?= .venv
@@ -36,8 +37,8 @@ matrix: ## run the tests on every Python of this machine, pyenv's too, each in .
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
 	$(BIN)/python -m pytest -m '' tests/upgrade $(ARGS)
 
-chaos: setup ## kill, stop, cut off and starve everything for MINUTES, at random, and account for every job
-	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
+	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## measure ours and its peers, twenty minutes, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

@@ -24,7 +24,7 @@ SHORT = {
 }
 
 
-def hasty(constants: Mapping[str, float] = SHORT, machine: str = "") -> list[str]:
+def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
     """What stands before the command. Processes of different machines cannot see whether the others still run."""
     return [sys.executable, __file__, json.dumps({"constants": dict(constants), "machine": machine})]
 

@@ -1,12 +1,23 @@
 """Real processes on a real server, and everything that can happen to them, all at once and at random.
 
-    make chaos MINUTES=30 SEED=7
+    make chaos MINUTES=30 SEED=7            one run
+    make chaos MINUTES=30 SEEDS=10 SEED=7   ten runs of three minutes each, with the seeds 7 to 16, and their sum
 
 `work` is what the processes run, `nodes` are the processes, `monkeys` break things, the `producer` pushes jobs, the
 `ledger` accounts for every one of them and `run` puts all of it together. Each job notes its runs in files, each
 disturbance is noted with its begin and end, and the `judge` forgives a second run only where one of them explains it.
 
+Some jobs are killers, which end the process that runs them. Each of them must come to lie in the dead set as poison,
+and no other job may, but where a monkey's kill of that very process, or its lost lease, looked like the job's own deed.
+Some payloads are odd: each of them must have run or lie in the dead set.
+
 Everything that lasts a minute in earnest lasts a tenth of that here, see `nodes.SHORT`.
 """
 
+import re
+
 EFFECTS = "chaos:effects"  # a hash in Redis: how often each attempt of each job took effect
+
+# What a jid begins with, which tells of what kind the job is.
+JOB, KILLER, ODD = "job", "killer", "odd"
+JID = re.compile(rb"(?:job|killer|odd)\d{7}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import operator
 import random
 import sys
 import tempfile
@@ -15,13 +17,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="chaos", description="Breaks things at random and accounts for every job.")
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--seeds", type=int, default=1, help="so many runs, which share the minutes")
     parser.add_argument("--jobs-per-s", type=float, default=Plan.jobs_per_s)
     told = parser.parse_args()
-    directory = Path(tempfile.mkdtemp(prefix="pyworkers-chaos-"))
-    print(f"seed {told.seed}, {told.minutes:g} minutes; its files: {directory}", flush=True)
-    account = run(Plan(told.minutes * 60, told.seed, told.jobs_per_s), directory, lambda text: print(text, flush=True))
-    print(account)
-    sys.exit(0 if account.fine else 1)
+    accounts = {}
+    for seed in range(told.seed, told.seed + told.seeds):
+        directory = Path(tempfile.mkdtemp(prefix="pyworkers-chaos-"))
+        minutes = told.minutes / told.seeds
+        print(f"seed {seed}, {minutes:g} minutes; its files: {directory}", flush=True)
+        accounts[seed] = run(Plan(minutes * 60, seed, told.jobs_per_s), directory, lambda text: print(text, flush=True))
+        print(accounts[seed], flush=True)
+    if told.seeds > 1:
+        print(f"\nseeds {min(accounts)} to {max(accounts)}\n{functools.reduce(operator.add, accounts.values())}")
+        print("\n".join(f"seed {seed}: {'fine' if one.fine else 'FAILED'}" for seed, one in accounts.items()))
+    sys.exit(0 if all(one.fine for one in accounts.values()) else 1)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
+from chaos import ODD
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
 
 POISON = "goworkers_py.errors.PoisonPill"
+UNREADABLE = "goworkers_py.errors.UnreadablePayload"
 
 
 @dataclass
@@ -20,6 +22,7 @@ class Left:
 
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)  # key: jids; all but the dead set
     buried: Mapping[str, str] = field(default_factory=dict)  # jid: class of its error
+    convicting: Mapping[str, int] = field(default_factory=dict)  # jid of poison: the process whose death convicted it
     effects: Mapping[str, int] = field(default_factory=dict)  # jid:attempt: how often
 
 
@@ -33,6 +36,7 @@ class Account:
     repeated: Counter[str]
     left: Counter[str]
     buried: Counter[str]
+    convicted: Counter[str]  # of the poison: "killer", or why another job was taken for one
     buried_and_finished: int  # unsettled, when their last process died
     lost: list[str]
     complaints: list[str]
@@ -40,6 +44,9 @@ class Account:
     @property
     def fine(self) -> bool:
         return not (self.lost or self.complaints)
+
+    def __add__(self, other: Account) -> Account:
+        return Account(*(getattr(self, of.name) + getattr(other, of.name) for of in fields(self)))
 
     def __str__(self) -> str:
         rows: list[tuple[str, int | str]] = [
@@ -55,6 +62,8 @@ class Account:
             ("left in the dead set", sum(self.buried.values())),
             *((f"  {error}", count) for error, count in self.buried.items()),
             ("  of which had finished", self.buried_and_finished),
+            ("taken for poison", sum(self.convicted.values())),
+            *((f"  {why}", count) for why, count in self.convicted.most_common()),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]
@@ -74,7 +83,7 @@ def account(pushes: Pushes, runs: Sequence[Run], left: Left, judge: Judge) -> Ac
     }
     waiting = {jid for jids in left.lists.values() for jid in jids}
     repeated, unexplained = _repeated(of_attempt, judge)
-    wrongly_buried = [f"{jid} is dead of {error}" for jid, error in left.buried.items() if error != POISON]
+    convicted, wrongly_buried = _burials(left, runs, judge)
     return Account(
         pushed=len(pushes.pushed),
         unsure=len(pushes.unsure),
@@ -84,6 +93,7 @@ def account(pushes: Pushes, runs: Sequence[Run], left: Left, judge: Judge) -> Ac
         repeated=repeated,
         left=Counter({key: len(jids) for key, jids in left.lists.items()}),
         buried=Counter(left.buried.values()),
+        convicted=convicted,
         buried_and_finished=len(left.buried.keys() & finished),
         lost=sorted((pushes.pushed.keys() | ran) - finished - waiting - left.buried.keys()),
         complaints=[
@@ -109,6 +119,20 @@ def _repeated(of_attempt: Mapping[tuple[str, int], Sequence[Run]], judge: Judge)
             if why is None:
                 unexplained.append(f"run again, and nothing explains it: {first}, then {second}")
     return repeated, unexplained
+
+
+def _burials(left: Left, runs: Sequence[Run], judge: Judge) -> tuple[Counter[str], list[str]]:
+    convicted: Counter[str] = Counter()
+    wrong = []
+    for jid, error in left.buried.items():
+        if error == POISON:
+            why = judge.why_convicted(jid, left.convicting.get(jid, 0), runs)
+            convicted[why or "WITHOUT A REASON"] += 1
+            if why is None:
+                wrong.append(f"{jid} was taken for poison by the end of process {left.convicting.get(jid)}")
+        elif not (jid.startswith(ODD) and error == UNREADABLE):
+            wrong.append(f"{jid} is dead of {error}")
+    return convicted, wrong
 
 
 def _wrong_effects(of_attempt: Mapping[tuple[str, int], Sequence[Run]], effects: Mapping[str, int]) -> list[str]:

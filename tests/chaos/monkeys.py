@@ -21,12 +21,19 @@ from servers import RedisServer, _free_port
 from chaos.nodes import SHORT, Node
 
 LEASE_S = SHORT["brokers.leases.LEASE_S"]
+LOOK_EVERY_S = 0.2
 
 SHORTLY, LONG = "SIGSTOP, shorter than the lease", "SIGSTOP, longer than the lease"
+DENIED = "a command denied"
 # What keeps a process from renewing its lease for as long as it lasts.
 SILENT = (
     SHORTLY, LONG, "connections refused", "packets swallowed", "replies slow", "commands late", "Redis restarted",
-    "Redis killed", "Redis stopped by SIGSTOP", "Redis read-only",
+    "Redis killed", "Redis stopped by SIGSTOP", "Redis read-only", DENIED,
+)  # fmt: skip
+# Those that fetch or write, in our scripts and outside of them.
+COMMANDS = (
+    "brpoplpush", "del", "expire", "hset", "hsetnx", "incrby", "lpush", "lrem", "lset", "ltrim", "rpoplpush", "rpush",
+    "sadd", "set", "zadd", "zrem", "zremrangebyrank", "zremrangebyscore",
 )  # fmt: skip
 
 
@@ -75,11 +82,15 @@ class Monkey(threading.Thread):
 
     def run(self) -> None:
         try:
-            while not self.stopping.wait(self.random.uniform(*self._pause_s)):
+            while not self.rest(self.random.uniform(*self._pause_s)):
                 trick = self.random.choices(list(self.tricks), list(self.tricks.values()))[0]
                 getattr(self, trick)()
         except BaseException as error:
             self.error = error
+
+    def rest(self, seconds: float) -> bool:
+        """True when it is to stop."""
+        return self.stopping.wait(seconds)
 
     def last(self, longest_s: float = 2.0) -> None:
         """Leaves it broken for a while, for less than a lease."""
@@ -98,6 +109,13 @@ class ProcessMonkey(Monkey):
     def __init__(self, node: Node, seed: int, chronicle: Chronicle, pause_s: tuple[float, float]) -> None:
         super().__init__(f"process {node.name}", seed, chronicle, pause_s)
         self.node = node
+
+    def rest(self, seconds: float) -> bool:
+        """Meanwhile it brings back a process that a killer has ended."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self.stopping.wait(min(left, LOOK_EVERY_S)):
+            self.node.revive()
+        return self.stopping.is_set()
 
     def kill(self) -> None:
         with self.chronicle.note("kill -9", self.node.name):
@@ -120,8 +138,7 @@ class ProcessMonkey(Monkey):
         self._freeze(LONG, self.outlast_the_lease)
 
     def _freeze(self, kind: str, wait: Callable[[], None]) -> None:
-        if not self.node.lives_now:
-            self.node.start()
+        self.node.revive()
         with self.chronicle.note(kind, self.node.name):
             self.node.freeze()
             wait()
@@ -192,6 +209,7 @@ class NetworkMonkey(Monkey):
 class ServerMonkey(Monkey):
     tricks = {  # noqa: RUF012
         "restart": 2, "kill": 2, "pause": 2, "kill_clients": 4, "make_read_only": 1, "fill": 1, "flush_scripts": 1,
+        "deny": 3,
     }  # fmt: skip
 
     def __init__(self, server: RedisServer, seed: int, chronicle: Chronicle, pause_s: tuple[float, float]) -> None:
@@ -235,6 +253,13 @@ class ServerMonkey(Monkey):
             self.client.config_set("maxmemory", "1")
             self.short_or_long()
             self.client.config_set("maxmemory", "0")
+
+    def deny(self) -> None:
+        with self.chronicle.note(DENIED):
+            command = self.random.choice(COMMANDS)
+            self.client.acl_setuser("default", enabled=True, commands=[f"-{command}"])
+            self.stopping.wait(self.random.uniform(1.0, 3.0))
+            self.client.acl_setuser("default", enabled=True, commands=[f"+{command}"])
 
     def flush_scripts(self) -> None:
         with self.chronicle.note("SCRIPT FLUSH"):

@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hasty import hasty
 from proxy import Proxy
@@ -17,7 +18,7 @@ from proxy import Proxy
 QUEUES = {"short": 5, "long": 5, "mixed": 5}
 
 # A tenth of the real values, all of them, so that they still fit together.
-SHORT: dict[str, float] = {
+SHORT: dict[str, Any] = {
     "brokers.leases.LEASE_S": 6,
     "brokers.leases.GONE_FOR_S": 120,
     "brokers.redis.BLOCK_S": 1,
@@ -27,8 +28,10 @@ SHORT: dict[str, float] = {
     "heartbeat.BEAT_EVERY_S": 0.5,
     "launcher.LEASE_FRESH_S": 5,
     "outage.LONGEST_PAUSE_S": 0.5,
+    "poison.ALONE_S": 6,
+    "poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
     "recoverer.LOOK_EVERY_S": 1,
-    "recoverer.STEADY_FOR_S": 3,
+    "recoverer.STEADY_FOR_S": 6,
     "settler.PARKED_FOR_S": 0.5,
 }
 STOP_TIMEOUT_S = 2  # for running jobs
@@ -48,7 +51,8 @@ class Life:
     began: float
     asked_to_stop: float = float("inf")
     ended: float = float("inf")
-    how: str = "lives"  # "killed", "stopped", or "died" when nobody had asked it to
+    how: str = "lives"  # "killed", "killed by a job", "stopped", or "died" when nobody had asked it to
+    pid: int = 0
 
 
 class Node:
@@ -81,10 +85,15 @@ class Node:
             self._process = subprocess.Popen(
                 command, cwd=self._directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+        life.pid = self._process.pid
         self.lives.append(life)
 
     def log_of(self, life: Life) -> Path:
         return self._directory / f"log-{life.number}-{self.name}"
+
+    def revive(self) -> None:
+        if not self.lives_now:
+            self.start()
 
     @property
     def lives_now(self) -> bool:

@@ -6,8 +6,14 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from chaos import JOB, KILLER, ODD
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.client import Client
 from goworkers_py.connection import Connections
@@ -17,6 +23,16 @@ from goworkers_py.options import EnqueueOptions
 
 LONGEST_JOB_S = 15.0
 LONGEST_DELAY_S = 15.0
+# The first of them come soon, so that a short run has some too.
+KILLER_EVERY, FIRST_KILLER = 1500, 60
+ODD_EVERY = 50
+ODD_PAYLOADS = (
+    '["{jid}"]',
+    '"{jid}"',
+    "no JSON: {jid}",
+    r'{"class":"Task","args":[0.01,0],"jid":"{jid}","retry":true,"note":"\ud83d"}',
+    '{"class":"Task","args":[0.01,0],"jid":"{jid}","retry":true,"recovered":{"count":1,"since":1e999}}',
+)
 
 
 class Producer(threading.Thread):
@@ -31,29 +47,49 @@ class Producer(threading.Thread):
         self._notes = (directory / "pushes").open("ab", buffering=0)
         self._broker = RedisBroker(Connections(url, "producer"), Keys())
         self._client = Client(lambda: self._broker)
+        self._redis = redis.Redis.from_url(url, socket_timeout=1.5, retry=Retry(NoBackoff(), 0))
 
     def run(self) -> None:
-        began, number = time.monotonic(), 0
+        began, number, killer_due = time.monotonic(), 0, False
         try:
             while not self.stopping.wait(max(0.0, began + number / self._jobs_per_s - time.monotonic())):
                 number += 1
-                self._push(f"job{number:07}")
+                killer_due = killer_due or number % KILLER_EVERY == FIRST_KILLER
+                if killer_due:
+                    killer_due = not self._push_killer(f"{KILLER}{number:07}")
+                elif number % ODD_EVERY == 0:
+                    self._push_odd(f"{ODD}{number:07}", ODD_PAYLOADS[number // ODD_EVERY % len(ODD_PAYLOADS)])
+                else:
+                    self._push(f"{JOB}{number:07}")
         except BaseException as error:
             self.error = error
         finally:
             self._broker.close()
+            self._redis.close()
             self._notes.close()
 
     def _push(self, jid: str) -> None:
         queue, seconds, failures, delay_s = self._kind()
         at = time.time() + delay_s if delay_s else None
+        options = EnqueueOptions(jid=jid, at=at)
+        self._account(jid, failures, lambda: self._client.push(queue, "Task", [seconds, failures], options))
+
+    def _push_killer(self, jid: str) -> bool:
+        """False where nobody knows whether it was pushed."""
+        return self._account(jid, 0, lambda: self._client.push("mixed", "Killer", [], EnqueueOptions(jid=jid)))
+
+    def _push_odd(self, jid: str, payload: str) -> None:
+        self._account(jid, 0, lambda: self._redis.lpush("queue:mixed", payload.replace("{jid}", jid)))
+
+    def _account(self, jid: str, failures: int, push: Callable[[], object]) -> bool:
         self._note("pushes", jid, failures)
         try:
-            self._client.push(queue, "Task", [seconds, failures], EnqueueOptions(jid=jid, at=at))
-        except BrokerError:
+            push()
+        except (BrokerError, redis.RedisError):
             self._note("unsure", jid, failures)
-        else:
-            self._note("pushed", jid, failures)
+            return False
+        self._note("pushed", jid, failures)
+        return True
 
     def _kind(self) -> tuple[str, float, int, float]:
         """Queue, seconds, failures before it succeeds, delay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,8 +15,8 @@ from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from chaos import EFFECTS
-from chaos.judge import Judge
+from chaos import EFFECTS, JID
+from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import QUEUES, Node
@@ -25,6 +26,8 @@ from chaos.producer import Producer
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.
 MACHINES = ("a", "a", "b", "c")
 DRAIN_S = 180.0
+# In the error of a job that was taken for poison: the process whose death convicted it, as host:pid:nonce.
+CONVICTING = re.compile(r"processes died while they ran this job, the last one \([^:]*:(\d+):")
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,16 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
     lives = [life for node in nodes for life in node.lives]
+    runs = read_runs(directory)
+    find_killed_by_jobs(lives, runs)
     judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
-    result = account(read_pushes(directory), read_runs(directory), left, judge)
+    result = account(read_pushes(directory), runs, left, judge)
     result.complaints += complaints
-    result.complaints += [f"{life} ended by itself, see its log" for life in lives if life.how == "died"]
+    result.complaints += [
+        f"{life} ended by itself, see its log"
+        for life in lives
+        if life.how == "died" and not judge.refused_at_its_start(life, runs)
+    ]
     result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
     result.complaints += [f"{party.name}: {party.error!r}" for party in (producer, *monkeys) if party.error]
     result.complaints += _faults(directory)
@@ -99,10 +108,13 @@ def _wait(seconds: float, say: Callable[[str], None]) -> None:
 def _drain(nodes: list[Node], client: redis_py.Redis, say: Callable[[str], None]) -> list[str]:
     """Undisturbed, until nothing waits and nothing runs."""
     say("draining")
-    for node in nodes:
-        if not node.lives_now:
-            node.start()
-    if not eventually(lambda: not what_is_left(client).lists, DRAIN_S):
+
+    def drained() -> bool:
+        for node in nodes:
+            node.revive()  # there are still killers
+        return not what_is_left(client).lists
+
+    if not eventually(drained, DRAIN_S):
         return [f"not drained after {DRAIN_S:.0f} s"]
     for node in nodes:
         node.stop()
@@ -115,12 +127,21 @@ def what_is_left(client: redis_py.Redis) -> Left:
         lists[key.decode()] = client.lrange(key, 0, -1)
     for key in ("schedule", "retry"):
         lists[key] = client.zrange(key, 0, -1)
-    dead = [json.loads(raw) for raw in client.zrange("dead", 0, -1)]
+    dead = {_jid(raw): json.loads(raw) for raw in client.zrange("dead", 0, -1)}
+    poison = {jid: CONVICTING.search(job["error_message"]) for jid, job in dead.items()}
     return Left(
-        {key: [json.loads(raw)["jid"] for raw in raws] for key, raws in lists.items() if raws},
-        {job["jid"]: job.get("error_class", "") for job in dead},
+        {key: [_jid(raw) for raw in raws] for key, raws in lists.items() if raws},
+        {jid: job.get("error_class", "") for jid, job in dead.items()},
+        {jid: int(named[1]) for jid, named in poison.items() if named},
         {name.decode(): int(count) for name, count in client.hgetall(EFFECTS).items()},
     )
+
+
+def _jid(raw: bytes) -> str:
+    """Also of a payload that is odd, or enclosed in another one."""
+    found = JID.search(raw)
+    assert found, raw
+    return found[0].decode()
 
 
 def _faults(directory: Path) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.judge import SETTLE_S, Judge
-from chaos.ledger import POISON, Account, Left, account
-from chaos.monkeys import LEASE_S, LONG, SHORTLY, Window
+from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
+from chaos.ledger import POISON, UNREADABLE, Account, Left, account
+from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
 from chaos.notes import Pushes, Run, read_deaths, read_pushes, read_runs
 from chaos.run import Plan, run
@@ -26,6 +26,8 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert result.fine
     assert result.pushed > 100
     assert result.repeated
+    assert result.convicted["killer"]
+    assert result.buried[UNREADABLE]
 
 
 # --- what the ledger finds
@@ -70,8 +72,70 @@ def test_a_job_whose_push_was_unsure_is_lost_only_if_it_had_begun() -> None:
 
 def test_a_job_that_is_still_in_a_list_is_not_lost() -> None:
     assert settle(left=Left({"queue:q": ["j1"]})).lost == []
-    assert settle(left=Left(buried={"j1": POISON})).fine
+    assert settle(left=Left(buried={"j1": "ValueError"})).lost == []
     assert not settle(left=Left(buried={"j1": "ValueError"})).fine
+
+
+KILLER_LIFE = Life(1, "n1", 0, ended=10.1, how=KILLED_BY_A_JOB, pid=77)
+MONKEYS_KILL = Life(1, "n1", 0, ended=11, how="killed", pid=77)
+AS_FROZEN = Life(1, "n1", 0, ended=50, how="stopped", pid=77)
+
+
+@pytest.mark.parametrize(
+    ("jid", "life", "beside", "why"),
+    [
+        pytest.param("killer1", KILLER_LIFE, 10.05, "killer", id="a killer"),
+        pytest.param("killer1", KILLER_LIFE, float("inf"), None, id="a killer, but others ran too"),
+        pytest.param("j1", KILLER_LIFE, 10.05, None, id="a bystander"),
+        pytest.param("j1", MONKEYS_KILL, 10.05, "killed by a monkey", id="killed alone"),
+        pytest.param("j1", MONKEYS_KILL, float("inf"), None, id="killed, but others ran too"),
+        pytest.param("j1", AS_FROZEN, 10.05, "lease lost while it ran", id="frozen"),
+        pytest.param("j9", AS_FROZEN, 10.05, None, id="frozen, but it did not run"),
+        pytest.param("j1", Life(1, "n1", 0, 9, 11, "stopped", 77), 10.05, None, id="stopped"),
+        pytest.param("j1", Life(1, "n1", 0, ended=11, how="killed", pid=78), 10.05, None, id="another process"),
+    ],
+)
+def test_only_killers_are_taken_for_poison(jid: str, life: Life, beside: float, why: str | None) -> None:
+    left = Left(buried={jid: POISON}, convicting={jid: 77})
+    runs = [ran(2 if jid == "j9" else 1, 10, float("inf"), jid), ran(1, 10, beside, "j2")]
+    windows, deaths = ((FREEZE,), {1: [18.0]}) if life is AS_FROZEN else ((), {})
+    pushes = Pushes({jid: 0, "j2": 0})
+    result = settle(*runs, windows=windows, lives=(life, B_LIFE), deaths=deaths, left=left, pushes=pushes)
+    assert result.convicted == {why or "WITHOUT A REASON": 1}
+    assert any("was taken for poison" in text for text in result.complaints) is (why is None)
+
+
+def test_a_killer_ends_its_process_when_the_last_note_was_written() -> None:
+    lives = [Life(1, "n1", 0, ended=15, how="died"), Life(2, "n2", 0, ended=15, how="died")]
+    runs = [ran(1, 10, 11, "killer1"), ran(1, 10.5, 11.5), ran(1, 11.4, float("inf"), "j2"), ran(2, 12, 13)]
+    find_killed_by_jobs(lives, runs)
+    assert [(life.how, life.ended) for life in lives] == [(KILLED_BY_A_JOB, 11.5), ("died", 15)]
+    judge = Judge(lives, [])
+    assert judge.explain(runs[2], ran(2, 20, 21, "j2")) == "killed by a job while it ran"
+    assert judge.explain(runs[3], ran(1, 20, 21)) is None
+
+
+def test_an_odd_payload_runs_or_is_dead_as_what_it_is() -> None:
+    pushes = Pushes({"odd1": 0})
+    assert settle(pushes=pushes).lost == ["odd1"]
+    assert settle(ran(1, 10, 11, "odd1"), pushes=pushes).fine
+    assert settle(pushes=pushes, left=Left(buried={"odd1": UNREADABLE})).fine
+    assert not settle(left=Left(buried={"j1": UNREADABLE})).fine
+
+
+def test_a_process_may_be_refused_at_its_start_but_not_end_later() -> None:
+    judge = Judge([A_LIFE], [Window(DENIED, "", 10, 12)])
+    refused = Life(1, "n1", 11, ended=13, how="died")
+    assert judge.refused_at_its_start(refused, [])
+    assert not judge.refused_at_its_start(refused, [ran(1, 11.5, 12)])
+    assert not judge.refused_at_its_start(Life(1, "n1", 12.5, ended=13, how="died"), [])
+
+
+def test_accounts_are_added_up() -> None:
+    one, other = settle(ran(1, 10, 11)), settle(ran(1, 10, 11), ran(2, 12, 13))
+    both = one + other
+    assert (both.pushed, both.runs, both.repeated) == (2, 3, {"UNEXPLAINED": 1})
+    assert not both.fine
 
 
 def test_a_second_run_without_a_reason_is_found() -> None:
