@@ -1,9 +1,9 @@
-"""How what Ruby cannot read lies in the dead set: as text, inside of a job that Ruby can.
+"""Encloses payloads that Ruby cannot read, as text in a job that Ruby can.
 
 Sidekiq's pages and API answer nothing but an error for the whole dead set while it holds JSON that is no object. Text
 that Ruby's JSON refuses cannot be retried there, and from `retry` Ruby would lose it. So such a payload, whole and
 unchanged, becomes the argument of a job of a class that nobody has. It goes back to its queue by `pyworkers dead
-retry`; whoever runs the enclosing job itself only buries it again.
+retry`; a worker that runs the enclosing job itself only buries it again.
 """
 
 from __future__ import annotations

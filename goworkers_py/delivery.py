@@ -15,7 +15,7 @@ class Delivery:
     """The exact bytes that were fetched, and the owner in whose in-progress list they lie."""
 
     # Of the class as long as nothing has been said: one is made for every job.
-    begun_at = 0.0  # 0 until a worker begins to run it, then the time on the wall clock; set by that worker
+    begun_at = 0.0  # 0 until a worker begins to run it, then epoch seconds by the server's clock; set by that worker
     ended = False  # set when what became of it is on its way to the settler
     kept = False  # set once it has run and was not acknowledged
     shown: str | None = None  # its payload as `running` shows it; set by whichever thread looks first

@@ -172,8 +172,7 @@ class Manager:
         """How many of the oldest jobs in the in-progress list may have been begun: those that run, beside those that
         ran and were not acknowledged, and that stay where they are.
 
-        A guess that makes suspects, of whom none is buried for it. A job too many that is counted runs alone once; a
-        job too few, and the one that kills its process is not found.
+        A guess. Too high: a bystander runs alone once. Too low: a killer is not suspected. Neither buries a job.
         """
         over = sum(delivery.kept or delivery.ended for delivery in self._held.snapshot())
         # Ended jobs lie there until they are settled, before those that run, and in a queue of short jobs there are

@@ -32,11 +32,9 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Not run to its end, and not its fault: back to its queue, to run next, or `last`; with another payload if one is
-    given."""
+    """Not run to its end, and not its fault: back to its queue, to run next, or `last`."""
 
     last: bool = False
-    payload: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

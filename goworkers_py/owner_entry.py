@@ -58,7 +58,7 @@ class OwnerEntry:
             # Release 0.1.0, which wrote no `v`, told of a suspect that other jobs ran beside: that proves nothing.
             alone=_text(told.get("trial")) if version == V else "",
             trouble=_text(told.get("trouble")),
-            origin=origin if isinstance(origin := told.get("origin"), dict) else {},
+            origin=_origin(told.get("origin")),
             began=epoch(told.get("began")) or 0.0,
             version=_text(told.get("version")),
             speaks=frozenset(word for word in _list(told.get("speaks")) if isinstance(word, str)),
@@ -67,6 +67,13 @@ class OwnerEntry:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _origin(told: Any) -> dict[str, Any]:
+    """Of the numbers only those that processes have: with others the system may not be asked."""
+    origin = told if isinstance(told, dict) else {}
+    numbers = {name: whole_number(origin.get(name)) for name in ("pid", "started")}
+    return {**origin, **{name: value for name, value in numbers.items() if name in origin}}
 
 
 def _list(value: Any) -> list[Any]:

@@ -27,9 +27,9 @@ V = 1
 PATIENCE_S = (2.0, 5.0, 15.0, 60.0)
 AWAY_S = (5.0, 15.0, 45.0, 135.0)
 ALONE_S = 60.0
-# All that is four times as long after a death that convicted nobody, and sixteen times after two: a slow killer among
-# long jobs is found, and no job holds a process up for more than a quarter of an hour at a time.
-MOST_SEVERITY = 16
+# All that is four times as long after each of this many deaths that convicted nobody: a slow killer among long jobs is
+# found, and no job holds a process up for more than 16 minutes at a time.
+MOST_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,7 @@ class Fate:
     """What becomes of a job found in a dead process's list."""
 
     payload: bytes
-    error: PoisonPill | None = None  # the job is buried
-
-    @property
-    def buried(self) -> bool:
-        return self.error is not None
+    error: PoisonPill | None = None  # where there is one, the job is buried
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class PoisonPolicy:
 
     def is_suspect(self, message: Message) -> bool:
         """To be run in quarantine: one more death would reach the limit."""
-        return _Record.of(message) is not None and self._deaths_beyond_suspicion(message) >= 0
+        return self._deaths_beyond_suspicion(message) >= 0
 
     def patience_s(self, message: Message) -> float | None:
         """How long a suspect waits to be alone; None when it has waited often enough."""
@@ -101,8 +97,7 @@ class PoisonPolicy:
         return record.count + 1 - max(2, self.limit)
 
     def _severity(self, message: Message) -> int:
-        steps = min(max(0, self._deaths_beyond_suspicion(message)), MOST_SEVERITY)
-        return min(MOST_SEVERITY, int(4**steps))
+        return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), MOST_STEPS))
 
     def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> Fate:
         """Also a job that says `dead: false`: that is meant for failures, which the application hears of."""

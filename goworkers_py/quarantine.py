@@ -11,7 +11,7 @@ A suspect was running when earlier processes died, see `poison`. The worker that
 5. When the server has confirmed that, `closed` turns false: no job begins while the name of another stands.
 
 A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs. A stop
-takes the name back too: whoever kills a process that stops does not wait for its jobs.
+takes the name back too: a kill during a stop says nothing of the job.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goworkers_py import payload
 from goworkers_py.delivery import Delivery
 from goworkers_py.errors import BrokerError
 from goworkers_py.identity import Lease
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
-from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Requeue, Reschedule
+from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.poison import PoisonPolicy, name_of
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.02
-# After a wait in vain nothing is waited for in this many times as long: others are held up for a tenth of the time.
+# After a wait of N seconds in vain, no suspect waits for REST * N seconds: other jobs are held up for a tenth of the
+# time. A round in that time counts all the same, so that many suspects come to an end.
 REST = 9
 # From then on `trouble` tells of a process that is closed.
 TOLD_AFTER_S = 20.0
@@ -143,8 +143,6 @@ class Quarantine:
         away_s, raw = self._policy.away_s(message), self._policy.next_round(message)
         log.info("suspected of having crashed earlier processes: other jobs run here, comes back in %g s to run alone",
                  away_s)  # fmt: skip
-        if payload.ruby_flaw(raw):
-            return Requeue(last=True, payload=raw)  # the schedule is read by Ruby too
         return Reschedule(self._wall() + away_s, raw)
 
     def _announce(self, suspect: _Suspect, alone_s: float) -> bool:

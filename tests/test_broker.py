@@ -1303,6 +1303,14 @@ def test_a_process_whose_lease_is_gone_fetches_nothing_until_its_next_beat(
             broker.fetch(OWNER, "q", 1)
 
 
+def test_what_ruby_cannot_read_does_not_wait_in_the_schedule(one: RedisBroker, redis: redis_py.Redis) -> None:
+    raw = b'{"class":"J","args":["\\ud800"],"jid":"j1"}'
+    [fetched] = hold(one, raw)
+    assert one.settle(batch((fetched, Reschedule(2.0**40, raw)))) == [True]
+    assert not redis.exists(KEYS.schedule, KEYS.dead, KEYS.processed)
+    assert redis.lrange(KEYS.queue("q"), 0, -1) == [raw]
+
+
 def test_a_process_that_waits_for_jobs_of_a_server_that_has_forgotten_it_is_given_none(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def test_what_only_waited_there_and_what_is_no_job_goes_back_as_it_was(raw: byte
 
 def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
     fate = judge(struck(2, at=1, other=[1]), alone="j1")
-    assert fate.buried
+    assert fate.error
     assert json.loads(fate.payload) == {
         **json.loads(job(jid="j1", other=[1])),
         "error_class": "goworkers_py.errors.PoisonPill",
@@ -79,7 +79,7 @@ def test_a_job_that_had_failed_before_keeps_the_record_of_it() -> None:
 
 
 def test_a_job_that_wants_no_grave_is_buried_all_the_same_for_it_is_no_failure() -> None:
-    assert judge(struck(2, dead=False), alone="j1").buried
+    assert judge(struck(2, dead=False), alone="j1").error
 
 
 @pytest.mark.parametrize("limit", [2, 3, 10])
@@ -88,11 +88,11 @@ def test_a_guess_never_convicts(limit: int) -> None:
     raw = job(jid="j1")
     for deaths in range(1, limit + 5):
         fate = judge(raw, limit=limit)
-        assert not fate.buried
+        assert not fate.error
         raw = fate.payload
         assert json.loads(raw)["recovered"] == {"v": 1, "count": deaths, "since": NOW}
         assert PoisonPolicy(limit).is_suspect(Message(raw, "q")) is (deaths >= limit - 1)
-    assert judge(raw, alone="j1", limit=limit).buried
+    assert judge(raw, alone="j1", limit=limit).error
 
 
 def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
@@ -102,15 +102,15 @@ def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
 
 def test_a_job_without_a_jid_is_buried_for_its_own_name_only() -> None:
     raw = job(recovered={"count": 2, "since": EARLIER})
-    assert not judge(raw).buried
-    assert judge(raw, alone=name_of(Message(raw, "q")), begun=False).buried
+    assert not judge(raw).error
+    assert judge(raw, alone=name_of(Message(raw, "q")), begun=False).error
 
 
 def test_deaths_that_are_long_past_do_not_count() -> None:
-    assert judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600).buried
+    assert judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600).error
     fate = judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600 + 1)
     assert json.loads(fate.payload)["recovered"] == {"v": 1, "count": 1, "since": EARLIER + 72 * 3_600 + 1}
-    assert not judge(struck(2), alone="j1", window_s=3_599).buried
+    assert not judge(struck(2), alone="j1", window_s=3_599).error
 
 
 @pytest.mark.parametrize("since", [None, "yesterday", [], True, float("inf"), -(10**400), 10**400, 1e300])

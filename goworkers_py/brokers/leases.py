@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,12 @@ LEASE_S = 60
 # How long the lists of an owner are looked at after its death, and how long the list of the dead lives if nobody looks.
 GONE_FOR_S = 86_400
 GONE_LIVES_S = 2 * GONE_FOR_S
+# For so long after a death every look removes what the fleet is shown of the dead.
+REMOVED_FOR_S = 60.0
 # Processes of one machine whose deaths are found within this time died together.
 TOGETHER_S = 3.0
+# A process has one identity at a time, and the next one before it lets go of that.
+MOST_IDENTITIES = 8
 # A fixed process name changes hands between two commands that often at the most.
 HOLDERS_AT_MOST = 3
 RECOVERED_AT_ONCE = 100
@@ -78,6 +82,8 @@ class Leases:
         expected = str(self._confirmed.get(owner, ""))
         self._confirmed[owner] = self._beats
         self._began.setdefault(owner, float(answer[1]))
+        for past in list(self._began)[:-MOST_IDENTITIES]:
+            del self._began[past], self._confirmed[past]
         return Beat(float(answer[1]), kept=text(answer[2]) == expected)
 
     def _beat_as(self, process: str, owner: str, entry: str) -> Any:
@@ -127,11 +133,12 @@ class Leases:
         found = {
             other
             for other, entry in entries.items()
-            if other not in forget_at and self._bury(asking, other, entry.origin, by_lease)
+            if other not in forget_at and self._is_dead_now(asking, other, entry, by_lease)
         }
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
-        recovered = self._move_all(_without_proof_by_groups(dead, died_at, now), judge)
+        self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
+        recovered = self._move_all(_without_conviction_where_several_died(dead, died_at, now), judge)
         self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
         return recovered
 
@@ -164,16 +171,18 @@ class Leases:
                 # No transaction: a full server refuses all of them. Without its entry nobody asks whether it is gone.
                 self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
-    def _bury(self, asking: tuple[str, int | None], other: str, told_origin: Mapping[str, Any], by_lease: bool) -> bool:
-        certain = certainly_dead(told_origin)
+    def _is_dead_now(self, asking: tuple[str, int | None], other: str, entry: OwnerEntry, by_lease: bool) -> bool:
+        certain = certainly_dead(entry.origin)
         if not certain and not by_lease:
             return False
         owner, number = asking
-        dead = self._declare_dead(owner, other, "certain" if certain else "", "" if number is None else number)
-        if dead and is_identity(other):
-            # Not in the script: the server refuses the whole of it to a user who may not touch these keys.
-            self._try(lambda: self._connections.transaction(removal(self._keys, other)))
-        return dead
+        return self._declare_dead(owner, other, "certain" if certain else "", "" if number is None else number)
+
+    def _remove_from_fleet(self, others: Iterable[str]) -> None:
+        """Not in the script that declares them dead: the server refuses the whole of it to a user who may not touch
+        these keys. Said again with the next looks: a process that has just declared others dead may die itself."""
+        for other in filter(is_identity, others):
+            self._try(lambda other=other: self._connections.transaction(removal(self._keys, other)))  # type: ignore[misc]
 
     def _declare_dead(self, owner: str, other: str, certain: str, number: int | str) -> bool:
         keys = (self._keys.lease(other), self._keys.gone, self._keys.lease(owner) if owner else self._keys.nothing)
@@ -226,7 +235,7 @@ def _judged(judge: Judge, found: Found) -> Fate:
 
 
 def _place(fate: Fate) -> Place:
-    return ("dead" if fate.buried else "back"), 0, fate.payload
+    return ("dead" if fate.error else "back"), 0, fate.payload
 
 
 def _number(told: bytes) -> float:
@@ -236,7 +245,7 @@ def _number(told: bytes) -> float:
         return math.inf
 
 
-def _without_proof_by_groups(
+def _without_conviction_where_several_died(
     dead: Mapping[str, OwnerEntry], died_at: Mapping[str, float], now: float
 ) -> dict[str, OwnerEntry]:
     """Processes of one machine that die together were killed from outside, or one of them took the others along. That

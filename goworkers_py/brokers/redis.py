@@ -215,12 +215,15 @@ def _removed_from(item: Item) -> str | None:
 
 
 def _readable(place: Place, queue: str) -> Place:
-    """To the sets, which Ruby reads too, goes nothing that it cannot read; the dead set holds it as text."""
+    """To the sets, which Ruby reads too, goes nothing that it cannot read. The dead set holds such a payload as text;
+    one that was only to wait goes to the back of its queue."""
     what, _, payload = place
     if what not in ("retry", "schedule", "dead"):
         return place
     buried = burial.readable(payload, queue, time.time())
-    return place if buried is payload else ("dead", 0, buried)
+    if buried is payload:
+        return place
+    return ("back", 0, payload) if what == "schedule" else ("dead", 0, buried)
 
 
 def _place(outcome: Outcome) -> Place:
@@ -236,8 +239,8 @@ def _place(outcome: Outcome) -> Place:
             return "dead", 0, payload
         case Discard():
             return "fail", 0, b""
-        case Requeue(last, payload):
-            return ("back" if last else "front"), 0, payload
+        case Requeue(last):
+            return ("back" if last else "front"), 0, b""
         case Keep():
             raise ValueError("a delivery that is kept is not settled")
 

@@ -3,8 +3,9 @@
 --       where there is none)
 -- ARGV: identity, its entry in owners, life of the lease, number of this beat, 'named' when it claims a fixed process
 --       name, the identity that was read as the holder of that name before, or ''
--- Answer: 'ok', the server's time and the number that the lease held ('' when it was missing); 'gone' when its jobs were
---         given to others; 'late' when a later beat was faster; 'held' when a live process has the name; 'changed' when another holder was read before
+-- Answer: 'ok', the server's time and the number that the lease held ('' when it was missing); 'gone' when its jobs
+--         were given to others; 'late' when a later beat was faster; 'held' when a live process has the name;
+--         'changed' when another holder was read before
 local LEASE, OWNERS, GONE, HOLDER, LEASE_OF_HOLDER = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local identity, entry, life, number, named, expected = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 if redis.call('HEXISTS', GONE, identity) == 1 then return {'gone'} end
