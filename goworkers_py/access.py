@@ -106,6 +106,7 @@ _KEY = re.compile(
 )
 _IN_A_SCRIPT = re.compile(r"can't run this command or subcommand")
 _ALL = "`pyworkers doctor --acl` prints all that are needed"
+_OF_THE_DAEMON = frozenset(command for feature in FEATURES for command in feature.commands.split())
 _MOST_KEYS = 5
 
 
@@ -113,7 +114,8 @@ def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
     """The server's words as ours, with the rule that is missing; None for words about something else."""
     if named := _COMMAND.search(told):
         command = named[1].lower()
-        return f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command} ({_ALL})"
+        told = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
+        return f"{told} ({_ALL})" if command in _OF_THE_DAEMON else told
     if _KEY.search(told):
         names = [f"~{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}" for key in keys[:_MOST_KEYS]]
         which = f"one of these keys: add a pattern for {', '.join(names)}" if names else "a key"

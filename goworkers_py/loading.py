@@ -30,7 +30,7 @@ def import_module(module: str, place: str) -> Any:
             hint = f"; {_module_at(Path(module))}" if module.endswith(".py") else ""
             raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path{hint}") from None
         raise _broken(module, place, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script without a guard for __main__ ends itself
         raise _broken(module, place, error) from error
 
 
@@ -54,7 +54,7 @@ def _as_identifier(name: str) -> str:
 _NOT_OF_NAMES = re.compile(r"\W")
 
 
-def _broken(module: str, place: str, error: Exception) -> ConfigError:
+def _broken(module: str, place: str, error: BaseException) -> ConfigError:
     """With the lines of the user's own code that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((n for n, frame in enumerate(frames) if "importlib" not in frame.filename and n > 0), len(frames))

@@ -87,19 +87,19 @@ class Needs:
         if not lacked:
             return None
         self._warn(lacked[0], message.queue)
-        rounds = max(0, whole_number(told.get("rounds")) or 0) if isinstance(told, dict) else MOST_ROUNDS
-        if rounds >= MOST_ROUNDS:
-            return self._bury(message, lacked)
+        rounds = max(0, whole_number(told.get("rounds")) or 0) if isinstance(told, dict) else 0
+        if not isinstance(told, dict) or rounds >= MOST_ROUNDS:
+            return self._bury(message, lacked, rounds)
         changes: dict[str, Any] = {"queue": message.queue}
         if not message.jid:
             changes["jid"] = secrets.token_hex(12)  # equal bytes fall together in a sorted set
         raw = payload.splice_into(message.raw, FIELD, {"rounds": rounds + 1})
         return Reschedule(self.wall() + _pause_s(rounds), payload.splice(raw, changes, drop=("at",)))
 
-    def _bury(self, message: Message, lacked: Sequence[str]) -> Outcome:
+    def _bury(self, message: Message, lacked: Sequence[str], rounds: int) -> Outcome:
         error = NeedsNewerRelease(
             f"this job needs {', '.join(lacked[:MOST_OF_A_JOB])}, which pyworkers {__version__} does not know; it came "
-            f"back to queue {message.queue} {MOST_ROUNDS} times and met no worker that does: start one of a newer "
+            f"back to queue {message.queue} {rounds} times and met no worker that does: start one of a newer "
             "release, then retry the job"
         )
         now = self.timestamps.write(self.wall())

@@ -31,6 +31,7 @@ from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.poison import PoisonPolicy, name_of
+from goworkers_py.reports import OF_SUSPECT
 
 log = logging.getLogger(__name__)
 
@@ -91,15 +92,17 @@ class Quarantine:
     def trouble(self) -> str:
         """For people who wonder why this process fetches nothing."""
         seconds = time.monotonic() - self._closed_at
-        tell = self.closed and seconds > TOLD_AFTER_S
-        return f"has begun no other jobs for {seconds:.0f} s, for a suspect" if tell else ""
+        suspect = self._suspect
+        if suspect is None or seconds < TOLD_AFTER_S:
+            return ""
+        return f"has begun no other jobs for {seconds:.0f} s, {OF_SUSPECT} {suspect.about}"
 
     def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
         """In a worker's thread. The outcome of the chain, which a job that is no suspect is given to at once."""
         if not self._policy.is_suspect(message):
             return chain(message)
         patience_s = self._policy.patience_s(message)
-        if patience_s is None:
+        if patience_s is None and self._others_run(delivery):
             log.warning("suspected of having crashed earlier processes, but this process is never without other jobs: "
                         "running beside them")  # fmt: skip
             return chain(message)
@@ -108,7 +111,7 @@ class Quarantine:
             if not self._admit(suspect):
                 return REQUEUE_LAST
             self._give_back_waiting()
-            if not self._wait_until_alone(delivery, patience_s):
+            if not self._wait_until_alone(suspect, patience_s or 0.0):
                 return REQUEUE if self._stopping else self._to_next_round(message)
             if not self._announce(suspect, self._policy.alone_s(message)):
                 return REQUEUE_LAST
@@ -127,10 +130,13 @@ class Quarantine:
             self._suspect, self.closed, self._closed_at = suspect, True, time.monotonic()
             return True
 
-    def _wait_until_alone(self, delivery: Delivery, patience_s: float) -> bool:
+    def _wait_until_alone(self, suspect: _Suspect, patience_s: float) -> bool:
         began = time.monotonic()
         give_up_at = began if began < self._no_wait_until else began + patience_s
-        while self._others_run(delivery):
+        if give_up_at > began and self._others_run(suspect.delivery):
+            log.warning("suspected of having crashed earlier processes: other jobs have %g s to end, that it may run "
+                        "alone; none begins meanwhile", patience_s)  # fmt: skip
+        while self._others_run(suspect.delivery):
             now = time.monotonic()
             if self._stopping or now >= give_up_at:
                 self._no_wait_until = max(self._no_wait_until, now + REST * (now - began))

@@ -13,6 +13,9 @@ from goworkers_py.tally import END, Rows, sum_of
 from goworkers_py.version import __version__
 
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
+# In the words of a process that begins no other jobs: before the class and jid of the one that it runs alone, see
+# `quarantine`. It ends by itself.
+OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
 
 # A loop of the heartbeat or of a fetcher comes round every few seconds, also during an outage. Longer than all that a
 # round can wait for together, name servers that do not answer included.

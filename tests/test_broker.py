@@ -1108,7 +1108,9 @@ def test_only_the_time_of_enqueueing_changes_on_the_way_into_the_queue(one: Redi
     assert redis.smembers(KEYS.queues) == {b"q"}
 
 
-def test_a_due_entry_that_is_no_job_goes_to_the_dead_set_as_it_is_forwarded(one: RedisBroker, redis: redis_py.Redis) -> None:
+def test_a_due_entry_that_is_no_job_goes_to_the_dead_set_as_it_is_forwarded(
+    one: RedisBroker, redis: redis_py.Redis
+) -> None:
     entry = b"\xff{not json"
     redis.zadd(KEYS.retry, {entry: 1})
     before = redis.time()

@@ -138,6 +138,9 @@ def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(
         assert not ward.quarantine.closed
     assert ward.run(raw) is DONE, "in the end it runs beside the others"
     assert ward.told == [], "which proves nothing"
+    ward.others = 0
+    assert ward.run(raw) is DONE
+    assert ward.told == ["j1", ""], "where there are none it runs alone"
 
 
 def test_a_suspect_without_a_jid_is_given_one(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +167,8 @@ def test_a_process_that_is_closed_for_long_tells_it(ward: Ward, monkeypatch: pyt
     def run(message: Message) -> Outcome:
         assert ward.quarantine.trouble == ""
         monkeypatch.setattr(module, "TOLD_AFTER_S", -1.0)
-        assert ward.quarantine.trouble == "has begun no other jobs for 0 s, for a suspect"
+        assert ward.quarantine.trouble.startswith("has begun no other jobs for 0 s, for a suspect of having crashed")
+        assert ward.quarantine.trouble.endswith("alone: class=J jid=j1")
         return DONE
 
     assert ward.run(suspect(), run) is DONE

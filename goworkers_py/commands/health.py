@@ -16,7 +16,7 @@ from goworkers_py.errors import BrokerRefused
 from goworkers_py.escaping import one_line
 from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.owners import all_owners
-from goworkers_py.reports import QUIET, STARTING, STOPPING
+from goworkers_py.reports import OF_SUSPECT, QUIET, STARTING, STOPPING
 
 _TOLD = ("identity", "queues", "trouble")
 
@@ -37,9 +37,10 @@ def health(config: Config, as_json: bool) -> None:
     if not found and not as_json:
         fail("no process of this machine works these queues", FAILED)
     _warn_of_long_runs(ours)
-    # One that begins or drains is no trouble as long as another fetches.
-    stale = any(one.trouble not in ("", STARTING, QUIET, STOPPING) for one in found)
-    sys.exit(FAILED if stale or all(one.trouble for one in found) else 0)
+    # One that begins or drains is no trouble as long as another fetches; one with a suspect goes on by itself.
+    troubles = ["" if OF_SUSPECT in one.trouble else one.trouble for one in found]
+    stale = any(trouble not in ("", STARTING, QUIET, STOPPING) for trouble in troubles)
+    sys.exit(FAILED if stale or all(troubles) else 0)
 
 
 def _warn_of_long_runs(ours: Collection[str]) -> None:

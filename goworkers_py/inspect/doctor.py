@@ -30,7 +30,7 @@ from goworkers_py.inspect.stats import Inspector, QueueStats
 from goworkers_py.inspect.summary import Summary
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
-from goworkers_py.reports import QUIET, STARTING, STOPPING
+from goworkers_py.reports import OF_SUSPECT, QUIET, STARTING, STOPPING
 
 OLDEST_SERVER = (6, 2)
 PINGS = 9
@@ -205,8 +205,11 @@ class Doctor:
     def _troubled(self) -> Iterator[Told]:
         for owner in self._in_progress.owners():
             if owner.trouble not in ("", STARTING, QUIET, STOPPING):
-                todo = "its log and `pyworkers processes dump` tell where it stands; restart it"
-                yield PROBLEM, f"process {owner.identity} {owner.trouble}", todo
+                if OF_SUSPECT in owner.trouble:
+                    yield NOTE, f"process {owner.identity} {owner.trouble}", "it ends by itself, after minutes at most"
+                    continue
+                dump = f"its log and `pyworkers processes dump {owner.identity}` tell where it stands"
+                yield PROBLEM, f"process {owner.identity} {owner.trouble}", f"{dump}; restart it"
 
     def _owner_entries(self) -> Iterator[Told]:
         for identity in unreadable_owners(self._connections, self._keys):

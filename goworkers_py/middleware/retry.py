@@ -88,7 +88,7 @@ def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: 
 
 
 def _level(error: BaseException, outcome: Outcome) -> int:
-    if isinstance(error, UnknownJob):
+    if isinstance(error, UnknownJob) and isinstance(outcome, Retry):
         return logging.INFO  # `perform` has warned of the class
     if isinstance(error, RetryJob) and isinstance(outcome, Retry):
         return logging.WARNING  # the job's own wish is no mistake
