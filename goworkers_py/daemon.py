@@ -158,12 +158,15 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
 
 
 def tried(config: Config, build: Callable[[], object]) -> bool:
-    """Whether the user's code can be imported, tried in a process of its own, which says what is wrong."""
+    """Whether the user's code can be imported, tried in a process of its own, which says what is wrong. It belongs to
+    the user as whom the daemon works: root must not run that user's code."""
+    owner = _owner(config)
     child = os.fork()
     if child == 0:
         code = 1
         try:
             change_directory(config.directory)
+            _become(*owner)
             build()
             code = 0
         except WorkersError as error:

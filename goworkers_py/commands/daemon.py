@@ -64,7 +64,7 @@ def status(config: Config) -> None:
 
 
 @click.command()
-@_holding("processes", "max_jobs", "max_memory", "require")
+@_holding("processes", "max_jobs", "max_memory", "require", "user", "group")
 def reload(config: Config) -> None:
     """New code without a gap: replaces all of `processes`, one at a time, if the code can be imported. It is the
     signal USR2."""
