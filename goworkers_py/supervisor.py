@@ -67,6 +67,8 @@ SHORT_LIFE_S = 10.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_SLEEP_S = 1.0
 STATS_FRESH_S = 30.0
+# How a child ends that has no handlers yet.
+STOPPED = (-signal.SIGTERM, -signal.SIGINT)
 
 
 class Supervisor:
@@ -262,7 +264,7 @@ class Supervisor:
     def _reap(self) -> None:
         for child in [*self._children]:
             code = child.process.poll()
-            if code is not None:
+            if code is not None and child in self._children:  # the end of one may stop all, and a stop comes here too
                 self._bury(child)
                 self._ended(child, code)
 
@@ -286,6 +288,9 @@ class Supervisor:
             self._successor = None  # whom it was to replace has died: it has that place already
 
     def _ended(self, child: Child, code: int) -> None:
+        if code in STOPPED and not self._any_was_ready and not self._stopping:
+            # systemd and Ctrl-C signal the whole process group: the first child may be struck before this process.
+            self._stop()
         if self._stopping or child.retired or (self._quiet and code == 0):
             self._ended_as_asked(child, code)
             return
@@ -297,7 +302,7 @@ class Supervisor:
         if not self._any_was_ready:
             # As one process would: what is wrong with the configuration or the code is not mended by trying again.
             self._exit_code = code if code > 0 else 1
-            self._error = child.error
+            self._error = self._error or child.error
             self._stop()
             return
         self._put_off(child.born)

@@ -15,6 +15,7 @@ import pytest
 from waiting import eventually
 
 from goworkers_py import child as child_module
+from goworkers_py.child import Child
 from goworkers_py.inspect.stats import Stats
 from goworkers_py.notify import Notifier
 from goworkers_py.reports import Report, merged, not_ready
@@ -125,6 +126,47 @@ def test_a_successor_that_hangs_before_it_says_a_word_is_given_up(
         time.sleep(60)
     """
     assert supervised(child, look) == 0
+
+
+def test_two_children_that_die_at_once_before_any_was_ready_end_the_parent(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    def die(child: Child) -> None:
+        (tmp_path / str(child.process.pid)).touch()
+
+    def look(supervisor: Supervisor) -> None:
+        assert eventually(lambda: len(supervisor._children) == 1)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert eventually(lambda: len(supervisor._children) == 2)
+        first, second = supervisor._children
+        with supervisor._burial:  # the parent waits with the first dead child until the second one is dead too
+            die(first)
+            assert eventually(lambda: first.process.returncode is not None)
+            die(second)
+            os.waitid(os.P_PID, second.process.pid, os.WEXITED | os.WNOWAIT)
+
+    child = f"""
+        while not os.path.exists({str(tmp_path)!r} + f"/{{os.getpid()}}"):
+            time.sleep(0.01)
+        sys.exit(3)
+    """
+    assert supervised(child, look, 3) == 3
+    assert caplog.text.count("died with exit code 3") == 2
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_stop_that_strikes_the_first_child_before_the_parent_is_a_clean_stop(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stops(supervisor: Supervisor) -> None:
+        assert eventually(lambda: supervisor._stopping)
+
+    child = f"""
+        signal.signal(signal.{name}, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.{name})
+    """
+    assert supervised(child, stops) == 0
+    assert "died with" not in caplog.text
 
 
 class Failing:
