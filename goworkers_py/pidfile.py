@@ -62,14 +62,14 @@ class Pidfile:
             except OSError as error:
                 raise ConfigError(f"pidfile {self._path}: {_why_not(error, 'written')}") from None
             try:
-                self._refuse_what_is_none(file)
+                self._refuse_other_kinds(file)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), self._path.lstat()):
+                    self._refuse_other_text(file)
+                    return file
             except ConfigError:
                 os.close(file)
                 raise
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(file), self._path.lstat()):
-                    return file
             except OSError:  # locked, or removed by its last holder just now
                 pid = _number(file)
             else:
@@ -79,11 +79,14 @@ class Pidfile:
                 raise WorkersError(f"pidfile {self._path}: pyworkers runs already, as process {pid}")
             threading.Event().wait(0.05)
 
-    def _refuse_what_is_none(self, file: int) -> None:
+    def _refuse_other_kinds(self, file: int) -> None:
         told = os.fstat(file)
         if not stat.S_ISREG(told.st_mode) or told.st_nlink > 1:
             raise ConfigError(f"pidfile {self._path}: is no file, or has two names: name another path")
-        if told.st_size and _number(file) is None:
+
+    def _refuse_other_text(self, file: int) -> None:
+        """Under the lock: a holder may be writing its number just now."""
+        if os.fstat(file).st_size and _number(file) is None:
             raise ConfigError(
                 f"pidfile {self._path}: holds something else than a number: delete it, or name another path"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import daemon as daemon_module
+from goworkers_py import pidfile as pidfile_module
 from goworkers_py.app import App
 from goworkers_py.errors import ConfigError, WorkersError
 from goworkers_py.pidfile import Pidfile
@@ -151,7 +153,7 @@ def test_reload_tries_the_new_code_first(site: Site, redis_url: str) -> None:
     [
         ("stop", {"pidfile", "directory", "timeout"}),
         ("status", {"pidfile", "directory"}),
-        ("reload", {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require"}),
+        ("reload", {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require", "user", "group"}),
     ],
 )
 def test_the_help_of_a_command_lists_its_own_options(word: str, own: set[str], call: Call) -> None:
@@ -300,6 +302,19 @@ def test_it_works_as_the_user_that_is_named(tmp_path: Path) -> None:
     assert (tmp_path / "pid").read_text() == ""  # root's directory: only root could have removed it
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_new_code_is_tried_as_the_user_that_is_named() -> None:
+    import pwd
+
+    heard, say = os.pipe()
+    app = App()
+    app.configure(user="nobody")
+    assert daemon_module.tried(app.config, lambda: os.write(say, b"%d" % os.geteuid()))
+    assert int(os.read(heard, 32)) == pwd.getpwnam("nobody").pw_uid
+    os.close(heard)
+    os.close(say)
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root can")
 def test_only_root_can_become_somebody_else() -> None:
     app = App()
@@ -332,6 +347,17 @@ def test_a_lock_that_is_held_for_a_moment_by_who_looks_is_waited_for(tmp_path: P
         pidfile.release()
         pidfile.release()
     assert not path.exists()
+
+
+def test_a_holder_that_writes_its_number_just_now_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pidfile_module, "OTHERS_LOOK_S", 0.1)
+    path = tmp_path / "pid"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write("\n")
+        file.flush()
+        with pytest.raises(WorkersError, match="runs already"):
+            Pidfile(path).hold()
 
 
 def test_a_file_that_is_no_pidfile_is_no_process(tmp_path: Path) -> None:
@@ -399,7 +425,7 @@ def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
     assert ended_well(in_child(hold))
     assert os.read(hear, 32)
     assert (tmp_path / "pid").read_text(), "it ended without its farewell"
-    assert pidfile.holder() is None
+    assert eventually(lambda: pidfile.holder() is None)  # the grandchild may not have come to its first step
     os.write(end, b".")
     for file in (say, hear, end_heard, end):
         os.close(file)
