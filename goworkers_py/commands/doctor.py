@@ -23,7 +23,7 @@ from goworkers_py.message import Message
 
 @click.command()
 @click.option("--skip", multiple=True, metavar="CHECK", help="passes over findings of this check; may be repeated")
-@click.option("--acl", is_flag=True, help="prints the access rules that a user of the server needs; asks no server")
+@click.option("--acl", is_flag=True, help="prints the access rules that running and pushing need; asks no server")
 @as_json
 @with_jobs
 def doctor(config: Config, skip: tuple[str, ...], acl: bool, as_json: bool) -> None:

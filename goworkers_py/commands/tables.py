@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from goworkers_py.escaping import one_line
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -49,11 +51,7 @@ def cut(line: str, width: int) -> str:
 
 def printable(text: str) -> str:
     """A class or an error message may hold anything, also what a terminal obeys."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    )
+    return one_line(text).replace("\t", " ")
 
 
 def duration(seconds: float) -> str:
