@@ -31,7 +31,7 @@ from goworkers_py.errors import BrokerError, ConfigError, WrongType
 from goworkers_py.keys import Keys
 from goworkers_py.packing import packed
 from goworkers_py.replies import Fits, check, expect
-from goworkers_py.sentinel import close_sentinels, sentinel_pool
+from goworkers_py.sentinel import close_sentinels, options_in, sentinel_pool
 from goworkers_py.translation import (
     check_files,
     hung_up,
@@ -221,8 +221,10 @@ class Connections(_Exchanges):
 def _pool(url: str, **options: Any) -> ConnectionPool:
     """redis-py's pool for an address, from which we take the kind of connection and its options."""
     try:
-        make = sentinel_pool if url.startswith("sentinel://") else ConnectionPool.from_url
-        pool = make(url, **options)
+        if url.startswith("sentinel://"):
+            pool = sentinel_pool(url, **options)
+        else:
+            pool = ConnectionPool(**{**options, **options_in(url)})
         sample = pool.connection_class(**pool.connection_kwargs)  # not connected
     except (TypeError, ValueError, redis.RedisError) as error:
         raise ConfigError(f"redis: the address does not fit: {error}") from None

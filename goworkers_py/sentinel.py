@@ -15,6 +15,12 @@ SENTINEL_TIMEOUT_S = 1.0
 SENTINEL_PORT = 26379
 
 
+def options_in(url: str) -> dict[str, Any]:
+    """What an address says of its connections. The form of replies is ours to choose."""
+    said: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
+    return {name: value for name, value in said.items() if name not in ("decode_responses", "protocol")}
+
+
 def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
     """Of an address sentinel://user:password@host:port,host:port/service/db?...
 
@@ -25,7 +31,7 @@ def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
     login_and_hosts, _, path = address.partition("/")
     login, _, hosts = login_and_hosts.rpartition("@")
     service, _, db = path.strip("/").partition("/")
-    server = parse_url(f"redis://{login}@server/{db or 0}?{query}")  # type: ignore[no-untyped-call]
+    server = options_in(f"redis://{login}@server/{db or 0}?{query}")
     for name in ("host", "port"):
         server.pop(name, None)
     server["ssl"] = to_bool(server.get("ssl"))  # type: ignore[no-untyped-call]

@@ -19,12 +19,14 @@ from typing import Any
 
 import pytest
 import redis as redis_py
+from apps import own_broker
 from forks import ended_well, in_child
 from proxy import Direction, Proxy
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import connection
+from goworkers_py.client import Client
 from goworkers_py.connection import BlockingLine, Command, Connections, Script
 from goworkers_py.embedded import find_server
 from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
@@ -797,6 +799,19 @@ def test_sentinels_are_asked_in_turn_for_the_primary_of_a_service(
         assert connections.call_hastily("GET", "key") == b"1"
     with closing(redis_py.Redis(port=own_redis.port, db=3, password="p@ss" if password else None)) as client:
         assert client.get("key") == b"1"
+
+
+@pytest.mark.parametrize("option", ["decode_responses=true", "protocol=3"])
+def test_no_option_of_the_address_changes_the_form_of_replies(
+    option: str, own_redis: RedisServer, sentinel: str
+) -> None:
+    for address in (own_redis.url, f"sentinel://{sentinel}/shop"):
+        with own_broker(f"{address}?{option}") as broker:
+            Client(lambda broker=broker: broker).push("q", "J", [])  # type: ignore[misc]
+            assert len(broker.fetch("owner", "q", 2)) == 1
+        with closing(Connections(f"{address}?{option}")) as connections:
+            connections.call("HSET", "hash", "field", 1)
+            assert connections.call("HGETALL", "hash") == [b"field", b"1"]
 
 
 def test_a_service_that_the_sentinels_do_not_know_is_an_outage(sentinel: str) -> None:
