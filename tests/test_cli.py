@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -212,6 +213,13 @@ def test_no_command_line_shows_a_password_once_a_daemon_works(flag: str, guarded
         stopped = pyworkers("stop", "-c", "conf.ini", cwd=here)
     assert stopped.returncode == 0, stopped.stderr
     assert "cret" not in (here / "log").read_text()
+
+
+def test_a_program_may_say_by_itself_what_the_command_line_would(guarded: RedisServer) -> None:
+    words = ["pyworkers", "stats", "--redis", guarded.url.replace("//", "//:s%25cret%40%2Fx@")]
+    program = f"import sys; sys.argv = {words!r}; from goworkers_py.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_password_is_read_from_a_file(guarded: RedisServer, here: Path) -> None:

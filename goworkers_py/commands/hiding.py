@@ -17,8 +17,11 @@ _FLAG = "--redis"
 def hide_password() -> None:
     """Starts this program anew as the same process, with the address in its environment. Memory that holds the words of
     a command line cannot be written from Python; and children and the daemon of `start` are begun by the same words."""
-    given = len(sys.argv) - 1
-    before, arguments = sys.orig_argv[: len(sys.orig_argv) - given], sys.argv[1:]
+    arguments = sys.argv[1:]
+    given = len(sys.orig_argv) - len(arguments)
+    before, typed = sys.orig_argv[:given], sys.orig_argv[given:]
+    if typed != arguments:
+        return  # a program has set sys.argv by itself: these words are not on the command line
     addresses, others = parted(arguments)
     if not any(map(has_password, addresses)) or not _fits(addresses[-1]):
         return
