@@ -53,11 +53,13 @@ class Job(Generic[P, R]):
     def set(self, **options: Unpack[SetOptions]) -> Job[P, R]:
         """The same job with other options for the pushes made through what is returned: `set(queue="slow", retry=1)`.
 
-        They override those of the decorator. The table of all options is in docs/getting-started.md.
+        They override those of the decorator; None takes back what an earlier `set` said. The table of all options is in
+        docs/getting-started.md.
         """
-        said = checked(options, SetOptions)
-        queue = said.pop("queue", self._queue)
-        return Job(self._client, self._clock, self._spec, self._options.replaced(**said), queue)
+        checked(options, SetOptions)
+        changed: dict[str, Any] = {**options}
+        queue = changed.pop("queue", self._queue) or self._spec.queue
+        return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
 
     def enqueue(self, *args: Any) -> str | None:
         """Returns the jid; None when a client link stopped the push."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_args, get_type_hints
 
@@ -54,7 +54,11 @@ def _is_bool_or_count(value: Any) -> bool:
 
 def _are_names(value: Any) -> bool:
     """A lone string is a sequence of strings too, and was meant as one name."""
-    return isinstance(value, list | tuple) and all(map(is_name, value))
+    return isinstance(value, list | tuple | set | frozenset) and all(map(is_name, value))
+
+
+def _in_order(names: Any) -> list[str]:
+    return sorted(names) if isinstance(names, set | frozenset) else list(names)
 
 
 def _is_retry_in(value: Any) -> bool:
@@ -75,9 +79,10 @@ class Option:
     wanted: str  # "must be ..."
     about: str
     write: Callable[[Any], Any] | None = _as_it_is  # its form in the payload; None: no field of the payload
+    may_be_empty: bool = False  # an empty text says nothing, as None does
 
 
-_Queue = Annotated[str | None, Option(is_name, "a name", "where the job waits to be run", write=None)]
+_QUEUE = Option(is_name, "a name", "where the job waits to be run", write=None)
 
 
 class WireOptions(TypedDict, total=False):
@@ -98,7 +103,7 @@ class WireOptions(TypedDict, total=False):
             write=int,
         ),
     ]
-    retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue that its retries go to")]
+    retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue that its retries go to", may_be_empty=True)]
     dead: Annotated[bool | None, Option(_is_bool, "a bool", "false: not kept in the dead set without retries left")]
     backtrace: Annotated[
         bool | int | None,
@@ -109,8 +114,8 @@ class WireOptions(TypedDict, total=False):
         ),
     ]
     tags: Annotated[
-        Sequence[str] | None,
-        Option(_are_names, "a list of strings", "words that Sidekiq's pages show beside the job", write=list),
+        Collection[str] | None,
+        Option(_are_names, "a list of strings", "words that Sidekiq's pages show beside the job", write=_in_order),
     ]
     timeout: Annotated[
         float | None,
@@ -127,7 +132,7 @@ class WireOptions(TypedDict, total=False):
 
 
 class CodeOptions(WireOptions, total=False):
-    queue: _Queue
+    queue: Annotated[str | None, _QUEUE]
     retry_in: Annotated[
         RetryIn,
         Option(
@@ -180,7 +185,7 @@ class PushOptions(WireOptions, total=False):
 
 
 class SetOptions(PushOptions, total=False):
-    queue: _Queue
+    queue: Annotated[str | None, replace(_QUEUE, may_be_empty=True)]
 
 
 NOTHING_SAID = CodeOptions()
@@ -201,9 +206,13 @@ def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
     for name, value in given.items():
         if name not in known:
             raise ArgumentError(f"{name} is not an option{_elsewhere(name, table) or did_you_mean(name, known)}")
-        if value is not None and not known[name].fits(value):
+        if _says(value, known[name]) and not known[name].fits(value):
             raise ArgumentError(f"{name} must be {known[name].wanted}, is {value!r}")
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in given.items() if _says(value, known[name])}
+
+
+def _says(value: Any, option: Option) -> bool:
+    return value is not None and not (option.may_be_empty and value == "")
 
 
 def _elsewhere(name: str, table: Any) -> str:
@@ -228,11 +237,12 @@ class EnqueueOptions:
         self.said: dict[str, Any] = checked(options, PushOptions)
         self.fields = fields_of(self.said)  # of the payload
         if "extra" in self.said:
-            self.fields |= _extra_fields(self.said["extra"])
+            self.fields = _extra_fields(self.said["extra"]) | self.fields
 
     def over(self, code: CodeOptions) -> EnqueueOptions:
         """With what the job's code says where this says nothing: other programs respect and show that too."""
-        shared = {name: value for name, value in code.items() if name in options_of(WireOptions)}
+        extra = self.said.get("extra", {})
+        shared = {name: value for name, value in code.items() if name in options_of(WireOptions) and name not in extra}
         return EnqueueOptions(**{**shared, **self.said})
 
     def replaced(self, **options: Unpack[PushOptions]) -> EnqueueOptions:
@@ -244,14 +254,20 @@ class EnqueueOptions:
 
 NO_OPTIONS = EnqueueOptions()
 
-_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at", "pyworkers")
+_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at")
+_RESERVED = "pyworkers"
+# Options since 0.2.0: programs of before then give them as further fields. The option itself overrides the field.
+_ONCE_EXTRA = ("retry_max", "log_level")
 
 
 def _extra_fields(extra: dict[str, Any]) -> dict[str, Any]:
     for name in extra:
         if name in _SET_BY_PUSH:
             raise ArgumentError(f"extra: {name} is set by the push itself")
-        if name in options_of(PushOptions):
+        if name == _RESERVED:
+            raise ArgumentError(f"extra: {name} is reserved for the workers themselves since 0.2.0")
+        if name in options_of(PushOptions) and name not in _ONCE_EXTRA:
             raise ArgumentError(f"extra: {name} is an option of its own")
+    checked({name: extra[name] for name in _ONCE_EXTRA if name in extra}, PushOptions)
     payload.check_plain(extra, "extra", payload.MAX_NESTING)
     return extra

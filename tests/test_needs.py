@@ -279,5 +279,5 @@ def test_a_push_without_needs_asks_for_no_workers(redis_url: str, redis: redis_p
 
 
 def test_the_field_is_not_the_users_to_set() -> None:
-    with pytest.raises(ArgumentError, match="pyworkers is set by the push itself"):
+    with pytest.raises(ArgumentError, match="pyworkers is reserved for the workers themselves"):
         EnqueueOptions(extra={needs.FIELD: LOCKS})

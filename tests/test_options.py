@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,42 @@ def test_options_given_at_enqueue_override_the_decorators(app: App, redis: redis
     assert pushed(redis) == WRITTEN
 
 
+def test_none_takes_back_what_an_earlier_set_said(app: App, redis: redis_py.Redis) -> None:
+    job = app.job("J", queue="q", retry=7)(run)
+    job.set(at=time.time() + 3_600).set(at=None).enqueue()
+    assert pushed(redis) == {"retry": 7}
+    job.set(retry=5).set(retry=None).enqueue()
+    assert pushed(redis) == {"retry": 7}
+    for name in (None, ""):
+        job.set(queue="slow").set(queue=name).enqueue()
+        assert pushed(redis) == {"retry": 7}
+
+
+def test_an_empty_retry_queue_is_none(app: App, redis: redis_py.Redis) -> None:
+    job = app.job("J", queue="q", retry_queue="")(run)
+    job.enqueue()
+    assert pushed(redis) == {"retry": True}
+    assert app.registry.queues() == ["q"]
+    job.set(retry_queue="slow").set(retry_queue="").enqueue()
+    assert pushed(redis) == {"retry": True}
+
+
+def test_tags_may_be_a_set(app: App, redis: redis_py.Redis) -> None:
+    app.job("J", queue="q", tags={"b", "a", "c"})(run).enqueue()
+    assert pushed(redis) == {"retry": True, "tags": ["a", "b", "c"]}
+
+
+def test_options_that_were_further_fields_once_are_taken_from_them_too(app: App, redis: redis_py.Redis) -> None:
+    extra = {"retry_max": 4, "log_level": "debug"}
+    job = app.job("J", queue="q", retry_max=9, log_level="info")(run).set(extra=extra)
+    job.enqueue()
+    assert pushed(redis) == {"retry": True, **extra}
+    job.set(retry_max=5).enqueue()
+    assert pushed(redis) == {"retry": True, "retry_max": 5, "log_level": "debug"}
+    with pytest.raises(ArgumentError, match="log_level must be one of"):
+        EnqueueOptions(extra={"log_level": "loud"})
+
+
 def test_what_is_not_said_is_not_written(app: App, redis: redis_py.Redis) -> None:
     nothing = dict.fromkeys(VALUES)
     app.job("J", queue="q", **nothing)(run).set(**nothing).enqueue()
@@ -136,11 +173,13 @@ def test_an_option_that_belongs_elsewhere_says_where(place: str, option: dict[st
         places(app)[place](**option)
 
 
-@pytest.mark.parametrize("bad", ["", 5, "\ud800"])
-def test_a_queue_is_a_name(bad: Any, app: App) -> None:
-    for place in ("@job", "set()"):
-        with pytest.raises(WorkersError, match="queue must be a name"):
-            places(app)[place](queue=bad)
+@pytest.mark.parametrize(
+    ("place", "bad"),
+    [("@job", ""), *((place, bad) for place in ("@job", "set()") for bad in (5, "\ud800"))],
+)
+def test_a_queue_is_a_name(place: str, bad: Any, app: App) -> None:
+    with pytest.raises(WorkersError, match="queue must be a name"):
+        places(app)[place](queue=bad)
 
 
 # --- what the code says holds where the payload says nothing
