@@ -172,7 +172,11 @@ def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], bool]:
 
 class _Socket:
     def __init__(self, descriptor: int) -> None:
+        blocks = os.get_blocking(descriptor)
         self._socket = socket.socket(fileno=os.dup(descriptor))
+        # With `socket.setdefaulttimeout`, to make a socket changes how all who share this one wait.
+        self._socket.settimeout(None)
+        os.set_blocking(descriptor, blocks)
 
     def write(self, line: bytes) -> int:
         return self._socket.send(line, socket.MSG_DONTWAIT)
