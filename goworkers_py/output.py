@@ -3,7 +3,8 @@
 A line is written at once by the thread that logs it, so that a crash leaves no line behind. Into a pipe, a terminal or
 a socket it goes only as far as there is room. What finds none, or no space on the disk, is kept, up to MOST_KEPT bytes,
 and a thread writes it as soon as that is possible, in order. Lines beyond are dropped. How many they were is said in
-their place.
+their place. A line of more than PIPE_BUF bytes, which a pipe might take in part, is kept first in any case: no other
+thread's line may come between its parts.
 
 An exception may be thrown into a thread while it logs. The way of a line that can be written is free of locks, and the
 other one holds a lock that is taken and given back by single steps of C code.
@@ -54,19 +55,25 @@ class Output:
         _outputs.add(self)
 
     def turn_to(self, descriptor: int) -> None:
-        self._put, self._never_waits = _way_into(descriptor)
+        self._put, self._longest_at_once, self._waits = _way_into(descriptor)
         self._descriptor = descriptor
 
     def write(self, line: bytes) -> None:
         written = 0
-        if self._never_waits and not self._kept and not self._dropped:
+        if len(line) <= self._longest_at_once and not self._kept and not self._dropped:
             try:  # noqa: SIM105  # for each line: `suppress` costs more than all the rest
-                written = self._put(line)
+                written = self._put_if_room(line) if self._waits else self._put(line)
             except OSError:
                 pass  # no room, no space on the disk, or nobody there: perhaps later
             if written == len(line):
                 return
         self._keep(line[written:], begun=written > 0)
+
+    def _put_if_room(self, line: bytes) -> int:
+        with self._lock:  # or else two threads would be told of the same room
+            if self._kept or not self._has_room(0):
+                return 0
+            return self._put(line)
 
     def _keep(self, line: bytes, begun: bool) -> None:
         if self._forked:
@@ -92,7 +99,7 @@ class Output:
         with self._lock:
             # Once lines are dropped, some more are, so that the gaps are few.
             room = MOST_KEPT // 2 if self._dropped else MOST_KEPT
-            if len(self._kept) + len(line) > room and not begun:
+            if self._kept and len(self._kept) + len(line) > room and not begun:
                 return False
             self._say_dropped()
             if not self._kept:
@@ -119,7 +126,7 @@ class Output:
         try:
             written = self._put(some[:whole_lines] or some)
         except BlockingIOError:
-            self._await_room()
+            self._has_room(RETRY_S)
             return
         except OSError:
             self._closed.wait(RETRY_S)
@@ -130,10 +137,10 @@ class Output:
             if not self._kept:
                 self._say_dropped()
 
-    def _await_room(self) -> None:
+    def _has_room(self, within_s: float) -> bool:
         room = select.poll()
         room.register(self._descriptor, select.POLLOUT)
-        room.poll(RETRY_S * 1000)
+        return bool(room.poll(within_s * 1000))
 
     def flush(self) -> None:
         deadline = time.monotonic() + FLUSH_S
@@ -149,25 +156,27 @@ class Output:
         """In the child, which has none of its parent's threads, and whose lines are not those that the parent keeps."""
         self._lock = threading.RLock()
         self._kept, self._dropped = bytearray(), 0
-        self._never_waits = self._forked = True
+        self._forked, self._longest_at_once, self._waits = True, sys.maxsize, False
 
 
-def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], bool]:
-    """How to write there, and whether that never waits for a reader. Nothing about `descriptor` is changed: other
-    programs share it."""
+def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], int, bool]:
+    """How to write there; the longest line that the thread which logs it may write; and whether to write waits for a
+    reader. Nothing about `descriptor` is changed: other programs share it."""
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:
-        return len, True  # it is closed: nobody wants to read anything
+        return len, sys.maxsize, False  # it is closed: nobody wants to read anything
     if stat.S_ISREG(mode):
-        return partial(os.write, descriptor), True
+        return partial(os.write, descriptor), sys.maxsize, False
     if stat.S_ISSOCK(mode):
-        return _Socket(descriptor).write, True
+        return _Socket(descriptor).write, sys.maxsize, False
+    is_pipe = stat.S_ISFIFO(mode)
     try:
-        return _Opened(descriptor).write, True
+        return _Opened(descriptor).write, select.PIPE_BUF if is_pipe else sys.maxsize, False
     except OSError:
-        # Not Linux, or it was opened by another user. Then all lines are written by the writer's thread.
-        return partial(os.write, descriptor), False
+        # Not Linux, or it was opened by another user. A pipe that has room takes PIPE_BUF bytes without waiting. All
+        # else is written by the writer's thread.
+        return partial(os.write, descriptor), select.PIPE_BUF if is_pipe else 0, True
 
 
 class _Socket:

@@ -11,7 +11,6 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -131,6 +130,41 @@ def test_a_long_line_is_written_whole(pipe: Pipe) -> None:
         assert eventually(lambda: pipe.take() == b"".join(lines))
 
 
+def test_no_line_of_another_thread_comes_into_a_long_one(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    long, other = b"a" * 300_000 + b"\n", b"b\n"
+    parts: list[int] = []
+    met = threading.Event()
+    with output_to(pipe.writer) as out:
+        put = out._put
+
+        def put_and_meet_another(line: bytes) -> int:
+            written = put(line)
+            if written < len(long) and not parts:
+                parts.append(written)
+                pipe.take()  # there is room again
+                out.write(other)
+                met.set()
+            return written
+
+        monkeypatch.setattr(out, "_put", put_and_meet_another)
+        out.write(long)
+        assert met.wait(10)
+        assert eventually(lambda: pipe.take() == long + other)
+
+
+def test_a_default_timeout_of_sockets_changes_nothing_about_a_shared_one() -> None:
+    ours, theirs = socket.socketpair()
+    socket.setdefaulttimeout(5)
+    try:
+        with ours, theirs, output_to(theirs.fileno()):
+            assert os.get_blocking(theirs.fileno())
+            os.set_blocking(theirs.fileno(), False)
+            with output_to(theirs.fileno()):
+                assert not os.get_blocking(theirs.fileno())
+    finally:
+        socket.setdefaulttimeout(None)
+
+
 def test_a_socket_that_nobody_reads_holds_up_nobody() -> None:
     """As systemd's journal is one."""
     ours, theirs = socket.socketpair()
@@ -151,9 +185,27 @@ def test_a_socket_that_nobody_reads_holds_up_nobody() -> None:
         assert theirs.getblocking()
 
 
-def test_a_pipe_of_another_user_is_written_by_a_thread(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot be opened once more, as a descriptor that does not wait."""
-    monkeypatch.setattr(output, "_way_into", lambda descriptor: (partial(os.write, descriptor), False))
+@pytest.fixture
+def of_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that cannot be opened once more, as a descriptor that does not wait."""
+
+    def opened(descriptor: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(output, "_Opened", opened)
+
+
+@pytest.mark.usefixtures("of_another_user")
+def test_a_pipe_of_another_user_takes_lines_at_once_while_it_has_room(pipe: Pipe) -> None:
+    with output_to(pipe.writer) as out:
+        for number in range(20):
+            out.write(numbered(number))
+        assert check_account(pipe.take(), 20) == 0
+        assert not out._has_writer.locked()
+
+
+@pytest.mark.usefixtures("of_another_user")
+def test_a_full_pipe_of_another_user_holds_up_nobody(pipe: Pipe) -> None:
     count = 2 * MOST_KEPT // len(numbered(0))
     with output_to(pipe.writer) as out:
         for number in range(count):
