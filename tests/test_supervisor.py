@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -362,8 +362,14 @@ def test_a_child_that_leaves_jobs_behind_and_is_then_ended_is_no_clean_stop(site
         try:
             parent.signal(signal.SIGTERM)
             assert eventually(lambda: parent.output.count("INFO: stopped") == 2), parent.output
-            for pid in parent.children():
-                os.kill(pid, signal.SIGTERM)
+
+            def ends() -> bool:  # a child that has just said so still takes signals for orders
+                for pid in parent.children():
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGTERM)
+                return parent.process.poll() is not None
+
+            assert eventually(ends), parent.output
             assert parent.wait() == 1, parent.output
         finally:
             redis.config_set("min-replicas-to-write", "0")

@@ -170,8 +170,11 @@ class PyWorkers:
         for name, value in {"poll_interval": 0.1, "log_level": "warning", **options}.items():
             flags += [f"--{name.replace('_', '-')}", str(value)]
         places = {"INTEROP_REDIS": self._url, "INTEROP_TERSE": str(self._terse)}
+        before = self._leases()
         with Daemon(self._folder, self._url, JOBS.read_text("utf-8"), *flags, changes=places) as daemon:
             try:
+                # TERM before a process has begun ends it as it ends any program. It says nothing at this log level.
+                assert eventually(lambda: bool(self._leases() - before), 60)
                 yield daemon
             except BaseException:
                 print(f"--- pyworkers {flags}:\n{daemon.output}")
@@ -179,6 +182,10 @@ class PyWorkers:
             assert daemon.stop() == 0, daemon.output
             output = _FAILED.sub("", daemon.output)
             assert not re.search(r" (ERROR|CRITICAL): |Traceback", output), daemon.output
+
+    def _leases(self) -> set[bytes]:
+        with redis_py.Redis.from_url(self._url) as client:
+            return set(client.scan_iter("*pyworkers:lease:*"))
 
     def terse_runs(self) -> list[str]:
         """The payloads that TerseJob ran."""
