@@ -90,6 +90,7 @@ def test_a_process_that_is_stopped_is_told_before_and_after_its_lease_ends(
         assert daemon.stop() == 0
 
 
+@pytest.mark.usefixtures("untraced")  # an exception waits for threads in C code
 def test_threads_that_are_all_held_by_stuck_jobs_are_told(
     redis_url: str, redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
