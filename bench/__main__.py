@@ -101,7 +101,7 @@ def _read(files: Sequence[Path]) -> Results:
 
 
 def _earlier(docs: Path | None) -> Results:
-    """What the pages have: a run of some bars keeps the figures of the others, with their date."""
+    """The figures of the pages: a run of some bars keeps the figures of the others, with their date."""
     figures = docs / FIGURES if docs else None
     return Results.from_json(figures.read_text("utf-8")) if figures and figures.exists() else Results()
 

@@ -1,4 +1,4 @@
-"""What is measured, for any system: how fast a full queue drains and at what cost, how late a job starts.
+"""Measures any system: how fast a full queue drains and at what cost, how late a job starts.
 
 A drain is looked at from outside: the jobs do nothing, and the server is asked how many are left. Start-up does not
 count: the clock runs from the moment when 5 % are done to the moment when none is left.

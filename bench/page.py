@@ -51,7 +51,7 @@ that you have. It compares job systems that keep their jobs in Redis.
 
 """
 
-# What a column is, by how its heading begins.
+# The meaning of a column, by how its heading begins.
 READING = {
     "no-op": """\
 - **No-op jobs/s** is the overhead of a system: the jobs do nothing, ten at once, until a full queue is empty.

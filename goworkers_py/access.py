@@ -1,4 +1,4 @@
-"""What a user of the server must be allowed to do: each feature with its commands and its patterns of keys.
+"""The access rules of the server: each feature with the commands and the patterns of keys that it needs.
 
 `pyworkers doctor --acl` prints them for a configuration, and docs/reliability.md for one that has them all. A command
 that the server refuses is told with the rule that is missing, see `refusal`.
@@ -18,7 +18,7 @@ from goworkers_py.keys import Keys
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What is beyond the first one is missing by itself where its rules are missing: jobs run all the same."""
+    """A feature whose rules are missing is off; jobs run all the same. Only the first one is indispensable."""
 
     name: str
     commands: str

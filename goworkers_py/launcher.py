@@ -257,7 +257,7 @@ class Launcher:
         left = "all the time they need" if patiently else f"{deadline.left():.4g} s"
         log.info("stopping: running jobs have %s to finish", left)
         self._quarantine.stop()
-        self._heartbeat.beat_now()  # whoever kills this process while it stops must not be taken for a job
+        self._heartbeat.beat_now()  # a kill during a stop says nothing of the job
         self.quiet()
         hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
         hooks.start()

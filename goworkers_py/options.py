@@ -36,6 +36,10 @@ def is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and payload.encodable(value)
 
 
+def _is_moment(value: object) -> bool:
+    return is_number(value) or isinstance(value, datetime.datetime)
+
+
 def _is_bool(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -157,7 +161,7 @@ class PushOptions(WireOptions, total=False):
     deadline: Annotated[
         Moment | None,
         Option(
-            lambda value: is_number(value) or isinstance(value, datetime.datetime),
+            _is_moment,
             "epoch seconds or a datetime",
             "when a run must be over",
             write=moment,
@@ -167,7 +171,7 @@ class PushOptions(WireOptions, total=False):
     at: Annotated[
         Moment | None,
         Option(
-            lambda value: is_number(value) or isinstance(value, datetime.datetime),
+            _is_moment,
             "epoch seconds or a datetime",
             "when the job becomes due",
             write=None,

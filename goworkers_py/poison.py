@@ -94,7 +94,7 @@ class PoisonPolicy:
         record = _Record.of(message)
         if not self.limit or record is None:
             return -1
-        return record.count + 1 - max(2, self.limit)
+        return record.count + 1 - self.limit
 
     def _severity(self, message: Message) -> int:
         return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), MOST_STEPS))

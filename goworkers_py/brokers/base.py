@@ -1,4 +1,4 @@
-"""What the daemon asks of a server: some verbs, each one atomic step or a loop of them.
+"""The daemon asks a server by these verbs, each one atomic step or a loop of them.
 
 Every verb raises BrokerUnavailable when the server cannot serve now and BrokerRefused when it says no. After either
 the caller cannot know whether the step was done; every verb may be asked again without doing it twice, but for `push`
