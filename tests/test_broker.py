@@ -1416,6 +1416,27 @@ def test_a_beat_that_was_overtaken_brings_nothing_back(one: RedisBroker, redis: 
     assert redis.hget(KEYS.owners, OWNER) == entry
 
 
+@pytest.mark.parametrize("name", ["pid", "started"])
+@pytest.mark.parametrize("number", ["9" * 5_000, "-" + "9" * 5_000, "1e999", "true", '"7"', "[]"])
+def test_no_number_in_an_owners_origin_stops_a_recovery(
+    one: RedisBroker, redis: redis_py.Redis, name: str, number: str
+) -> None:
+    told = json.dumps(origin() | {name: "?"}).replace('"?"', number)
+    redis.hset(KEYS.owners, "odd:1:x", f'{{"v":1,"queues":{{"q":1}},"origin":{told}}}')
+    strand(one, job(1))
+    redis.delete(KEYS.lease(OTHER))
+    assert back("q", OTHER, job(1)) in recover(one, by_lease=True)
+
+
+def test_the_lists_of_the_dead_and_of_names_do_not_outlive_their_use(one: RedisBroker, redis: redis_py.Redis) -> None:
+    """However long nobody looks."""
+    beat(one, OTHER, process="name")
+    assert 50 < redis.ttl(KEYS.holder("name")) <= 60
+    redis.delete(KEYS.lease(OTHER))
+    recover(one, by_lease=True)
+    assert 86_400 < redis.ttl(KEYS.gone) <= 2 * 86_400
+
+
 def test_a_job_that_the_judge_stumbles_over_goes_back_and_the_next_is_judged(
     one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
