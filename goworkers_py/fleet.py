@@ -71,12 +71,9 @@ def state(identity: str, member: Member, now: Moment) -> dict[str, str | int]:
 
 
 def removal(keys: Keys, identity: str) -> list[tuple[str, ...]]:
-    """The commands that take a process from the fleet, for one transaction: a name in `processes` without its hash ends
-    the heartbeat of go-workers2."""
-    return [
-        ("SREM", keys.processes, identity),
-        ("DEL", keys.member(identity), *keys.works(identity), keys.signals(identity)),
-    ]
+    """The commands that take a process from the fleet, for one transaction. Its hash stays and runs out: go-workers2
+    reads the names first and their hashes then, and its heartbeat ends for good at a name without a hash."""
+    return [("SREM", keys.processes, identity), ("DEL", *keys.works(identity), keys.signals(identity))]
 
 
 def info(identity: str, member: Member, embedded: bool) -> str:

@@ -1,9 +1,10 @@
 """This process's entry among the processes of the fleet: shown with every beat, and what others ask of it there.
 
 The entry is a name in the set `processes` and a hash called by that name. go-workers2 ends its heartbeat for good when
-it meets a name without a hash, and Go's own processes then run jobs twice. So name and hash come and go in one step:
-with the first beat; at the farewell; when this process goes on under another identity; when others declare it dead, see
-`brokers.leases`; and go-workers2 removes both itself when the last beat is older than its limit.
+it meets a name without a hash, and Go's own processes then run jobs twice. So name and hash come in one step, with the
+first beat, and the name goes first: at the farewell; when this process goes on under another identity; when others
+declare it dead, see `brokers.leases`. The hash runs out some minutes later. go-workers2 removes both itself when the
+last beat is older than its limit.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from goworkers_py.courtesy import Courtesy
 from goworkers_py.fleet import Member, Moment, removal, state, work
 from goworkers_py.keys import Keys
 
-# The hash of a process that was killed must be there until one of those steps removes the entry. Other processes of
-# ours declare it dead within 80 seconds, after an outage some more; go-workers2 removes it after 65, unless it is told
+# The hash of a process that was killed must be there until one of those steps removes the name. Other processes of ours
+# declare it dead within 80 seconds, after an outage some more; go-workers2 removes it after 65, unless it is told
 # otherwise. Where neither runs, Sidekiq's pages show the dead process for as long as this.
 SHOWN_FOR_S = 300
 WORK_SHOWN_FOR_S = 60

@@ -143,7 +143,6 @@ def test_a_fresh_identity_takes_the_place_of_the_old_one(membership: Membership,
     membership.meet("host:12:000000000000", moment())
     membership.meet(ME, moment())
     assert members(redis) == [ME]
-    assert not redis.exists("host:12:000000000000")
 
 
 def dies(url: str, keys: Keys = KEYS) -> RedisBroker:
@@ -167,7 +166,9 @@ def test_a_process_that_is_declared_dead_leaves_the_fleet(
     with closing(dies(redis_url, keys)) as heir:
         assert redis.exists(keys.member(ME))
         heir.recover("heir", lambda found: Fate(found.raw), by_lease=True)
-    assert sorted(redis.keys()) == sorted(key.encode() for key in (keys.owners, keys.gone, keys.process_cleanup))
+    left = (keys.owners, keys.gone, keys.process_cleanup, keys.member(ME))
+    assert sorted(redis.keys()) == sorted(key.encode() for key in left)
+    assert 0 < redis.ttl(keys.member(ME)) <= 300
 
 
 @pytest.mark.parametrize("name", ["dead", "retry", "schedule", "queues", "stat:processed", "queue:q"])
@@ -196,11 +197,15 @@ def test_the_jobs_of_the_dead_are_recovered_also_where_the_fleet_may_not_be_touc
     assert "cannot be removed from the fleet" in caplog.text
 
 
-def test_nothing_is_left_after_the_farewell(membership: Membership, redis: redis_py.Redis) -> None:
+def test_only_a_hash_without_a_name_is_left_for_minutes_after_the_farewell(
+    membership: Membership, redis: redis_py.Redis
+) -> None:
+    """go-workers2 may have read the name just before, and its heartbeat ends for good when it finds no hash then."""
     membership.meet(ME, moment(running={"worker:q:1": begun(Delivery(job(), "q", ME), 1.0)}))
     redis.lpush(f"{ME}-signals", "TSTP")
     membership.leave()
-    assert set(redis.keys()) <= {b"process_cleanup"}
+    assert set(redis.keys()) <= {b"process_cleanup", ME.encode()}
+    assert 0 < redis.ttl(ME) <= 300
 
 
 def test_the_namespace_is_before_every_key(redis_url: str, redis: redis_py.Redis) -> None:
@@ -272,7 +277,7 @@ def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: red
             assert eventually(lambda: told(redis, launcher.identity)["quiet"] == "true")
             gate.set()
             assert launcher.stop()
-            assert not redis.keys(f"{launcher.identity}*")
+            assert redis.keys(f"{launcher.identity}?*") == []
             assert members(redis) == []
 
 
@@ -298,7 +303,6 @@ def test_a_process_that_goes_on_under_a_fresh_identity_is_shown_under_that(
             assert eventually(lambda: members(redis) == [before])
             redis.hset("pyworkers:gone", before, int(time.time()) + 1000)
             assert eventually(lambda: launcher.identity != before and members(redis) == [launcher.identity])
-            assert not redis.exists(before)
 
 
 def test_without_the_permission_it_warns_once_and_its_jobs_run(
@@ -365,7 +369,7 @@ def test_the_words_of_the_fleet_are_obeyed(redis_url: str, redis: redis_py.Redis
         assert "not waiting for running jobs" not in daemon.output
         assert (redis.get("stat:processed"), redis.llen("queue:q")) == (b"1", 1)
         assert members(redis) == []
-        assert not redis.exists(identity)
+        assert redis.keys(f"{identity}?*") == []
 
 
 def test_each_child_is_a_member_and_the_parent_replaces_one_that_the_fleet_stops(

@@ -76,7 +76,7 @@ def test_the_heartbeat_of_go_survives_the_death_of_the_only_python_process(
         assert not redis.exists(name)
 
 
-def test_the_name_and_the_hash_of_a_process_come_and_go_together(
+def test_a_process_comes_with_its_hash_and_goes_before_it(
     redis: redis_py.Redis, go_master: GoWorkers, short_lived: Daemon, pyworkers: PyWorkers
 ) -> None:
     with beating(redis, go_master, "-beat-every", "3ms", "-dead-after", "1h"):
@@ -86,10 +86,10 @@ def test_the_name_and_the_hash_of_a_process_come_and_go_together(
         with pyworkers("py") as heir:
             assert eventually(lambda: heir.process.pid in names(redis)), heir.output
             assert eventually(lambda: dead not in names(redis).values()), "it was declared dead at the heir's start"
-            assert not redis.exists(dead)
+            assert 0 < redis.ttl(dead) <= 300
             alive = names(redis)[heir.process.pid]
         assert alive not in names(redis).values()
-        assert not redis.exists(alive)
+        assert 0 < redis.ttl(alive) <= 300
 
 
 def test_a_process_of_ours_takes_the_place_of_no_active_go_process(
