@@ -18,6 +18,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -284,7 +285,8 @@ class BlockingLine(_Exchanges):
             self._client_id = client_id
             try:
                 if self._wanted.is_set():
-                    self._unblock()
+                    with suppress(BrokerError):  # then it ends by its own time limit
+                        self._unblock()
                 reply = _read(self._connection)
                 check([command], [reply])
             finally:

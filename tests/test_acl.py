@@ -452,6 +452,15 @@ def test_a_refusal_names_the_keys_that_are_missing(
         ask(connections, Script(tmp_path / "own.lua"))
 
 
+@pytest.mark.parametrize(("command", "told"), [("LPUSH", True), ("BITPOS", False)])
+def test_a_command_of_somebody_elses_is_not_said_to_be_among_ours(walled: Walled, command: str, told: bool) -> None:
+    walled.allow(*RULES, f"-{command.lower()}")
+    with closing(Connections(walled.url)) as connections, pytest.raises(BrokerRefused) as caught:
+        connections.call(command, "queue:q", 1)
+    assert f"add +{command.lower()}" in str(caught.value)
+    assert ("doctor --acl" in str(caught.value)) == told
+
+
 @pytest.mark.parametrize(
     ("feature", "warning"),
     [

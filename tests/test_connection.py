@@ -601,6 +601,24 @@ def test_a_wake_ends_a_blocking_command_at_once_and_its_connection_stays(
     assert [client["id"] for client in clients] == [str(line_id)]  # those that woke it are gone
 
 
+def test_a_line_tells_at_its_end_whether_what_it_sent_may_still_arrive(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Connections(own_redis.url)) as connections:
+        fine, cut_short = connections.blocking_line(30), connections.blocking_line(30)
+        for line in (fine, cut_short):
+            line.call("PING")
+        monkeypatch.setattr(connection, "_converse", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            cut_short.call("PING")
+        monkeypatch.undo()
+        assert cut_short.call("PING") == b"PONG"  # over another connection; what went over the first is on its way
+        assert fine.end()
+        assert not cut_short.end()
+        monkeypatch.setattr(connection, "LATE_S", 0.0)
+        assert cut_short.end()
+
+
 def test_a_wake_does_not_wait_for_a_server_that_hangs(line: BlockingLine, own_redis: RedisServer) -> None:
     with ThreadPoolExecutor(1) as pool:
         taking = pool.submit(line.block, "BRPOPLPUSH", "list", "other", 5)
@@ -636,6 +654,21 @@ def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
     began = time.monotonic()
     assert line.block("BRPOPLPUSH", "list", "other", 30) is None
     assert time.monotonic() - began < 15
+
+
+def test_a_wake_that_the_server_refuses_costs_no_fetch(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
+        monkeypatch.setattr(connection, "packed", packed)
+        line.wake()
+        own_redis.client().lpush("list", "job")
+        return packed(commands)
+
+    own_redis.client().execute_command("ACL", "SETUSER", "default", "-client|unblock")
+    with closing(Connections(own_redis.url)) as connections, closing(connections.blocking_line(30)) as line:
+        monkeypatch.setattr(connection, "packed", wake_too_early)
+        assert line.block("BRPOPLPUSH", "list", "other", 30) == b"job"
 
 
 def test_wakes_from_many_threads_lose_nothing(line: BlockingLine, own_redis: RedisServer) -> None:

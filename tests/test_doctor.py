@@ -22,6 +22,7 @@ from goworkers_py.connection import Connections
 from goworkers_py.inspect import doctor as doctor_module
 from goworkers_py.inspect.doctor import Doctor, Finding
 from goworkers_py.keys import Keys
+from goworkers_py.reports import OF_SUSPECT
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
 
@@ -184,11 +185,13 @@ def test_a_queue_with_a_handler_knows_every_class(
 
 def test_every_module_that_does_not_import_is_told(redis_url: str, call: Call, here: Path) -> None:
     (here / "broken.py").write_text("1 / 0\n")
-    done = call("doctor", "-r", "nowhere, broken", "--redis", redis_url)
+    (here / "script.py").write_text("raise SystemExit(0)\n")
+    done = call("doctor", "-r", "nowhere, broken, script", "--redis", redis_url)
     told = [line for line in done.stdout.splitlines() if "(modules)" in line]
     assert done.returncode == 1
     assert [line.partition("(modules): ")[2][:40] for line in told] == [
         "require: there is no module 'nowhere' in", "require: module 'broken' cannot be impor",
+        "require: module 'script' cannot be impor",
     ]  # fmt: skip
     (here / "conf.ini").write_text("[middleware]\nappend = jobs:nothing\n")
     done = call("doctor", "-c", "conf.ini", "--redis", redis_url)
@@ -236,6 +239,18 @@ def test_a_process_that_fetches_no_jobs_is_a_problem_unless_it_begins_or_ends(
         redis.set(f"pyworkers:lease:host:{number}:x", 1)
     found = the_only(findings(connections, "processes"))
     assert (found.problem, found.what) == (True, "process host:4:x fetcher:q stands still for 130 s")
+
+
+def test_a_process_that_waits_for_a_suspect_is_noted_and_nobody_shall_restart_it(
+    redis: redis_py.Redis, connections: Connections
+) -> None:
+    trouble = f"has begun no other jobs for 30 s, {OF_SUSPECT} class=J jid=1"
+    entry = {"queues": {"q": 1}, "trial": "", "trouble": trouble, "origin": {"machine": "elsewhere"}}
+    redis.hset("pyworkers:owners", "host:1:x", json.dumps(entry))
+    redis.set("pyworkers:lease:host:1:x", 1)
+    found = the_only(findings(connections, "processes"))
+    assert (found.problem, found.what) == (False, f"process host:1:x {trouble}")
+    assert found.todo == "it ends by itself, after minutes at most"
 
 
 @pytest.mark.parametrize(("beat_s", "found"), [(15, 0), (30, 1)])

@@ -18,8 +18,9 @@ from test_watchdog import gated
 from waiting import eventually
 
 from goworkers_py import heartbeat
+from goworkers_py.identity import origin
 from goworkers_py.inspect import longruns, owners
-from goworkers_py.reports import not_ready
+from goworkers_py.reports import OF_SUSPECT, not_ready
 
 JOBS = "import threading\nfrom goworkers_py import heartbeat\nheartbeat.BEAT_EVERY_S = 0.2\n"
 
@@ -109,6 +110,14 @@ def test_threads_that_are_all_held_by_stuck_jobs_are_told(
         assert told in call("doctor", "--redis", redis_url, "--skip", "persistence").stdout
         gates.let_out("c")
         assert eventually(lambda: call("health", "--redis", redis_url).returncode == 0)
+
+
+def test_a_process_that_waits_for_a_suspect_is_not_to_be_restarted(redis_url: str, redis: redis_py.Redis) -> None:
+    trouble = f"has begun no other jobs for 30 s, {OF_SUSPECT} class=J jid=1"
+    entry = {"queues": {"q": 1}, "trial": "", "trouble": trouble, "origin": origin()}
+    redis.hset("pyworkers:owners", "host:1:x", json.dumps(entry))
+    redis.set("pyworkers:lease:host:1:x", 1)
+    assert told(redis_url) == (0, f"host:1:x {trouble}\n")
 
 
 @pytest.mark.parametrize("prefetch", [0, 10], ids=["in the queue", "in the hands of the process"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -209,6 +210,60 @@ def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_bea
     it.beat()
     assert lost == [lease.identity]
     assert redis.get(KEYS.holder("one")) == lease.identity.encode()
+
+
+def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_again(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    first = lease.identity
+    redis.hset(KEYS.gone, first, time.time() + 60)
+    beat, told = RedisBroker.beat, []
+
+    def noted(self: RedisBroker, presence: Presence) -> Beat:
+        told.append(presence.owner)
+        if len(told) == 2:
+            redis.hset(KEYS.gone, presence.owner, time.time() + 60)
+        return beat(self, presence)
+
+    monkeypatch.setattr(RedisBroker, "beat", noted)
+    with pytest.raises(BrokerUnavailable, match="was declared dead before its first use"):
+        it.beat()
+    it.beat()
+    assert told[:3] == [first, told[1], first]
+    assert lease.identity == told[3] != told[1]
+    assert lease.fresh
+
+
+def test_no_beat_is_sent_after_the_farewell(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    """A worker whose job is not over beats too."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    assert it.silence(5)
+    broker.leave(lease.identity, silent=True)
+    it.beat()
+    assert not redis.exists(KEYS.lease(lease.identity), KEYS.owners)
+
+
+def test_a_child_that_a_job_forked_does_not_beat_in_its_parents_name(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    redis.delete(KEYS.lease(lease.identity))
+    if not (child := os.fork()):
+        try:
+            it.beat()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert not redis.exists(KEYS.lease(lease.identity))
+    it.beat()
+    assert redis.exists(KEYS.lease(lease.identity))
 
 
 def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) -> None:

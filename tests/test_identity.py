@@ -103,6 +103,22 @@ def test_a_job_of_an_identity_that_was_given_up_is_not_ours_any_more() -> None:
     assert not lease.await_word(before, 0)
 
 
+def test_an_identity_that_is_replaced_during_the_look_is_not_ours_by_the_freshness_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = Lease(50)
+    old = lease.identity
+
+    def replaced_meanwhile() -> float:
+        now = awake_and_asleep()
+        lease.replace(new_identity())
+        lease.confirm(now)
+        return now
+
+    monkeypatch.setattr(identity, "awake_and_asleep", replaced_meanwhile)
+    assert not lease.surely_of(old)
+
+
 def test_the_clock_of_the_lease_goes_on() -> None:
     before = awake_and_asleep()
     assert eventually(lambda: awake_and_asleep() > before)

@@ -12,6 +12,7 @@ from apps import fields, in_progress, job, own_app, own_broker, queue, started
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py import heartbeat
 from goworkers_py import launcher as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
@@ -191,6 +192,28 @@ def test_it_is_told_of_by_its_identity_and_its_queues(app: App) -> None:
 
 
 # --- stop
+
+
+def test_a_stop_takes_the_name_of_a_suspect_back_at_once(
+    app: App, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be killed before the next beat, which says nothing of the job."""
+
+    def alone() -> list[str]:
+        return [json.loads(entry)["trial"] for entry in redis.hvals(KEYS.owners)]
+
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY_S", 40)
+    app.process("q", gate, 1)
+    suspect = job(jid="suspect", recovered={"v": 1, "count": 2, "since": time.time()})
+    redis.lpush("queue:q", suspect)
+    with started(app) as launcher:
+        assert eventually(lambda: gate.running == ["suspect"])
+        assert alone() == [name_of(Message(suspect, "q"))]
+        stopper = stopping(launcher)
+        assert eventually(lambda: alone() == [""])
+        assert gate.running and not gate.open.is_set()
+        gate.open.set()
+        stopper.join(30)
 
 
 def test_stop_finishes_what_runs_gives_back_what_does_not_and_leaves_nothing_on_the_server(

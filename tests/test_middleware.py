@@ -331,6 +331,8 @@ def test_a_handler_that_raises_changes_nothing_and_the_next_one_is_told(
         (DiscardJob("stale"), {}, "INFO", "discarded: stale", False),
         # `perform` warns of it, once a class
         (UnknownJob("J?"), {}, "INFO", "failed: goworkers_py.errors.UnknownJob: J?; to be retried in 15 s", False),
+        (UnknownJob("J?"), {"retry": 0}, "ERROR", "failed: goworkers_py.errors.UnknownJob: J?; moved to the dead set",
+         True),
     ],
 )  # fmt: skip
 def test_a_failure_is_one_line_that_says_what_becomes_of_the_job(

@@ -211,6 +211,28 @@ def test_a_worker_that_is_struck_when_its_job_has_ended_is_not_busy_with_it_for_
     assert not queue(redis)
 
 
+def test_a_job_that_was_given_back_for_a_suspect_is_not_run_when_its_worker_is_struck(
+    work: Callable[[Run], Working], redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Struck after it has let go of the job, which may run elsewhere by then."""
+    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
+    at = work(lambda message: pytest.fail("it is somebody else's"))
+    at.quarantine.closed = True
+    done, strikes = at.buffer.done, [KeyboardInterrupt()]
+
+    def struck(delivery: Delivery) -> None:
+        at.quarantine.closed = False
+        if strikes:
+            raise strikes.pop()
+        done(delivery)
+
+    monkeypatch.setattr(at.buffer, "done", struck)
+    with at:
+        at.buffer.put(at.fetched(job()))
+        assert eventually(lambda: not len(at.held) and at.buffer.out == 0)
+    assert queue(redis) == [job()]
+
+
 def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(
     work: Callable[[Run], Working], monkeypatch: pytest.MonkeyPatch
 ) -> None:
