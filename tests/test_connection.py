@@ -656,9 +656,7 @@ def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
     assert time.monotonic() - began < 15
 
 
-def test_a_wake_that_the_server_refuses_costs_no_fetch(
-    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wake_that_the_server_refuses_costs_no_fetch(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
         monkeypatch.setattr(connection, "packed", packed)
         line.wake()
