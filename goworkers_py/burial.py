@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import UnreadablePayload
 from goworkers_py.failure import error_class
+from goworkers_py.message import new_jid
 
 CLASS = "pyworkers.Unreadable"
 FIELD = "unreadable"  # in the enclosing job: {"v": 1, "as": "text" or "base64"}
@@ -54,7 +54,7 @@ def _enclosed(raw: bytes, queue: str, at: float, fields: Mapping[str, Any], why:
         {
             "class": CLASS,
             "args": [argument if form == "text" else {form: argument}],
-            "jid": told("jid") or secrets.token_hex(12),
+            "jid": told("jid") or new_jid(),
             "queue": queue or told("queue") or "default",  # Sidekiq loses what it retries without one
             **({"display_class": shown} if shown else {}),
             "retry": 0,  # whoever tries to run it buries it again

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from goworkers_py import payload
 from goworkers_py.brokers.base import Broker, Push
 from goworkers_py.errors import ArgumentError, BrokerUnreachable
-from goworkers_py.message import Timestamps
+from goworkers_py.message import Timestamps, new_jid
 from goworkers_py.moments import moment
 from goworkers_py.needs import FIELD, Workers, field_of
 from goworkers_py.options import NO_OPTIONS, EnqueueOptions, is_name
@@ -122,7 +121,7 @@ class Client:
         return {**fields, FIELD: field_of(needs)} if needs else fields
 
     def _job(self, form: _Form, args: Sequence[Any], jid: str | None) -> _Written | None:
-        jid = jid or secrets.token_hex(12)
+        jid = jid or new_jid()
         if not self._links:
             return _Written(jid, form.queue, form.as_text(args, jid))
         # The links may change what they are given: it must be neither the caller's nor another job's.

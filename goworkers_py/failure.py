@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import random
-import secrets
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,7 @@ from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import DiscardJob, KillJob, RetryJob, WorkersError
-from goworkers_py.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.message import Message, Timestamps, epoch, jid_where_missing, whole_number
 from goworkers_py.options import CodeOptions, RetryIn
 from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
 
@@ -110,14 +109,8 @@ class RetryPolicy:
     def _failure_fields(
         self, message: Message, error: BaseException, options: CodeOptions, now: float, count: int
     ) -> dict[str, Any]:
-        first = message.retry_count is None
-        fields: dict[str, Any] = {
-            "queue": _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue,
-            "error_message": describe(error),
-            "error_class": error_class(error),
-            "retry_count": count,
-            "failed_at" if first else "retried_at": self.timestamps.write(now),
-        }
+        queue = _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue
+        fields = failure_fields(message, error, self.timestamps.write(now)) | {"queue": queue, "retry_count": count}
         lines = _backtrace_lines(_said("backtrace", message, options))
         if lines:
             fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
@@ -130,11 +123,20 @@ class RetryPolicy:
             if name not in changes and isinstance(value, str):
                 at = epoch(value)
                 changes[name] = self.timestamps.write(at) if at is not None else None
-        if not message.jid:
-            # Equal bytes fall together in a sorted set: two jobs would become one.
-            changes["jid"] = secrets.token_hex(12)
         # The process survived this run, so what it was suspected of is past.
         return payload.splice(message.raw, changes, drop=("at", "recovered"))
+
+
+def failure_fields(message: Message, error: BaseException, at: float) -> dict[str, Any]:
+    """The fields in which Sidekiq keeps a job's last failure. The count of its retries stays as it is."""
+    return {
+        "queue": message.queue,
+        "error_message": describe(error),
+        "error_class": error_class(error),
+        "retry_count": message.retry_count or 0,
+        "failed_at" if message.retry_count is None else "retried_at": at,
+        **jid_where_missing(message),
+    }
 
 
 def _said(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:

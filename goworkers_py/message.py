@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -106,6 +107,16 @@ def describe(raw: bytes, queue: str) -> str:
     except UnreadablePayload:
         return f"an unreadable payload queue={queue}"
     return f"class={message.job_class or '?'} jid={message.jid or '?'} queue={queue}"
+
+
+def new_jid() -> str:
+    return secrets.token_hex(12)
+
+
+def jid_where_missing(message: Message) -> dict[str, str]:
+    """The change that a payload needs before it goes into a sorted set. Equal bytes are one entry there, so two jobs
+    without a jid could become one."""
+    return {} if message.jid else {"jid": new_jid()}
 
 
 def whole_number(value: Any) -> int | None:

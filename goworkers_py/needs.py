@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import random
-import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -21,8 +20,8 @@ from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import ArgumentError, BrokerRefused, NeedsNewerRelease
-from goworkers_py.failure import error_class
-from goworkers_py.message import Message, Timestamps, whole_number
+from goworkers_py.failure import failure_fields
+from goworkers_py.message import Message, Timestamps, jid_where_missing, whole_number
 from goworkers_py.outcome import Dead, Outcome, Reschedule
 from goworkers_py.version import __version__
 
@@ -90,9 +89,7 @@ class Needs:
         rounds = max(0, whole_number(told.get("rounds")) or 0) if isinstance(told, dict) else 0
         if not isinstance(told, dict) or rounds >= MOST_ROUNDS:
             return self._bury(message, lacked, rounds)
-        changes: dict[str, Any] = {"queue": message.queue}
-        if not message.jid:
-            changes["jid"] = secrets.token_hex(12)  # equal bytes fall together in a sorted set
+        changes = {"queue": message.queue, **jid_where_missing(message)}
         raw = payload.splice_into(message.raw, FIELD, {"rounds": rounds + 1})
         return Reschedule(self.wall() + _pause_s(rounds), payload.splice(raw, changes, drop=("at",)))
 
@@ -102,17 +99,8 @@ class Needs:
             f"back to queue {message.queue} {rounds} times and met no worker that does: start one of a newer "
             "release, then retry the job"
         )
-        now = self.timestamps.write(self.wall())
         log.error("moved to the dead set: %s", error)
-        changes = {
-            "queue": message.queue,
-            "error_message": str(error),
-            "error_class": error_class(error),
-            "retry_count": message.retry_count or 0,
-            "failed_at" if message.failed_at is None else "retried_at": now,
-        }
-        if not message.jid:
-            changes["jid"] = secrets.token_hex(12)
+        changes = failure_fields(message, error, self.timestamps.write(self.wall()))
         raw = message.raw
         if isinstance(message.get(FIELD), dict):
             raw = payload.splice_into(raw, FIELD, {"rounds": 0})  # who retries it by hand means a new start

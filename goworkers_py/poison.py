@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py import payload
 from goworkers_py.errors import PoisonPill, UnreadablePayload
-from goworkers_py.failure import error_class
-from goworkers_py.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.failure import failure_fields
+from goworkers_py.message import Message, Timestamps, epoch, jid_where_missing, whole_number
 
 # In the payload: {"v", "count": deaths, "since": epoch seconds of the first one, "rounds": waits in vain to be alone}.
 FIELD = "recovered"
@@ -66,9 +65,7 @@ class PoisonPolicy:
         """The payload of a suspect that could not be alone, to come back."""
         record = _Record.of(message) or _Record()
         raw = dataclasses.replace(record, rounds=record.rounds + 1).put_into(message)
-        changes: dict[str, Any] = {"queue": message.queue}
-        if not message.jid:
-            changes["jid"] = secrets.token_hex(12)  # equal bytes fall together in a sorted set
+        changes = {"queue": message.queue, **jid_where_missing(message)}
         return payload.splice(raw, changes, drop=("at",))
 
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> Fate:
@@ -105,19 +102,13 @@ class PoisonPolicy:
             f"{count} processes died while they ran this job, the last one ({dead_owner}) while it ran nothing else; "
             "it is not tried again"
         )
-        changes: dict[str, Any] = {
-            "queue": message.queue,
-            "error_message": str(error),
-            "error_class": error_class(error),
-            "failed_at" if message.failed_at is None else "retried_at": self.timestamps.write(now),
-            "retry_count": message.retry_count or 0,
-        }
+        changes = failure_fields(message, error, self.timestamps.write(now))
         return Fate(payload.splice(message.raw, changes, drop=(FIELD, "at")), error)
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What a job tells of the deaths that it was near. Strangers write payloads too: a field may be anything."""
+    """A job's own record of the deaths that it was near. Strangers write payloads too: a field may be anything."""
 
     count: int = 0
     since: float | None = None

@@ -103,7 +103,9 @@ def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
 def test_a_job_without_a_jid_is_buried_for_its_own_name_only() -> None:
     raw = job(recovered={"count": 2, "since": EARLIER})
     assert not judge(raw).error
-    assert judge(raw, alone=name_of(Message(raw, "q")), begun=False).error
+    fate = judge(raw, alone=name_of(Message(raw, "q")), begun=False)
+    assert fate.error
+    assert len(json.loads(fate.payload)["jid"]) == 24  # equal bytes would be one entry of the dead set
 
 
 def test_deaths_that_are_long_past_do_not_count() -> None:

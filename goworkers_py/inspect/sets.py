@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from goworkers_py import burial, payload
 from goworkers_py.connection import Argument, Connections, Script, text
 from goworkers_py.inspect.entries import PAGE, Entry
 from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps, describe
+from goworkers_py.message import Timestamps, describe, jid_where_missing
 
 _MOVE = Script(Path(__file__).parents[1] / "brokers/lua/move.lua")
 
@@ -133,8 +132,7 @@ class JobSet:
         changes: dict[str, object] = {"enqueued_at": timestamps.write(time.time()), "queue": self._keys.bare(queue)}
         if message.retry_count is not None:
             changes["retry_count"] = message.retry_count - 1
-        if not message.jid:
-            changes["jid"] = secrets.token_hex(12)
+        changes |= jid_where_missing(message)
         # Sidekiq would take an `at` for a job that is still to be scheduled.
         return self._keys.bare(queue), payload.splice(entry.raw, changes, drop=("at",))
 
