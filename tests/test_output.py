@@ -92,15 +92,15 @@ def test_a_line_is_written_when_the_call_returns(pipe: Pipe) -> None:
 
 
 def test_lines_that_nobody_reads_are_kept_and_dropped_with_a_count(pipe: Pipe) -> None:
+    count = 2 * MOST_KEPT // len(numbered(0))
     with output_to(pipe.writer) as out:
-        count = 2 * MOST_KEPT // len(numbered(0))
         for number in range(count):
             out.write(numbered(number))
         assert eventually(lambda: pipe.take() and not out._kept)
         out.write(numbered(count))
         assert pipe.takes(numbered(count))
-        assert check_account(pipe.read, count + 1) > 0
-        assert pipe.read.count(b"dropped") == 1
+    assert check_account(pipe.read, count + 1) > 0
+    assert pipe.read.count(b"dropped") == 1
 
 
 def test_a_slow_reader_gets_all_lines_of_all_threads(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,14 +206,7 @@ def test_a_pipe_of_another_user_takes_lines_at_once_while_it_has_room(pipe: Pipe
 
 @pytest.mark.usefixtures("of_another_user")
 def test_a_full_pipe_of_another_user_holds_up_nobody(pipe: Pipe) -> None:
-    count = 2 * MOST_KEPT // len(numbered(0))
-    with output_to(pipe.writer) as out:
-        for number in range(count):
-            out.write(numbered(number))
-        assert eventually(lambda: pipe.take() and not out._kept)
-        out.write(numbered(count))
-        assert pipe.takes(numbered(count))
-        assert check_account(pipe.read, count + 1) > 0
+    test_lines_that_nobody_reads_are_kept_and_dropped_with_a_count(pipe)
 
 
 def test_a_disk_without_space_holds_up_nobody() -> None:
