@@ -31,7 +31,8 @@ class Clock:
     def hear(self, server_time: float, asked_at: float, answered_at: float) -> None:
         """The server read its clock between two moments of `awake_and_asleep` of this machine."""
         least, most = server_time - answered_at, server_time - asked_at
-        # Whatever lies between the two fits. So the time does not jump to and fro with each round trip.
+        # Any value between the two fits. The one nearest to the last is taken, so the time does not jump to and fro
+        # with each round trip.
         ahead_s = most if self._ahead_s is None else self._ahead_s
         self._ahead_s = min(max(ahead_s, least), most)
 

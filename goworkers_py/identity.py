@@ -145,7 +145,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """What the kernel tells of it, from its state on; None when none is to be seen."""
+    """The process's fields in /proc/PID/stat, from its state on; None when this process sees no such file."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text()
     except OSError:

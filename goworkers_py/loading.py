@@ -35,7 +35,7 @@ def import_module(module: str, place: str) -> Any:
 
 
 def _module_at(path: Path) -> str:
-    """What to type for a file's name."""
+    """Tells the user which module name to type for a file."""
     path, here = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # without following links
     folder = here if path.is_relative_to(here) and path != here else path.parent
     names = path.relative_to(folder).with_suffix("").parts

@@ -140,7 +140,7 @@ class Manager:
         self.give_back_waiting()
 
     def give_back_waiting(self) -> None:
-        """Those that no worker has taken yet. From any thread."""
+        """Gives back the deliveries that no worker has taken yet. From any thread."""
         self._give_back(self._buffer.drain())
 
     def _give_back(self, deliveries: list[Delivery]) -> None:

@@ -1,10 +1,10 @@
 """Writes log lines so that those who log never wait for long, whoever reads them, or does not.
 
-A line is written at once by the thread that logs it, so that a crash leaves no line behind. Into a pipe, a terminal or
-a socket it goes only as far as there is room. What finds none, or no space on the disk, is kept, up to MOST_KEPT bytes,
-and a thread writes it as soon as that is possible, in order. Lines beyond are dropped. How many they were is said in
-their place. A line of more than PIPE_BUF bytes, which a pipe might take in part, is kept first in any case: no other
-thread's line may come between its parts.
+The thread that logs a line writes it at once, so that a crash leaves no line behind. Into a pipe, a terminal or a
+socket it writes only as much as there is room for. The rest, and a line for which the disk has no space, is kept, up to
+MOST_KEPT bytes, and a thread of the stream's own writes it as soon as that is possible, in order. Lines beyond are
+dropped, and a line in their place says how many they were. A line of more than PIPE_BUF bytes, which a pipe might take
+in part, is kept first in any case: no other thread's line may come between its parts.
 
 An exception may be thrown into a thread while it logs. The way of a line that can be written is free of locks, and the
 other one holds a lock that is taken and given back by single steps of C code.

@@ -1,4 +1,4 @@
-"""What each process of ours tells of itself in `pyworkers:owners`: one JSON object, written with every beat.
+"""The entry of each pyworkers process in `pyworkers:owners`: one JSON object, written with every beat.
 
 Processes of several releases read each other's entries. So an entry has a version `v` and only grows: an unknown field
 is passed over, and an entry of an unknown version or shape is left alone, together with the jobs of its owner.

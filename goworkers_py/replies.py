@@ -1,5 +1,5 @@
-"""What Redis answers to which command. A reply of another kind was damaged on its way, or belongs to another command:
-then nothing that follows on that connection can be believed either."""
+"""Checks that a reply is of the kind that Redis gives to its command. A reply of another kind was damaged on its way,
+or belongs to another command: then nothing that follows on that connection can be believed either."""
 
 from __future__ import annotations
 

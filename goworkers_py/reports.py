@@ -70,7 +70,7 @@ def not_ready(report: Report) -> str:
 
 
 def all_stuck(report: Report) -> str:
-    """Which queues have no thread left for another job; empty while each has one."""
+    """Names the queues that have no thread left for another job; empty while each has one."""
     queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
     return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
 

@@ -16,7 +16,7 @@ SENTINEL_PORT = 26379
 
 
 def options_in(url: str) -> dict[str, Any]:
-    """What an address says of its connections. The form of replies is ours to choose."""
+    """The options of connections in an address, but for the form of replies, which this program chooses."""
     said: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
     return {name: value for name, value in said.items() if name not in ("decode_responses", "protocol")}
 

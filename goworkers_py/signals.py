@@ -101,9 +101,9 @@ def _install(happened: queue.SimpleQueue[int | str], table: Iterable[int]) -> di
 
 
 def _restore_in_forks(ours: Handler, before: Mapping[int, Handler]) -> None:
-    """In a child that a job forks, a signal does what it does in any Python program. Who asks the child to end, as
-    multiprocessing does, waits for its end. And Python forgets a signal that comes in the child's first moments, which
-    one without a handler does not need Python for: until the handlers are restored, signals wait."""
+    """Gives a child that a job forks the handlers that any Python program has: multiprocessing, for one, asks its
+    children to end by TERM and waits until they have. The child's main thread forgets a signal that Python has noted
+    in its first moments, so signals are blocked from the fork until the handlers are restored."""
 
     def hold() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, before)

@@ -101,7 +101,7 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What the server answered to a beat."""
+    """The server's answer to a beat."""
 
     server_time: float
     kept: bool  # the lease was there as the last beat had left it: the server has lost no writes since

@@ -21,7 +21,7 @@ from goworkers_py.inspect.stats import Stats
 @click.option("--json", "as_json", is_flag=True, help="for programs")
 @connected
 def stats(config: Config, as_json: bool) -> None:
-    """What has been done, what waits and where. Exit code 1 when a number could not be read."""
+    """Processed and failed jobs, waiting jobs, queue sizes. Exit code 1 when a number could not be read."""
     connections, keys = goworkers_py.app.place
     figures = goworkers_py.app.inspector.stats()
     click.echo(json.dumps(figures.as_dict()) if as_json else _table(figures))

@@ -25,7 +25,7 @@ class Owner:
 
 
 def unreadable_owners(connections: Connections, keys: Keys) -> list[str]:
-    """Those whose entries were written by a later release, or by a stranger. Nothing is known of their jobs."""
+    """Owners whose entries were written by a later release, or by a stranger. Nothing is known of their jobs."""
     return sorted(read_entries(connections.call("HGETALL", keys.owners))[1])
 
 

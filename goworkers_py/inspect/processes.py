@@ -73,7 +73,7 @@ class Processes:
         return [process for process, lease in found if lease or not process.version.startswith(OURS)]
 
     def of_go(self, queue: str) -> list[str]:
-        """Those of go-workers2 that work the queue. Only its master branch tells: no release has a heartbeat."""
+        """Processes of go-workers2 that work the queue. Only its master branch tells: no release has a heartbeat."""
         others = [one for one in self.all() if queue in one.queues and not one.version.startswith(OURS)]
         lists = self._connections.answers(
             [("HGET", self._keys.member(one.identity), "worker_heartbeats") for one in others]
