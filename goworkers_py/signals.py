@@ -52,21 +52,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
     launcher.obey = happened.put
     if parent is not None:
         parent.attend(launcher, life)
-    table: dict[int | str, Callable[[], None]] = {
-        signal.SIGTERM: life.ask_to_stop,
-        signal.SIGINT: life.ask_to_stop if parent else life.interrupt,
-        signal.SIGTSTP: launcher.quiet,
-        signal.SIGUSR1: launcher.quiet,  # what Sidekiq called it before version 5
-        signal.SIGTTIN: lambda: dump_threads(launcher),
-        signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
-    }
-    if log_files():
-        table[signal.SIGHUP] = reopen_log_files
-    table |= {
-        "TSTP": launcher.quiet,
-        "TERM": life.stop_without_hurry,  # an impatient second click is no order to leave jobs behind
-        "TTIN": table[signal.SIGTTIN],
-    }
+    table = _answers(launcher, life, alone=parent is None)
     before = _install(happened, [number for number in table if isinstance(number, int)])
     try:
         life.thread.start()
@@ -86,6 +72,26 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _answers(launcher: Launcher, life: Life, alone: bool) -> dict[int | str, Callable[[], None]]:
+    """The answer to each signal and to each word of the fleet. `alone`: there is no parent that Ctrl-C is for."""
+
+    def dump() -> None:
+        dump_threads(launcher)
+
+    return {
+        signal.SIGTERM: life.ask_to_stop,
+        signal.SIGINT: life.interrupt if alone else life.ask_to_stop,
+        signal.SIGTSTP: launcher.quiet,
+        signal.SIGUSR1: launcher.quiet,  # what Sidekiq called it before version 5
+        signal.SIGTTIN: dump,
+        signal.SIGUSR2: lambda: log.warning("there is one process only: restart it for new code, or set `processes`"),
+        **({signal.SIGHUP: reopen_log_files} if log_files() else {}),
+        "TSTP": launcher.quiet,
+        "TERM": life.stop_without_hurry,  # an impatient second click is no order to leave jobs behind
+        "TTIN": dump,
+    }
 
 
 def _install(happened: queue.SimpleQueue[int | str], table: Iterable[int]) -> dict[int, Handler]:
