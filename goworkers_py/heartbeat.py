@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -53,7 +52,6 @@ class Heartbeat(BrokerService):
         self._born = ""  # the next identity, from when this one was declared dead to when the server knows the next
         self._steady_since: float | None = None  # monotonic
         self._warned_of_skew = False
-        self._pid = os.getpid()
         self._silent = False
         self._asked = threading.Event()
 
@@ -83,8 +81,7 @@ class Heartbeat(BrokerService):
 
     def beat(self) -> None:
         with self._one_at_a_time:
-            # The child of a job that forks may come by here. It must not beat in its parent's name.
-            if self._silent or os.getpid() != self._pid:
+            if self._silent:
                 return
             asked_at = awake_and_asleep()
             if not self._lease.fresh:

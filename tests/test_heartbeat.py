@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -246,24 +245,6 @@ def test_no_beat_is_sent_after_the_farewell(broker: RedisBroker, redis: redis_py
     broker.leave(lease.identity, silent=True)
     it.beat()
     assert not redis.exists(KEYS.lease(lease.identity), KEYS.owners)
-
-
-def test_a_child_that_a_job_forked_does_not_beat_in_its_parents_name(
-    broker: RedisBroker, redis: redis_py.Redis
-) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
-    redis.delete(KEYS.lease(lease.identity))
-    if not (child := os.fork()):
-        try:
-            it.beat()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert not redis.exists(KEYS.lease(lease.identity))
-    it.beat()
-    assert redis.exists(KEYS.lease(lease.identity))
 
 
 def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) -> None:
