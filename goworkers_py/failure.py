@@ -53,7 +53,6 @@ class RetryPolicy:
     def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
         limit = self._limit(message, options)
         count = next_count(message)
-        changes = self._failure_fields(message, error, options, now, count)
         if isinstance(error, DiscardJob):
             return DISCARD
         if limit is None:
@@ -63,9 +62,12 @@ class RetryPolicy:
         wish = self._delay(error, options, count, now)
         if wish == "discard":
             return DISCARD
-        if wish == "kill" or self._exhausted(message, options, count, limit, now):
-            return Dead(self._rewrite(message, changes)) if wants_burial(message, options) else DISCARD
-        rewritten = self._rewrite(message, changes)
+        dies = wish == "kill" or self._exhausted(message, options, count, limit, now)
+        if dies and not wants_burial(message, options):
+            return DISCARD
+        rewritten = self._rewrite(message, self._failure_fields(message, error, options, now, count))
+        if dies:
+            return Dead(rewritten)
         flaw = payload.ruby_flaw(rewritten)
         if flaw:
             log.warning("cannot be retried, for Ruby would lose it: %s", flaw)

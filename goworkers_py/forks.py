@@ -8,6 +8,7 @@ import logging
 import os
 from pathlib import Path
 
+from goworkers_py.identity import name_and_stat
 from goworkers_py.message import current_message
 
 log = logging.getLogger(__name__)
@@ -56,17 +57,12 @@ def children() -> dict[int, str]:
     """The names of the processes below this one that have not ended, by pid. None where there is no /proc."""
     below: dict[int, list[int]] = {}
     names: dict[int, str] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name stands in parentheses, and may hold parentheses itself.
-            head, _, tail = stat.read_text("utf-8", "replace").rpartition(")")
-        except OSError:
+    for pid in (int(folder.name) for folder in Path("/proc").glob("[0-9]*")):
+        told = name_and_stat(pid)
+        if told is None or told[1][0] == "Z":
             continue  # it has just ended
-        pid, _, name = head.partition(" (")
-        state, parent = tail.split()[:2]
-        if state != "Z":
-            names[int(pid)] = name
-            below.setdefault(int(parent), []).append(int(pid))
+        names[pid] = told[0]
+        below.setdefault(int(told[1][1]), []).append(pid)
     found: dict[int, str] = {}
     generation = below.get(os.getpid(), [])
     while generation:

@@ -100,7 +100,13 @@ class Heartbeat(BrokerService):
             self._quarantine.announced(alone)
             self._warn_of_skew(answer.server_time)
             if not answer.kept:
-                self._steady_since = None  # the server came back with an older state: all leases may have run out in it
+                if self._steady_since is not None:
+                    log.warning(
+                        "Redis has lost writes: the lease of %s was not as its last beat left it; for a minute this "
+                        "process recovers no jobs by leases, which may have run out for the same reason",
+                        self._lease.identity,
+                    )
+                self._steady_since = None
             if self._steady_since is None:
                 self._steady_since = time.monotonic()
 

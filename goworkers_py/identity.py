@@ -146,11 +146,18 @@ def _start_ticks(pid: int) -> int | None:
 
 def _stat(pid: int) -> list[str] | None:
     """The process's fields in /proc/PID/stat, from its state on; None when this process sees no such file."""
+    told = name_and_stat(pid)
+    return None if told is None else told[1]
+
+
+def name_and_stat(pid: int) -> tuple[str, list[str]] | None:
+    """The process's name, and as `_stat`."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_text()
+        stat = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    return stat.rpartition(")")[2].split()  # the name before it may hold blanks and parentheses
+    head, _, tail = stat.rpartition(")")  # the name stands in parentheses, and may hold blanks and parentheses
+    return head.partition(" (")[2], tail.split()
 
 
 def resident_bytes() -> int:

@@ -185,6 +185,7 @@ class Launcher:
             for hook in self._work.before_start:
                 hook()
         except BaseException:
+            self._recoverer.tell_of_deaths()  # nobody else will: the jobs are in the dead set already
             self._heartbeat.stop()
             silent = self._heartbeat.join(Deadline(AFTER_JOBS_S)) and self._heartbeat.silence(AFTER_JOBS_S)
             self._farewell(0, silent)

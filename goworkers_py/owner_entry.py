@@ -26,6 +26,7 @@ class OwnerEntry:
     trouble: str = ""  # why the process fetches no jobs now
     origin: Mapping[str, Any] = field(default_factory=dict)
     began: float = 0.0  # epoch seconds by the server's clock: when the process was first heard of; 0 in its first beat
+    heard: float = 0.0  # likewise, the answer to the beat before; 0 in the first beat, and in entries before 0.2.0
     version: str = __version__  # empty for 0.1.0, which told none
     speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
 
@@ -40,6 +41,7 @@ class OwnerEntry:
                 "trouble": self.trouble,
                 "origin": dict(self.origin),
                 "began": self.began,
+                "heard": self.heard,
             }
         )
 
@@ -60,6 +62,7 @@ class OwnerEntry:
             trouble=_text(told.get("trouble")),
             origin=_origin(told.get("origin")),
             began=epoch(told.get("began")) or 0.0,
+            heard=epoch(told.get("heard")) or 0.0,
             version=_text(told.get("version")),
             speaks=frozenset(word for word in _list(told.get("speaks")) if isinstance(word, str)),
         )

@@ -54,8 +54,10 @@ class Recoverer(BrokerService):
 
     def run_once(self) -> float:
         self._asked.clear()
-        self.recover()
-        self.tell_of_deaths()
+        try:
+            self.recover()
+        finally:
+            self.tell_of_deaths()
         return LOOK_EVERY_S * random.uniform(0.8, 1.2)
 
     def recover(self) -> None:

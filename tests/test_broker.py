@@ -35,6 +35,7 @@ from goworkers_py.brokers.base import (
     Presence,
     Push,
     Recovered,
+    Settled,
     WaitingSet,
 )
 from goworkers_py.brokers.redis import RedisBroker
@@ -1379,31 +1380,144 @@ def test_an_owner_of_an_unknown_shape_is_left_alone_and_stops_nobodys_recovery(
     assert len(one.workers()) == 0
 
 
+THIRD = "there:3:cccccccccccc"  # in the shape of an identity, after which a key may be called
+
+
+class Deaths:
+    """Processes that run a suspect alone and are not heard of again, and the names that a judge is told then."""
+
+    def __init__(self, one: RedisBroker, redis: redis_py.Redis) -> None:
+        self._one, self._redis = one, redis
+        self.told: dict[str, str] = {}
+
+    def begin(self, owner: str, name: str = "") -> None:
+        """It runs the suspect of that name alone, if any."""
+        self._one.beat(Presence(owner, {"q": 1}))
+        self._one.beat(Presence(owner, {"q": 1}, alone=name))
+        hold(self._one, job(name), owner=owner)
+
+    def die(self, owner: str, name: str = "") -> None:
+        self.begin(owner, name)
+        self._redis.delete(KEYS.lease(owner))
+
+    def age(self, owner: str, field: str, seconds: float) -> None:
+        entry = json.loads(self._redis.hget(KEYS.owners, owner))
+        self._redis.hset(KEYS.owners, owner, json.dumps({**entry, field: entry[field] - seconds}))
+
+    def recover(self) -> dict[str, str]:
+        self._one.recover(OWNER, self._judge, by_lease=True)
+        return self.told
+
+    def _judge(self, found: Found) -> Fate:
+        self.told[found.owner] = found.alone
+        return Fate(found.raw)
+
+
+@pytest.fixture
+def deaths(one: RedisBroker, redis: redis_py.Redis) -> Deaths:
+    return Deaths(one, redis)
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_processes_of_one_machine_that_die_together_convict_nobody(
-    one: RedisBroker, redis: redis_py.Redis, together: bool
+    deaths: Deaths, redis: redis_py.Redis, together: bool
 ) -> None:
     """They were killed from outside. One that was dead before the other began is no company."""
-    found: list[tuple[str, str]] = []
-
-    def judge(one: Found) -> Fate:
-        found.append((one.owner, one.alone))
-        return Fate(one.raw)
-
-    def die(owner: str, name: str) -> None:
-        one.beat(Presence(owner, {"q": 1}))
-        one.beat(Presence(owner, {"q": 1}, alone=name))
-        hold(one, job(name), owner=owner)
-        redis.delete(KEYS.lease(owner))
-
-    die(OTHER, "first")
+    deaths.die(OTHER, "first")
     if not together:
-        one.recover(OWNER, judge, by_lease=True)
+        deaths.recover()
         redis.hincrby(KEYS.gone, OTHER, -1)  # whole seconds stand there
-    die("there:3:cccccccccccc", "second")
-    one.recover(OWNER, judge, by_lease=True)
-    names = ["", ""] if together else ["first", "second"]
-    assert sorted(found) == [("there:2:bbbb", names[0]), ("there:3:cccccccccccc", names[1])]
+    deaths.die(THIRD, "second")
+    assert deaths.recover() == ({OTHER: "", THIRD: ""} if together else {OTHER: "first", THIRD: "second"})
+
+
+def test_processes_that_died_together_convict_nobody_though_their_jobs_are_judged_later(
+    deaths: Deaths, one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that declared them dead was killed before it moved their jobs."""
+    deaths.die(OTHER, "first")
+    deaths.die(THIRD, "second")
+    for owner in (OTHER, THIRD):
+        deaths.age(owner, "began", 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(one._leases, "_move_all", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            deaths.recover()
+    for owner in (OTHER, THIRD):
+        redis.hincrby(KEYS.gone, owner, -15)  # the next look
+    assert deaths.recover() == {OTHER: "", THIRD: ""}
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_machine_that_fails_convicts_nobody_though_the_leases_of_its_processes_end_one_by_one(
+    deaths: Deaths, silent: bool
+) -> None:
+    deaths.begin(THIRD)
+    if silent:
+        deaths.age(THIRD, "heard", leases.SILENT_S + 1)
+    deaths.die(OTHER, "suspect")
+    assert deaths.recover() == {OTHER: "" if silent else "suspect"}
+
+
+def test_deaths_on_two_machines_are_no_common_death(deaths: Deaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    for machine, owner in (("m1", OTHER), ("m2", THIRD)):
+        monkeypatch.setattr(leases, "origin", lambda told=machine: {"machine": told, "pid": 1, "started": 1})
+        deaths.die(owner, machine)
+    assert deaths.recover() == {OTHER: "m1", THIRD: "m2"}
+
+
+def test_the_suspect_that_0_1_0_told_of_is_not_convicted(deaths: Deaths, redis: redis_py.Redis) -> None:
+    """Other jobs ran beside it there."""
+    deaths.die(OTHER, "suspect")
+    entry = json.loads(redis.hget(KEYS.owners, OTHER))
+    del entry["v"]
+    redis.hset(KEYS.owners, OTHER, json.dumps(entry))
+    assert deaths.recover() == {OTHER: ""}
+
+
+def test_a_recovery_that_is_broken_off_tells_what_it_has_done(
+    deaths: Deaths, one: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths.die(OTHER, "first")
+    deaths.die(THIRD, "second")
+    end, asked = one._leases._end, []
+
+    def break_off(*step: Any) -> list[Settled]:
+        asked.append(step)
+        if len(asked) == 2:
+            raise BrokerUnavailable("timed out")
+        return end(*step)
+
+    monkeypatch.setattr(one._leases, "_end", break_off)
+    recovered = [one.recover(OWNER, lambda found: Fate(found.raw), by_lease=True) for _ in range(2)]
+    assert [len(jobs) for jobs in recovered] == [1, 1]
+
+
+def test_a_process_that_was_declared_dead_leaves_the_fleet_also_when_its_finder_dies(
+    one: RedisBroker, redis: redis_py.Redis
+) -> None:
+    beat(one, THIRD)
+    redis.delete(KEYS.lease(THIRD))
+    recover(one, by_lease=True)
+    redis.sadd("processes", THIRD)  # as it is when the finder was killed before the next step
+    recover(one, by_lease=True)
+    assert not redis.sismember("processes", THIRD)
+
+
+def test_a_process_name_that_changes_hands_between_the_look_and_the_step_is_looked_at_again(
+    one: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat(one, OTHER, process="one")
+    call, looks = one._connections.call, []
+
+    def too_early(*command: Any) -> Any:
+        looks.append(command)
+        return None if len(looks) == 1 else call(*command)
+
+    monkeypatch.setattr(one._connections, "call", too_early)
+    with pytest.raises(BrokerRefused, match=OTHER):
+        beat(one, OWNER, process="one")
+    assert len(looks) == 2
 
 
 def test_a_beat_that_was_overtaken_brings_nothing_back(one: RedisBroker, redis: redis_py.Redis) -> None:

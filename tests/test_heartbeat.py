@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -164,7 +165,11 @@ def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
 
 @pytest.mark.parametrize("lost", ["the lease", "the last beats"])
 def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, lost: str
+    broker: RedisBroker,
+    redis: redis_py.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    lost: str,
 ) -> None:
     lease = Lease(50)
     it = heartbeat(broker, lease)
@@ -175,12 +180,14 @@ def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
     now[0] += 60
     it.beat()
     assert it.steady_for() == 60
+    assert not caplog.messages
     if lost == "the lease":
         redis.delete(KEYS.lease(lease.identity))
     else:
         redis.set(KEYS.lease(lease.identity), before or b"")
     it.beat()
     assert it.steady_for() == 0
+    assert [message.partition(":")[0] for message in caplog.messages] == ["Redis has lost writes"]
     now[0] += 5
     it.beat()
     assert it.steady_for() == 5
@@ -234,6 +241,26 @@ def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_aga
     assert told[:3] == [first, told[1], first]
     assert lease.identity == told[3] != told[1]
     assert lease.fresh
+
+
+def test_the_farewell_waits_for_a_beat_that_is_on_its_way(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_its_way, answered = threading.Event(), threading.Event()
+    beat = broker.beat
+
+    def slow(presence: Presence) -> Beat:
+        on_its_way.set()
+        assert answered.wait(20)
+        return beat(presence)
+
+    monkeypatch.setattr(broker, "beat", slow)
+    it = heartbeat(broker, Lease(50))
+    thread = threading.Thread(target=it.beat)
+    thread.start()
+    assert on_its_way.wait(20)
+    assert not it.silence(0.05)
+    answered.set()
+    assert it.silence(20)
+    thread.join(20)
 
 
 def test_no_beat_is_sent_after_the_farewell(broker: RedisBroker, redis: redis_py.Redis) -> None:

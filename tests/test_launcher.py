@@ -17,7 +17,8 @@ from goworkers_py import launcher as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.config import QueueConfig
-from goworkers_py.errors import BrokerRefused
+from goworkers_py.errors import BrokerRefused, PoisonPill
+from goworkers_py.fetcher import Fetcher
 from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
 from goworkers_py.launcher import Launcher
@@ -25,6 +26,7 @@ from goworkers_py.message import Message
 from goworkers_py.poison import Fate, name_of
 
 KEYS = Keys()
+DEATH = PoisonPill("dead")
 
 
 def never() -> threading.Event:
@@ -192,6 +194,42 @@ def test_it_is_told_of_by_its_identity_and_its_queues(app: App) -> None:
 
 
 # --- stop
+
+
+def test_a_process_whose_fetch_may_still_come_is_remembered(
+    app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.process("q", print, 1)
+    with started(app) as launcher:
+        with monkeypatch.context() as patch:
+            patch.setattr(Fetcher, "alive", property(lambda fetcher: True))
+            launcher.stop()
+        assert redis.hexists(KEYS.gone, launcher.identity)
+        assert redis.hexists(KEYS.owners, launcher.identity)
+
+
+def test_no_beat_follows_the_farewell(app: App, redis: redis_py.Redis) -> None:
+    app.process("q", print, 1)
+    with started(app) as launcher:
+        launcher.stop()
+        launcher._heartbeat.beat()  # as the worker of a suspect that is not over would
+        assert not redis.exists(KEYS.owners, KEYS.lease(launcher.identity))
+
+
+def test_handlers_are_told_of_deaths_also_when_a_start_hook_fails(
+    app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    app.on_death(lambda message, error: told.append(message.jid))
+    app.before_start(lambda: 1 / 0)
+    app.process("q", print, 1)
+    launcher = app.launcher()
+    monkeypatch.setattr(
+        launcher._recoverer, "recover", lambda: launcher._recoverer._deaths.append((Message(job(jid="j"), "q"), DEATH))
+    )
+    with pytest.raises(ZeroDivisionError):
+        launcher.start(never())
+    assert told == ["j"]
 
 
 def test_a_stop_takes_the_name_of_a_suspect_back_at_once(

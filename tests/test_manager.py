@@ -293,7 +293,9 @@ def test_another_worker_takes_the_place_of_one_whose_job_is_stuck(
     assert not manager.replace("worker:q:1")  # it has no job
     push(redis, *"abc")
     assert eventually(lambda: gate.running == ["a"])
+    assert manager.held({"worker:q:1"}) == 1
     assert manager.replace("worker:q:1")
+    assert manager.held({"worker:q:1"}) == 0, "the queue has all of its threads again"
     assert not manager.replace("worker:q:1")
     assert not manager.replace("worker:elsewhere:1")
     assert eventually(lambda: gate.running == ["a", "b"])

@@ -210,9 +210,29 @@ def test_a_stop_sends_a_suspect_that_waits_back(ward: Ward) -> None:
 
 
 def test_one_suspect_at_a_time(ward: Ward) -> None:
-    assert ward.run(suspect(), lambda message: ward.run(suspect("j2"))) is REQUEUE_LAST
+    def run(message: Message) -> Outcome:
+        outcome = ward.run(suspect("j2"))
+        assert ward.quarantine.closed
+        return outcome
+
+    assert ward.run(suspect(), run) is REQUEUE_LAST
     assert ward.told == ["j1", ""]
     assert ward.run(suspect("j2")) is DONE
+
+
+def test_a_beat_that_told_the_name_and_is_answered_late_lets_nobody_begin(ward: Ward) -> None:
+    late: list[str] = []
+
+    def run(message: Message) -> Outcome:
+        late.append(ward.quarantine.announcement())
+        ward.serves = False
+        return DONE
+
+    assert ward.run(suspect(), run) is DONE
+    ward.quarantine.announced(late[0])
+    assert ward.quarantine.closed
+    ward.quarantine.announced("")
+    assert not ward.quarantine.closed
 
 
 def test_a_suspect_that_fails_lets_the_others_begin(ward: Ward) -> None:

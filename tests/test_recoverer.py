@@ -8,6 +8,7 @@ import redis as redis_py
 from apps import fields, job, own_broker, queue
 
 from goworkers_py.brokers.base import Presence
+from goworkers_py.brokers.leases import LEASE_S
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock
 from goworkers_py.counters import Counters
@@ -67,6 +68,10 @@ def test_no_lease_is_called_run_out_until_the_others_have_had_time_to_renew_thei
 ) -> None:
     recoverer(broker, STEADY_FOR_S - 1).run_once()
     assert redis.llen(f"queue:q:{GONE}:inprogress") == 3
+
+
+def test_the_time_to_renew_a_lease_is_no_shorter_than_its_life() -> None:
+    assert STEADY_FOR_S >= LEASE_S
 
 
 def test_what_a_live_process_has_is_left_alone(left: list[bytes], broker: RedisBroker, redis: redis_py.Redis) -> None:

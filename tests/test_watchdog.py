@@ -408,6 +408,21 @@ def test_a_job_that_ends_soon_after_its_limit_is_not_stuck(redis_url: str, caplo
     assert not reports(caplog)
 
 
+def test_a_thread_whose_job_is_within_its_limit_is_not_told_of_as_stuck(redis_url: str) -> None:
+    gate = threading.Event()
+    with own_app(redis_url, QueueConfig("q", concurrency=1)) as app:
+
+        @app.job(queue="q", timeout=60)
+        def working_hard() -> None:
+            assert gate.wait(30)
+
+        working_hard.enqueue()
+        with started(app) as launcher:
+            assert eventually(lambda: launcher.report()["queues"]["q"]["busy"] == 1)
+            assert launcher.report()["queues"]["q"]["stuck"] == 0
+            gate.set()
+
+
 def test_a_stopping_process_replaces_no_worker(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
     with gated(redis_url, concurrency=1, timeout=1) as (app, gates), started(app) as launcher:
         gates.stuck.enqueue("a")

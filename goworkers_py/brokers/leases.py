@@ -20,7 +20,7 @@ from typing import Any
 from goworkers_py.brokers.base import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script, text
 from goworkers_py.courtesy import Courtesy
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.fleet import removal
 from goworkers_py.identity import certainly_dead, is_identity, origin
 from goworkers_py.keys import Keys
@@ -39,6 +39,9 @@ GONE_LIVES_S = 2 * GONE_FOR_S
 REMOVED_FOR_S = 60.0
 # Processes of one machine whose deaths are found within this time died together.
 TOGETHER_S = 3.0
+# So does one that lives by its lease, and was not heard of for so long: the leases of processes that die at one moment
+# end as far from each other as their last beats were.
+SILENT_S = LEASE_S / 2
 # A process has one identity at a time, and the next one before it lets go of that.
 MOST_IDENTITIES = 8
 # A fixed process name changes hands between two commands that often at the most.
@@ -66,13 +69,15 @@ class Leases:
         # beats at a time; the recoverer's only reads.
         self._beats = 0
         self._confirmed: dict[str, int] = {}
-        self._began: dict[str, float] = {}  # by identity, the server's time at the first of them
+        # By identity, the server's time at the first of them and at the last.
+        self._began: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
         self._warned = False
 
     def beat(self, presence: Presence) -> Beat:
         owner = presence.owner
-        began = self._began.get(owner, 0.0)
-        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), began)
+        times = self._began.get(owner, 0.0), self._heard.get(owner, 0.0)
+        entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), *times)
         self._beats += 1
         answer = self._beat_as(presence.process, owner, entry.to_json())
         if answer[0] == b"gone":
@@ -81,10 +86,11 @@ class Leases:
             raise BrokerUnavailable("this beat was overtaken by a later one")
         expected = str(self._confirmed.get(owner, ""))
         self._confirmed[owner] = self._beats
-        self._began.setdefault(owner, float(answer[1]))
+        self._heard[owner] = now = float(answer[1])
+        self._began.setdefault(owner, now)
         for past in list(self._began)[:-MOST_IDENTITIES]:
-            del self._began[past], self._confirmed[past]
-        return Beat(float(answer[1]), kept=text(answer[2]) == expected)
+            del self._began[past], self._heard[past], self._confirmed[past]
+        return Beat(now, kept=text(answer[2]) == expected)
 
     def _beat_as(self, process: str, owner: str, entry: str) -> Any:
         keys = self._keys
@@ -138,8 +144,15 @@ class Leases:
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
-        recovered = self._move_all(_without_conviction_where_several_died(dead, died_at, now), judge)
-        self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
+        silent = [entry for other, entry in entries.items() if other not in dead and 0 < entry.heard < now - SILENT_S]
+        recovered: list[Recovered] = []
+        try:
+            self._move_all(_without_conviction_where_several_died(dead, died_at, silent), judge, recovered)
+            self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
+        except BrokerError as error:
+            if not recovered:
+                raise
+            log.warning("a recovery was broken off, the next look goes on with it: %s", error)
         return recovered
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
@@ -158,7 +171,8 @@ class Leases:
         if entry is None:
             return []
         self._declare_dead("", owner, "certain", "")
-        recovered = self._move_all({owner: entry}, lambda found: Fate(found.raw))
+        recovered: list[Recovered] = []
+        self._move_all({owner: entry}, lambda found: Fate(found.raw), recovered)
         if ended:
             self._forget({owner: entry})
         return recovered
@@ -190,21 +204,18 @@ class Leases:
         answer: int = self._connections.script(_BURY, keys, arguments)
         return answer == 1
 
-    def _move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge) -> list[Recovered]:
+    def _move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge, recovered: list[Recovered]) -> None:
         places = [(owner, queue) for owner, entry in dead.items() for queue in entry.queues]
         lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
-        recovered: list[Recovered] = []
         for (owner, queue), length in zip(places, self._connections.answers(lists), strict=True):
             if length is None:
                 log.error("jobs of %s in queue %s cannot be recovered: their key is no list", owner, queue)
             elif length:
-                recovered += self._move(owner, queue, dead[owner], judge)
-        return recovered
+                self._move(owner, queue, dead[owner], judge, recovered)
 
-    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge) -> list[Recovered]:
+    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge, recovered: list[Recovered]) -> None:
         """Oldest first to where it belongs, each only if it is still there: another recoverer may be at it too."""
         key, mover = self._keys.inprogress(queue, owner), secrets.token_hex(6)
-        recovered: list[Recovered] = []
         for number in itertools.count():
             listed = self._connections.call("LRANGE", key, -RECOVERED_AT_ONCE, -1)
             if not listed:
@@ -221,7 +232,6 @@ class Leases:
             if errors:
                 log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
                 break
-        return recovered
 
 
 def _judged(judge: Judge, found: Found) -> Fate:
@@ -246,18 +256,19 @@ def _number(told: bytes) -> float:
 
 
 def _without_conviction_where_several_died(
-    dead: Mapping[str, OwnerEntry], died_at: Mapping[str, float], now: float
+    dead: Mapping[str, OwnerEntry], died_at: Mapping[str, float], silent: Sequence[OwnerEntry]
 ) -> dict[str, OwnerEntry]:
     """Processes of one machine that die together were killed from outside, or one of them took the others along. That
     one of them ran a suspect alone proves nothing then. One that was dead when another began did not die with it."""
 
     def died_with_others(owner: str, entry: OwnerEntry) -> bool:
-        machine, since = entry.origin.get("machine"), max(entry.began, now - TOGETHER_S)
-        return any(
-            died_at[other] >= since and told.origin.get("machine") == machine
+        machine, at = entry.origin.get("machine"), died_at[owner]
+        together = [
+            told
             for other, told in dead.items()
-            if other != owner
-        )
+            if other != owner and abs(died_at[other] - at) <= TOGETHER_S and died_at[other] >= entry.began
+        ]
+        return any(told.origin.get("machine") == machine for told in (*together, *silent))
 
     return {
         owner: replace(entry, alone="") if entry.alone and died_with_others(owner, entry) else entry
