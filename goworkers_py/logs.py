@@ -19,6 +19,7 @@ from goworkers_py.output import Output
 log = logging.getLogger(__name__)
 
 STANDARD_ERROR = 2
+NOWHERE = -1  # the program was started without: the number may be that of another file by now
 
 
 def setup_logging(level: str, style: str, logfile: str = "") -> None:
@@ -28,7 +29,7 @@ def setup_logging(level: str, style: str, logfile: str = "") -> None:
     ours.setLevel(level.upper())
     if root.handlers:
         return
-    handler = LogFile(logfile) if logfile else Handler(STANDARD_ERROR)
+    handler = LogFile(logfile) if logfile else Handler(STANDARD_ERROR if sys.stderr is not None else NOWHERE)
     coloured = not logfile and sys.stderr is not None and _likes_colours(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else PlainFormatter(coloured))
     root.addHandler(handler)
@@ -56,7 +57,7 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+            line = self._line(record)
         except TimeLimitExceeded:
             raise  # thrown into the job that logs
         except Exception as error:

@@ -17,7 +17,7 @@ import pytest
 import redis as redis_py
 from apps import own_app
 from calls import Call
-from daemon import Daemon, environment, pyworkers
+from daemon import Daemon, command, environment, pyworkers
 from forks import ended_well, in_child
 from servers import RedisServer
 from waiting import eventually
@@ -439,3 +439,18 @@ def test_a_file_that_another_has_put_in_its_place_stays(tmp_path: Path) -> None:
     path.write_text("7\n")
     pidfile.release()
     assert path.read_text() == "7\n"
+
+
+def test_a_daemon_that_is_started_without_standard_error_leaves_its_pidfile_alone(
+    redis_url: str, redis: redis_py.Redis, tmp_path: Path
+) -> None:
+    """The pidfile gets the number of the missing one."""
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command("run", "--redis", redis_url, "-q", "q", "--pidfile", "pid")]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL) as process:
+        try:
+            assert eventually(lambda: redis.scard("processes") == 1)
+            assert (tmp_path / "pid").read_text() == f"{process.pid}\n"
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
