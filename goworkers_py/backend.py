@@ -18,8 +18,9 @@ class Backend:
     """An embedded server is started at once; to another one nothing is said before the first question."""
 
     def __init__(self, config: Config) -> None:
-        self._server = EmbeddedServer(Path(config.data_dir)) if config.redis == "embedded" else None
-        self.connections = Connections(self._server.start() if self._server else _address(config))
+        address = _address(config)
+        self._server = EmbeddedServer(Path(config.data_dir)) if address == "embedded" else None
+        self.connections = Connections(self._server.start() if self._server else address)
         self.keys = Keys(config.namespace)
         self.broker: Broker = RedisBroker(
             self.connections, self.keys, dead_max_jobs=config.dead_max_jobs, dead_timeout=config.dead_timeout

@@ -130,7 +130,7 @@ def with_password(address: str, password: str) -> str:
     user, _, hosts = place.rpartition("@")
     if has_password(address) or ":" in user:
         raise ValueError("has a password already")
-    if not rest:
+    if address == "embedded":
         raise ValueError("needs no password")
     return f"{scheme}://{user}:{quote(password, safe='')}@{hosts}{rest.removeprefix(place)}"
 

@@ -236,6 +236,7 @@ def test_a_password_is_read_from_a_file(guarded: RedisServer, here: Path) -> Non
         (b"\xff", "redis://h", "redis_password_file password: is no text in UTF-8"),
         (b"x", "redis://:y@h", "redis_password_file: the address in redis has a password already"),
         (b"x", "redis://h?password=y", "redis_password_file: the address in redis has a password already"),
+        (b"x", "embedded", "redis_password_file: the address in redis needs no password"),
     ],
 )
 def test_a_password_file_that_does_not_fit_is_told(
