@@ -111,11 +111,13 @@ def _restore_in_forks(ours: Handler, before: Mapping[int, Handler]) -> None:
     children to end by TERM and waits until they have. The child's main thread forgets a signal that Python has noted
     in its first moments, so signals are blocked from the fork until the handlers are restored."""
 
+    mask_before = threading.local()
+
     def hold() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, before)
+        mask_before.signals = signal.pthread_sigmask(signal.SIG_BLOCK, before)
 
     def let_go() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask_before.signals)
 
     def restore() -> None:
         for number, handler in before.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,3 +43,39 @@ def test_children_and_theirs_are_seen_until_they_end() -> None:
         os.kill(pids["sleep"], signal.SIGKILL)
         os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)  # nobody has asked for its exit code yet
         assert not seen()
+
+
+# --- signals
+
+MASKED = """
+import os, queue, signal
+from goworkers_py import signals
+
+signals._install(queue.SimpleQueue(), [signal.SIGTERM, signal.SIGUSR1])
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+child = os.fork()
+same = signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+if child == 0:
+    os._exit(0 if same else 9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), same)
+"""
+OWN_HANDLER = """
+import os, queue, signal
+from goworkers_py import signals
+
+signals._install(queue.SimpleQueue(), [signal.SIGTERM])
+own = lambda *_: None
+signal.signal(signal.SIGTERM, own)
+child = os.fork()
+same = signal.getsignal(signal.SIGTERM) is own
+if child == 0:
+    os._exit(0 if same else 9)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), same)
+"""
+
+
+@pytest.mark.parametrize("code", [MASKED, OWN_HANDLER], ids=["mask", "handler"])
+def test_a_fork_leaves_what_the_program_says_of_signals_as_it_is(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 True\n"
