@@ -16,10 +16,12 @@ from calls import Call
 from daemon import Daemon
 from servers import RedisServer
 from test_acl import COMMANDS, OPTIONAL, PATTERNS, RULES
+from waiting import eventually
 
 from goworkers_py.access import probes
 from goworkers_py.connection import Connections
 from goworkers_py.inspect import doctor as doctor_module
+from goworkers_py.inspect import longruns
 from goworkers_py.inspect.doctor import Doctor, Finding
 from goworkers_py.keys import Keys
 from goworkers_py.reports import OF_SUSPECT
@@ -308,6 +310,41 @@ def test_a_queue_in_which_no_job_has_begun_for_minutes_is_noted(
         "no job of queue q has begun for 7 min: jobs that run for longer hold all of its threads (3), and 2 jobs wait"
     )
     assert [(one.problem, one.what) for one in told] == [(False, what)] * found
+
+
+HOLDING = """
+import threading
+import goworkers_py as workers
+from goworkers_py import heartbeat
+
+heartbeat.BEAT_EVERY_S = 0.2
+
+@workers.job(queue="q")
+def hold():
+    threading.Event().wait(None)
+"""
+
+
+@pytest.mark.parametrize("prefetch", [0, 10], ids=["in the queue", "in the hands of the process"])
+def test_jobs_that_wait_for_long_ones_are_found_wherever_they_wait(
+    prefetch: int,
+    redis_url: str,
+    redis: redis_py.Redis,
+    connections: Connections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(longruns, "LONG_RUN_S", 0.5)
+    (tmp_path / "conf.ini").write_text(f"[queue:q]\nconcurrency = 1\nprefetch = {prefetch}\n")
+    with Daemon(tmp_path, redis_url, HOLDING, "-c", "conf.ini", "--timeout", "0").ready() as daemon:
+        redis.sadd("queues", "q")
+        redis.lpush("queue:q", *[job("hold")] * 3)
+        what = (
+            "no job of queue q has begun for 0 min: jobs that run for longer hold all of its threads (1), "
+            "and 2 jobs wait"
+        )
+        assert eventually(lambda: [one.what for one in findings(connections, "long-runs")] == [what]), daemon.output
+        daemon.stop()
 
 
 # --- failures

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis as redis_py
-from apps import job, started
+from apps import started
 from calls import Call
 from daemon import Daemon, pyworkers
 from servers import RedisServer
@@ -19,7 +19,7 @@ from waiting import eventually
 
 from goworkers_py import heartbeat
 from goworkers_py.identity import origin
-from goworkers_py.inspect import longruns, owners
+from goworkers_py.inspect import owners
 from goworkers_py.reports import OF_SUSPECT, not_ready
 
 JOBS = "import threading\nfrom goworkers_py import heartbeat\nheartbeat.BEAT_EVERY_S = 0.2\n"
@@ -118,28 +118,6 @@ def test_a_process_that_waits_for_a_suspect_is_not_to_be_restarted(redis_url: st
     redis.hset("pyworkers:owners", "host:1:x", json.dumps(entry))
     redis.set("pyworkers:lease:host:1:x", 1)
     assert told(redis_url) == (0, f"host:1:x {trouble}\n")
-
-
-@pytest.mark.parametrize("prefetch", [0, 10], ids=["in the queue", "in the hands of the process"])
-def test_jobs_that_run_for_long_while_others_wait_are_warned_of(
-    prefetch: int, redis_url: str, redis: redis_py.Redis, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(longruns, "LONG_RUN_S", 0.5)
-    hold = "import goworkers_py as workers\n@workers.job(queue='q')\ndef hold(): threading.Event().wait(None)\n"
-    folder = tmp_path / "daemon"
-    folder.mkdir()
-    (folder / "conf.ini").write_text(f"[queue:q]\nconcurrency = 1\nprefetch = {prefetch}\n")
-    with Daemon(folder, redis_url, JOBS + hold, "-c", "conf.ini", "--timeout", "0").ready() as daemon:
-        redis.sadd("queues", "q")
-        redis.lpush("queue:q", *[job("hold")] * 3)
-        warned = (
-            "pyworkers: no job of queue q has begun for 0 min: jobs that run for longer hold all of its threads (1), "
-            "and 2 jobs wait\n"
-        )
-        assert eventually(lambda: call("health", "--redis", redis_url).stderr == warned), daemon.output
-        done = call("health", "--redis", redis_url)
-        assert (done.returncode, done.stdout.endswith(" fetches jobs\n")) == (0, True)
-        daemon.stop()
 
 
 def test_the_daemons_own_user_may_ask_for_it(own_redis: RedisServer, tmp_path: Path) -> None:

@@ -65,8 +65,7 @@ def enqueue(
     pushed_to = queue or (spec.queue if spec else "default")
     # The job has been pushed: nothing that goes wrong from here on is an error.
     with suppress(BrokerError):
-        _warn_if_nobody_works(pushed_to)
-        _warn_of_go(pushed_to, options.over(spec.options if spec else NOTHING_SAID).said.get("retry"))
+        _warn_of_workers(pushed_to, options.over(spec.options if spec else NOTHING_SAID).said.get("retry"))
 
 
 def _named_on_the_command_line(option: str) -> bool:
@@ -79,24 +78,23 @@ def _handled(config: Config, queue: str) -> bool:
     return queue in of_config or goworkers_py.app.registry.handled(queue)
 
 
-def _warn_if_nobody_works(queue: str) -> None:
+def _warn_of_workers(queue: str, retry: object) -> None:
+    """Reads the whole fleet only where none of our own processes works the queue."""
     place = goworkers_py.app.place
-    worked = {name for owner in all_owners(*place) if owner.alive for name in owner.queues}
-    for process in Processes(*place).all():
-        if not process.version.startswith(OURS):  # of ours the owners tell at once when one has died
-            worked.update(process.queues)
-    if queue not in worked:
+    ours_work = any(owner.alive and queue in owner.queues for owner in all_owners(*place))
+    takes_no_number = retry is not None and not isinstance(retry, bool)
+    if ours_work and not takes_no_number:
+        return
+    fleet = Processes(*place)
+    # Of ours the owners tell at once when one has died.
+    others = [one for one in fleet.all() if not one.version.startswith(OURS) and queue in one.queues]
+    if not ours_work and not others:
         click.echo(
             f"pyworkers: no live process works queue {queue}: the job waits there (processes of go-workers do not "
             f"tell); to work it: pyworkers run -q {queue} -r MODULE",
             err=True,
         )
-
-
-def _warn_of_go(queue: str, retry: object) -> None:
-    if retry is None or isinstance(retry, bool):
-        return
-    if processes := Processes(*goworkers_py.app.place).of_go(queue):
+    if takes_no_number and (processes := fleet.of_go(others)):
         click.echo(
             f"pyworkers: queue {queue} is worked by go-workers2 ({processes[0]}), which takes a number of retries "
             f"for none; for it: --retry true --retry-max {retry}",

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection
-from contextlib import suppress
 
 import click
 
 import goworkers_py
 from goworkers_py.commands.base import FAILED, configured, fail
 from goworkers_py.config import Config
-from goworkers_py.errors import BrokerRefused
 from goworkers_py.escaping import one_line
-from goworkers_py.inspect.longruns import long_runs
 from goworkers_py.inspect.owners import all_owners
 from goworkers_py.reports import OF_SUSPECT, QUIET, STARTING, STOPPING
 
@@ -36,15 +32,7 @@ def health(config: Config, as_json: bool) -> None:
             click.echo(one_line(f"{one.identity} {one.trouble or 'fetches jobs'}"))
     if not found and not as_json:
         fail("no process of this machine works these queues", FAILED)
-    _warn_of_long_runs(ours)
     # One that begins or drains is no trouble as long as another fetches; one with a suspect goes on by itself.
     troubles = ["" if OF_SUSPECT in one.trouble else one.trouble for one in found]
     stale = any(trouble not in ("", STARTING, QUIET, STOPPING) for trouble in troubles)
     sys.exit(FAILED if stale or all(troubles) else 0)
-
-
-def _warn_of_long_runs(ours: Collection[str]) -> None:
-    with suppress(BrokerRefused):  # the daemon's own user need not be allowed to look
-        for found in long_runs(*goworkers_py.app.place):
-            if not ours or found.queue in ours:
-                click.echo(f"pyworkers: {found}", err=True)

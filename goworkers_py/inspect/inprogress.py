@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from goworkers_py.connection import Connections, text
@@ -68,9 +68,9 @@ class InProgress:
         lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for queue in owner.queues]
         return sum(filter(None, self._connections.answers(lists)))
 
-    def held_of(self, queue: str) -> int:
-        """How many jobs of a queue lie in the lists of processes that live."""
-        lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for owner in self.owners() if owner.alive]
+    def held_of(self, queue: str, owners: Iterable[Owner]) -> int:
+        """How many jobs of a queue lie in the lists of these processes."""
+        lists = [("LLEN", self._keys.inprogress(queue, owner.identity)) for owner in owners]
         return sum(filter(None, self._connections.answers(lists)))
 
     # --- go-workers

@@ -40,11 +40,13 @@ def long_runs(connections: Connections, keys: Keys) -> Iterator[LongRuns]:
         if one.identity in processes:
             begun.setdefault(one.queue, []).append(one.since)
     now = int(connections.call("TIME")[0])
+    in_progress = InProgress(connections, keys)
+    live = [owner for owner in in_progress.owners() if owner.alive]
     for queue in Queues(connections, keys).all():
         running = begun.get(queue.name, [])
         threads = sum(threads.get(queue.name, 0) for threads in processes.values())
         if queue.paused or not 0 < threads <= len(running) or now - max(running) <= LONG_RUN_S:
             continue
-        waiting = queue.size + max(0, InProgress(connections, keys).held_of(queue.name) - len(running))
+        waiting = queue.size + max(0, in_progress.held_of(queue.name, live) - len(running))
         if waiting:
             yield LongRuns(queue.name, threads, now - max(running), waiting)

@@ -72,9 +72,9 @@ class Processes:
         # The entry of one of ours that was killed stands for a while, when its death is long known.
         return [process for process, lease in found if lease or not process.version.startswith(OURS)]
 
-    def of_go(self, queue: str) -> list[str]:
-        """Processes of go-workers2 that work the queue. Only its master branch tells: no release has a heartbeat."""
-        others = [one for one in self.all() if queue in one.queues and not one.version.startswith(OURS)]
+    def of_go(self, others: Sequence[Process]) -> list[str]:
+        """The processes of go-workers2 among others than ours. Only its master branch tells: no release has a
+        heartbeat."""
         lists = self._connections.answers(
             [("HGET", self._keys.member(one.identity), "worker_heartbeats") for one in others]
         )
