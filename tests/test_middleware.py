@@ -376,10 +376,12 @@ def test_a_wish_to_be_retried_for_a_reason_shows_the_reason(
     assert "OSError: busy" in caplog.text
 
 
-def test_a_log_handler_that_raises_changes_nothing_for_the_job(handlers: Handlers) -> None:
+def test_a_log_handler_that_raises_changes_nothing_for_the_job(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(logging.Handler):
         def handle(self, record: logging.LogRecord) -> bool:
-            raise LookupError
+            raise LookupError("no such field")
 
     broken = Broken()
     logging.getLogger("goworkers_py.job").addHandler(broken)
@@ -387,6 +389,7 @@ def test_a_log_handler_that_raises_changes_nothing_for_the_job(handlers: Handler
         assert isinstance(outcome_of(ValueError(), handlers), Retry)
     finally:
         logging.getLogger("goworkers_py.job").removeHandler(broken)
+    assert "a failed run cannot be logged: no such field" in caplog.messages
 
 
 # --- log and stats

@@ -61,8 +61,11 @@ class RetryLink:
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         now = self.wall()
         outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
-        with suppress(Exception):  # from a handler of log lines that is the user's: the job must get to its outcome
+        try:
             _log_failure(message, error, outcome, now)
+        except Exception as fault:  # from a filter or handler that is the user's: the job must get to its outcome
+            with suppress(Exception):
+                logging.getLogger(__name__).error("a failed run cannot be logged: %s", describe(fault))
         self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
