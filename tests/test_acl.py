@@ -452,6 +452,16 @@ def test_a_refusal_names_the_keys_that_are_missing(
         ask(connections, Script(tmp_path / "own.lua"))
 
 
+def test_a_user_who_may_only_push_enqueues_without_an_error(own_redis: RedisServer) -> None:
+    """Nothing that goes wrong after the push is an error: a program would push again."""
+    own_redis.client().execute_command("ACL", "SETUSER", "pusher", "on", ">secret", "~queue*", "+@all")
+    url = own_redis.url.replace("//", "//pusher:secret@")
+    done = pyworkers("enqueue", "-q", "q", "J", PYWORKERS_REDIS=url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.strip()) == 24
+    assert own_redis.client().llen("queue:q") == 1
+
+
 @pytest.mark.parametrize(("command", "told"), [("LPUSH", True), ("BITPOS", False)])
 def test_a_command_of_somebody_elses_is_not_said_to_be_among_ours(walled: Walled, command: str, told: bool) -> None:
     walled.allow(*RULES, f"-{command.lower()}")

@@ -1431,6 +1431,16 @@ def test_processes_of_one_machine_that_die_together_convict_nobody(
     assert deaths.recover() == ({OTHER: "", THIRD: ""} if together else {OTHER: "first", THIRD: "second"})
 
 
+def test_a_death_some_seconds_after_another_is_no_common_death(deaths: Deaths, redis: redis_py.Redis) -> None:
+    deaths.begin(THIRD, "second")
+    deaths.age(THIRD, "began", 100)
+    deaths.die(OTHER, "first")
+    assert deaths.recover() == {OTHER: "first"}
+    redis.hincrby(KEYS.gone, OTHER, -5)
+    redis.delete(KEYS.lease(THIRD))
+    assert deaths.recover() == {OTHER: "first", THIRD: "second"}
+
+
 def test_processes_that_died_together_convict_nobody_though_their_jobs_are_judged_later(
     deaths: Deaths, one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1491,6 +1501,18 @@ def test_a_recovery_that_is_broken_off_tells_what_it_has_done(
     monkeypatch.setattr(one._leases, "_end", break_off)
     recovered = [one.recover(OWNER, lambda found: Fate(found.raw), by_lease=True) for _ in range(2)]
     assert [len(jobs) for jobs in recovered] == [1, 1]
+
+
+def test_a_recovery_that_has_done_nothing_is_an_outage(
+    deaths: Deaths, one: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*step: Any) -> list[Settled]:
+        raise BrokerUnavailable("timed out")
+
+    deaths.die(OTHER, "first")
+    monkeypatch.setattr(one._leases, "_end", fail)
+    with pytest.raises(BrokerUnavailable):
+        deaths.recover()
 
 
 def test_a_process_that_was_declared_dead_leaves_the_fleet_also_when_its_finder_dies(

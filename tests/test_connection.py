@@ -29,7 +29,7 @@ from goworkers_py import connection
 from goworkers_py.client import Client
 from goworkers_py.connection import BlockingLine, Command, Connections, Script
 from goworkers_py.embedded import find_server
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
 from goworkers_py.packing import LARGE, packed
 
 SHORT_S = 0.5
@@ -390,6 +390,17 @@ def test_what_is_in_exchange_when_the_connections_are_closed_fails_and_nothing_e
 
 
 # --- scripts
+
+
+def test_only_the_keys_that_a_script_reads_are_told_to_be_of_a_wrong_type(
+    own_redis: RedisServer, tmp_path: Path
+) -> None:
+    (tmp_path / "both.lua").write_text("return redis.call('LLEN', KEYS[1]) + redis.call('EXISTS', KEYS[2])")
+    own_redis.client().mset({"list": "text", "lease": "text"})
+    with closing(Connections(own_redis.url)) as connections, pytest.raises(WrongType) as caught:
+        connections.script(Script(tmp_path / "both.lua", typed=1), ["list", "lease"], [])
+    assert "list" in str(caught.value)
+    assert "lease" not in str(caught.value)
 
 
 def test_a_script_that_the_server_has_forgotten_is_sent_whole(

@@ -14,7 +14,7 @@ from apps import job
 
 from goworkers_py.errors import TimeLimitExceeded
 from goworkers_py.logformat import JsonFormatter, PlainFormatter, log_with_stack
-from goworkers_py.logs import Handler, setup_logging
+from goworkers_py.logs import Handler, LogFile, setup_logging
 from goworkers_py.message import Message, reset_current, set_current
 
 ROOT, OURS = logging.getLogger(), logging.getLogger("goworkers_py")
@@ -273,3 +273,32 @@ def test_a_programs_own_handlers_are_kept_and_our_level_is_set(monkeypatch: pyte
     setup_logging("debug", "plain")
     assert ROOT.handlers == [own]
     assert (ROOT.level, OURS.level) == (logging.ERROR, logging.DEBUG)
+
+
+@pytest.mark.parametrize("formatter", [PlainFormatter(), JsonFormatter()])
+def test_a_job_is_interrupted_also_while_its_traceback_is_written(
+    formatter: logging.Formatter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def struck(*_: object) -> str:
+        raise TimeLimitExceeded
+
+    monkeypatch.setattr("goworkers_py.logformat._printed", struck)
+    record = logging.makeLogRecord({"msg": "m", "exc_info": (ValueError, ValueError("x"), None)})
+    with pytest.raises(TimeLimitExceeded):
+        formatter.format(record)
+
+
+def test_a_logfile_of_another_kind_is_written_to_after_it_was_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    handler = LogFile(str(path))
+    try:
+        path.unlink()
+        handler.reopen()
+        handler.handle(logging.makeLogRecord({"msg": "after"}))
+        assert "after" in path.read_text()
+    finally:
+        handler.close()
+        os.close(handler._file)
+        os.close(reader)

@@ -103,6 +103,15 @@ def test_lines_that_nobody_reads_are_kept_and_dropped_with_a_count(pipe: Pipe) -
     assert pipe.read.count(b"dropped") == 1
 
 
+def test_the_count_of_dropped_lines_does_not_wait_for_a_later_line(pipe: Pipe) -> None:
+    count = 2 * MOST_KEPT // len(numbered(0))
+    with output_to(pipe.writer) as out:
+        for number in range(count):
+            out.write(numbered(number))
+        assert eventually(lambda: b"dropped" in pipe.take())
+    assert check_account(pipe.read, count) > 0
+
+
 def test_a_slow_reader_gets_all_lines_of_all_threads(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "PATIENCE_S", 60.0)  # the machine may be slow too
 

@@ -12,6 +12,7 @@ from goworkers_py.brokers.leases import LEASE_S
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.clock import Clock
 from goworkers_py.counters import Counters
+from goworkers_py.errors import BrokerUnavailable, PoisonPill
 from goworkers_py.identity import Lease
 from goworkers_py.keys import Keys
 from goworkers_py.message import Message
@@ -120,3 +121,19 @@ def test_a_job_that_killed_its_process_once_too_often_is_buried_and_its_death_is
     assert told == [("poison", "PoisonPill")]
     assert counters.snapshot() == {"poison": 1, "recovered": 1}
     assert "poison: class=J jid=poison queue=q: 3 processes died while they ran this job" in caplog.text
+
+
+def test_deaths_found_at_the_start_are_told_also_when_the_next_look_fails(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    it = recoverer(broker, STEADY_FOR_S, Counters(), Handlers(death=[lambda message, _: told.append(message.jid)]))
+    it._deaths.append((Message(job(jid="j"), "q"), PoisonPill("dead")))
+
+    def fail(*_: object) -> None:
+        raise BrokerUnavailable("timed out")
+
+    monkeypatch.setattr(broker, "recover", fail)
+    with pytest.raises(BrokerUnavailable):
+        it.run_once()
+    assert told == ["j"]

@@ -14,6 +14,7 @@ import pytest
 import redis as redis_py
 from apps import job
 
+from goworkers_py import burial
 from goworkers_py.connection import Connections
 from goworkers_py.inspect.entries import PAGE, Entry, Filter
 from goworkers_py.inspect.sets import Changed, JobSet, SetName
@@ -223,6 +224,15 @@ def test_what_cannot_be_retried_stays_and_the_rest_goes_on(retries: JobSet, redi
     }
     assert set(redis.zrange("retry", 0, -1)) == set(entries)
     assert redis.llen("queue:q") == 1
+
+
+def test_an_entry_that_ruby_cannot_read_is_killed_as_text(connections: Connections, redis: redis_py.Redis) -> None:
+    redis.zadd("retry", {b"[1]": 1.0})
+    retries = JobSet(connections, Keys(""), SetName.RETRIES)
+    (page,) = retries.pages()
+    assert retries.kill(page).done == 1
+    (entry,) = map(json.loads, redis.zrange("dead", 0, -1))
+    assert (entry["class"], entry["args"]) == (burial.CLASS, ["[1]"])
 
 
 def test_a_killed_job_lies_in_the_dead_set_unchanged_and_the_set_is_trimmed(

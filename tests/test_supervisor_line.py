@@ -22,6 +22,13 @@ from goworkers_py.reports import Report, merged, not_ready
 from goworkers_py.supervised import RECOVER, RETIRE, Parent
 from goworkers_py.supervisor import Supervisor
 
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+def test_a_first_child_that_a_signal_for_the_group_ends_before_the_parent_is_no_fault(number: str) -> None:
+    child = f"import os, signal; signal.signal(signal.{number}, signal.SIG_DFL); os.kill(os.getpid(), signal.{number})"
+    assert Supervisor(2, [sys.executable, "-c", child], Notifier({})).run() == 0
+
+
 SPEAK = """
 import json, os, signal, socket, sys, time
 from goworkers_py.reports import SHAPE, QueueReport, merged
