@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -80,9 +82,23 @@ func dispatch(server Server, words []string, produce func(Produce) error, consum
 	case "produce":
 		return produce(produceFlags(server, words[1:]))
 	case "consume":
+		repeatTerm()
 		return consume(consumeFlags(server, words[1:]))
 	}
 	return fmt.Errorf("no command %q: produce or consume", words[0])
+}
+
+// repeatTerm sends a received TERM again, until the program has ended. Both libraries listen for signals only after
+// they have begun to work: without this, a test that saw the first work done could end the program as a signal ends it.
+func repeatTerm() {
+	received := make(chan os.Signal, 1)
+	signal.Notify(received, syscall.SIGTERM)
+	go func() {
+		for range received {
+			time.Sleep(200 * time.Millisecond)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		}
+	}()
 }
 
 // target takes the address from the first argument if that looks like one, else from REDIS_URL.
