@@ -43,8 +43,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     wall_minus_monotonic = time.time() - time.monotonic()
     chronicle = Chronicle()
     with ExitStack() as stack:
-        # Without fsync every write is in the kernel's hands before it is acknowledged, and outlives a kill.
-        server = RedisServer(appendfsync="no", auto_aof_rewrite_percentage="0")
+        server = RedisServer(auto_aof_rewrite_percentage="0")
         stack.callback(server.close)
         nodes = [Node(f"node{number}", machine, server.port, directory) for number, machine in enumerate(MACHINES)]
         for node in nodes:
