@@ -102,8 +102,9 @@ class Heartbeat(BrokerService):
             if not answer.kept:
                 if self._steady_since is not None:
                     log.warning(
-                        "Redis has lost writes: the lease of %s was not as its last beat left it; for a minute this "
-                        "process recovers no jobs by leases, which may have run out for the same reason",
+                        "Redis has lost writes: the lease of %s was not as its last beat left it; other leases may "
+                        "have run out for the same reason, so this process recovers no jobs by leases until all have "
+                        "had time to be renewed",
                         self._lease.identity,
                     )
                 self._steady_since = None

@@ -41,6 +41,25 @@ def heartbeat(broker: RedisBroker, lease: Lease, process: str = "", clock: Clock
     return Heartbeat(broker, lease, quarantine, lambda: {"q": 3}, process, clock or Clock(), Outage())
 
 
+def declared_dead(broker: RedisBroker, redis: redis_py.Redis, process: str = "") -> tuple[Heartbeat, Lease]:
+    """The heartbeat of a process that has beaten once and does not know yet that it was declared dead."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease, process)
+    it.beat()
+    redis.hset(KEYS.gone, lease.identity, time.time() + 60)
+    return it, lease
+
+
+def before_each_beat(monkeypatch: pytest.MonkeyPatch, note: Callable[[Presence], None]) -> None:
+    beat = RedisBroker.beat
+
+    def noted(self: RedisBroker, presence: Presence) -> Beat:
+        note(presence)
+        return beat(self, presence)
+
+    monkeypatch.setattr(RedisBroker, "beat", noted)
+
+
 def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:
     lease = Lease(50)
     assert not lease.fresh
@@ -104,18 +123,13 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
 def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_to_the_server(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
-    dead = lease.identity
-    redis.hset(KEYS.gone, dead, time.time() + 60)
-    beat, fresh_at_beat = RedisBroker.beat, []
+    it, lease = declared_dead(broker, redis)
+    dead, fresh_at_beat = lease.identity, []
 
-    def noted(self: RedisBroker, presence: Presence) -> float:
+    def note(presence: Presence) -> None:
         fresh_at_beat.append((presence.owner == dead, lease.identity == dead, lease.fresh))
-        return beat(self, presence)
 
-    monkeypatch.setattr(RedisBroker, "beat", noted)
+    before_each_beat(monkeypatch, note)
     it.beat()
     assert fresh_at_beat == [(True, True, True), (False, True, False)]
     assert lease.fresh
@@ -196,10 +210,7 @@ def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
 def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_beat_is_lost(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease, "one")
-    it.beat()
-    redis.hset(KEYS.gone, lease.identity, time.time() + 60)
+    it, lease = declared_dead(broker, redis, "one")
     redis.delete(KEYS.lease(lease.identity))
     beat, lost = RedisBroker.beat, []
 
@@ -221,20 +232,15 @@ def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_bea
 def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_again(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
-    first = lease.identity
-    redis.hset(KEYS.gone, first, time.time() + 60)
-    beat, told = RedisBroker.beat, []
+    it, lease = declared_dead(broker, redis)
+    first, told = lease.identity, []
 
-    def noted(self: RedisBroker, presence: Presence) -> Beat:
+    def note(presence: Presence) -> None:
         told.append(presence.owner)
         if len(told) == 2:
             redis.hset(KEYS.gone, presence.owner, time.time() + 60)
-        return beat(self, presence)
 
-    monkeypatch.setattr(RedisBroker, "beat", noted)
+    before_each_beat(monkeypatch, note)
     with pytest.raises(BrokerUnavailable, match="was declared dead before its first use"):
         it.beat()
     it.beat()

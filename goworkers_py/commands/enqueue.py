@@ -79,7 +79,7 @@ def _handled(config: Config, queue: str) -> bool:
 
 
 def _warn_of_workers(queue: str, retry: object) -> None:
-    """Reads the whole fleet only where none of our own processes works the queue."""
+    """Reads the whole fleet only where none of our own processes works the queue, or where `retry` is a number."""
     place = goworkers_py.app.place
     ours_work = any(owner.alive and queue in owner.queues for owner in all_owners(*place))
     takes_no_number = retry is not None and not isinstance(retry, bool)
