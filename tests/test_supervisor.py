@@ -268,7 +268,8 @@ def test_usr2_replaces_all_one_by_one_by_the_new_code_and_what_runs_ends(site: S
         old = parent.children()
         site.app.enqueue("q", "wait_for", ["gate"])
         assert eventually(site.ran)
-        (site.directory / "jobs.py").write_text(textwrap.dedent(JOBS).replace('"old"', '"new"'))
+        # Of another length: a file of the same second and length is not compiled anew.
+        (site.directory / "jobs.py").write_text(textwrap.dedent(JOBS).replace('"old"', '"newer"'))
         parent.signal(signal.SIGUSR2)
         parent.ready(4)
         for pid in old:
@@ -276,7 +277,7 @@ def test_usr2_replaces_all_one_by_one_by_the_new_code_and_what_runs_ends(site: S
         assert eventually(lambda: parent.output.count("quiet: no new jobs are fetched") == 2)
         assert eventually(lambda: redis.info("clients")["blocked_clients"] == 2)
         site.app.enqueue("q", "note", ["deployed"])
-        assert eventually(lambda: site.ran()[-1][1:] == ["new", "deployed"])
+        assert eventually(lambda: site.ran()[-1][1:] == ["newer", "deployed"])
         site.allow("gate")
         assert eventually(lambda: not old & parent.children()), parent.output
         assert len(parent.children()) == 2
