@@ -61,7 +61,7 @@ class App:
         self._before_start: list[Callable[[], None]] = []
         self._during_drain: list[Callable[[], None]] = []
         self._lock = threading.Lock()
-        # Made when they are first needed; changed under the lock only.
+        # Made when they are first needed; but for the client, changed under the lock only.
         self._opened: Backend | None = None
         self._client: Client | None = None
         self._launcher: Launcher | None = None
@@ -185,11 +185,8 @@ class App:
             of_config = [resolve(path, "[middleware] client") for path in self.config.middleware.client]
             self.client_links += [link for link in of_config if link not in self.client_links]
             timestamps, address = Timestamps(self.config.timestamps), without_password(self.config.redis)
-            client = Client(lambda: self.broker, self.client_links, timestamps, self.clock.wall, address)
-            with self._lock:
-                if self._client is None:
-                    self._client = client
-                client = self._client  # another thread's, if that was faster
+            # Without the lock, see `_backend`. Where two threads come here at once, each has a client that does.
+            client = self._client = Client(lambda: self.broker, self.client_links, timestamps, self.clock.wall, address)
         return client
 
     def enqueue(self, queue: str, job_class: str, args: Sequence[Any]) -> str | None:

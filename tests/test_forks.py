@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import redis as redis_py
+from apps import own_app
+from forks import ended_well, in_child
 from waiting import eventually
 
 from goworkers_py import forks
@@ -43,6 +46,17 @@ def test_children_and_theirs_are_seen_until_they_end() -> None:
         os.kill(pids["sleep"], signal.SIGKILL)
         os.waitid(os.P_PID, shell.pid, os.WEXITED | os.WNOWAIT)  # nobody has asked for its exit code yet
         assert not seen()
+
+
+def test_a_child_makes_its_first_push_while_a_thread_of_its_parent_is_making_another(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_app(redis_url) as app:
+        assert app.broker  # as in a daemon
+        with app._lock:
+            child = in_child(lambda: app.enqueue("q", "J", []))
+        assert ended_well(child)
+    assert redis.llen("queue:q") == 1
 
 
 # --- signals
