@@ -178,6 +178,13 @@ class Launcher:
 
     def start(self, stop_asked: threading.Event) -> bool:
         """False when `stop_asked` came before the server did. Raises BrokerRefused when the server says no."""
+        try:
+            return self._start(stop_asked)
+        finally:
+            if not self._started:
+                self._recoverer.tell_of_deaths()  # nobody else will: the jobs are in the dead set already
+
+    def _start(self, stop_asked: threading.Event) -> bool:
         if not self._register(stop_asked):
             return False
         self._heartbeat.start()  # before the hooks, which may take longer than a lease lasts
@@ -185,7 +192,6 @@ class Launcher:
             for hook in self._work.before_start:
                 hook()
         except BaseException:
-            self._recoverer.tell_of_deaths()  # nobody else will: the jobs are in the dead set already
             self._heartbeat.stop()
             silent = self._heartbeat.join(Deadline(AFTER_JOBS_S)) and self._heartbeat.silence(AFTER_JOBS_S)
             self._farewell(0, silent)

@@ -89,6 +89,6 @@ class Recoverer(BrokerService):
 
 
 def report(jobs: Iterable[Recovered], what: str) -> None:
-    """One line a job."""
+    """One line a job, as soon as it is there."""
     for job in jobs:
         log.warning("%s %s: %s", what, job.owner, describe(job.raw, job.queue))

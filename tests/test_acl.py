@@ -270,7 +270,7 @@ def recovers(life: Life) -> object:
     life.redis.hset("pyworkers:owners", mapping={DEAD: json.dumps(dead), LONG_GONE: json.dumps(dead)})
     life.redis.hset("pyworkers:gone", LONG_GONE, 1)
     life.redis.lpush(f"queue:q:{DEAD}:inprogress", job("Lost"))
-    recovered = len(life.broker.recover("me", judge, by_lease=True))
+    recovered = len(list(life.broker.recover("me", judge, by_lease=True)))
     return recovered, life.redis.hexists("pyworkers:gone", DEAD), life.redis.hexists("pyworkers:gone", LONG_GONE)
 
 
@@ -308,7 +308,7 @@ def writes_metrics(life: Life) -> object:
 
 
 def leaves(life: Life) -> object:
-    return len(life.broker.leave("me")), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
+    return len(list(life.broker.leave("me"))), life.redis.exists("queue:q:me:inprogress", "pyworkers:lease:me")
 
 
 STEPS: list[Callable[[Life], Any]] = [

@@ -168,7 +168,7 @@ def as_it_was(found: Found) -> Fate:
 
 
 def recover(broker: Broker, by_lease: bool, owner: str = OWNER) -> list[Recovered]:
-    return broker.recover(owner, as_it_was, by_lease)
+    return list(broker.recover(owner, as_it_was, by_lease))
 
 
 def back(queue: str, owner: str, raw: bytes) -> Recovered:
@@ -591,7 +591,7 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
     hold(other, *map(job, range(jobs)), owner=OTHER)
     site.let_lease_run_out(OTHER)
     found: list[Found] = []
-    assert len(broker.recover(OWNER, judge, by_lease=True)) == jobs
+    assert len(list(broker.recover(OWNER, judge, by_lease=True))) == jobs
     assert found == [Found("q", OTHER, job(n), n < begun, "abc") for n in range(jobs)]
 
 
@@ -603,7 +603,7 @@ def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) 
     }
     strand(site.broker("another"), *fates)
     site.let_lease_run_out(OTHER)
-    recovered = broker.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
+    recovered = list(broker.recover(OWNER, lambda found: fates[found.raw], by_lease=True))
     assert recovered == [Recovered("q", OTHER, raw, fate) for raw, fate in fates.items()]
     assert broker.held(OTHER, "q") == []
     assert promote_all(broker) == 0
@@ -680,7 +680,7 @@ def test_many_who_recover_at_once_recover_each_job_once(site: Site) -> None:
 
 def test_a_farewell_gives_back_what_is_left(broker: Broker) -> None:
     strand(broker, job(1), job(2), owner=OWNER)
-    assert broker.leave(OWNER) == [back("q", OWNER, job(1)), back("q", OWNER, job(2))]
+    assert list(broker.leave(OWNER)) == [back("q", OWNER, job(1)), back("q", OWNER, job(2))]
     assert broker.held(OWNER, "q") == []
     assert fetch_all(broker) == [job(1), job(2)]
 
@@ -689,7 +689,7 @@ def test_a_job_that_reaches_the_list_of_one_who_left_with_something_on_its_way_i
     site: Site, broker: Broker
 ) -> None:
     beat(broker, OWNER)
-    broker.leave(OWNER, silent=False)
+    assert not list(broker.leave(OWNER, silent=False))
     with pytest.raises(DeclaredDead):
         beat(broker, OWNER)
     hold(broker, job(1))
@@ -697,7 +697,7 @@ def test_a_job_that_reaches_the_list_of_one_who_left_with_something_on_its_way_i
 
 
 def test_a_farewell_of_one_who_never_came_does_nothing(broker: Broker) -> None:
-    assert broker.leave(OWNER) == []
+    assert list(broker.leave(OWNER)) == []
 
 
 # --- fixed process names
@@ -716,7 +716,7 @@ def test_a_refused_process_is_not_registered(site: Site, broker: Broker) -> None
     beat(site.broker("another"), OTHER, process="one")
     with pytest.raises(BrokerRefused):
         beat(broker, OWNER, process="one")
-    assert broker.leave(OWNER) == []
+    assert list(broker.leave(OWNER)) == []
 
 
 @pytest.mark.parametrize("end", ["lease ran out", "left", "was declared dead"])
@@ -724,7 +724,7 @@ def test_a_name_is_free_when_its_holder_has_gone(site: Site, broker: Broker, end
     other = site.broker("another")
     beat(other, OTHER, process="one")
     if end == "left":
-        other.leave(OTHER)
+        list(other.leave(OTHER))
     else:
         site.let_lease_run_out(OTHER)
     if end == "was declared dead":
@@ -788,7 +788,7 @@ VERBS: list[Callable[[RedisBroker], object]] = [
     lambda broker: broker.promote(WaitingSet.SCHEDULE, forward, 10),
     lambda broker: beat(broker, OWNER, process="name"),
     lambda broker: recover(broker, by_lease=True, owner="third:3:c"),
-    lambda broker: broker.leave(OWNER),
+    lambda broker: list(broker.leave(OWNER)),
 ]
 
 
@@ -829,7 +829,7 @@ def test_a_full_server_takes_no_push_and_is_emptied_by_its_workers(
     settled = batch(*zip(fetched, ends, strict=False))
     assert own_broker.settle(settled) == own_broker.settle(settled) == [True] * 5
     assert promote_all(own_broker) == 2
-    assert [len(own_broker.leave(OWNER)), client.llen(KEYS.queue("q"))] == [1, 6]
+    assert [len(list(own_broker.leave(OWNER))), client.llen(KEYS.queue("q"))] == [1, 6]
 
 
 def test_an_empty_queue_of_a_full_server_is_an_outage_that_ends_with_the_next_job(
@@ -966,7 +966,7 @@ def test_a_delivery_is_counted_when_it_ends(
 
 def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redis) -> None:
     strand(one, job(1), owner=OWNER)
-    one.leave(OWNER)
+    list(one.leave(OWNER))
     assert redis.keys("stat:*") == []
 
 
@@ -974,7 +974,7 @@ def test_what_is_buried_on_recovery_has_failed(one: RedisBroker, redis: redis_py
     fates = {job(1): Fate(job("buried"), PoisonPill("three times")), job(3): Fate(job(3))}
     strand(one, *fates)
     redis.delete(KEYS.lease(OTHER))
-    one.recover(OWNER, lambda found: fates[found.raw], by_lease=True)
+    list(one.recover(OWNER, lambda found: fates[found.raw], by_lease=True))
     assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"1", b"1")
     assert redis.zrange(KEYS.dead, 0, -1) == [job("buried")]
 
@@ -1179,7 +1179,7 @@ def test_a_namespace_is_a_prefix_of_every_key_and_of_nothing_else(
     assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
     assert redis.smembers("ns:queues") == {b"q"}
     assert [redis.zcard(f"ns:{name}") for name in ("schedule", "retry", "dead")] == [1, 1, 2]
-    assert broker.leave(OWNER) == [back("q", OWNER, job(2))]
+    assert list(broker.leave(OWNER)) == [back("q", OWNER, job(2))]
     assert {key.decode().partition(":")[0] for key in redis.scan_iter()} == {"ns"}
 
 
@@ -1260,7 +1260,7 @@ def test_a_farewell_ends_a_fetch_that_still_waits(
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(one.fetch, OWNER, "q", 1)
         assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
-        one.leave(OWNER)
+        list(one.leave(OWNER))
         with pytest.raises(BrokerUnavailable):
             fetching.result(15)
     assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0)
@@ -1286,7 +1286,7 @@ def test_a_farewell_leaves_nothing_behind_but_for_what_may_come_late(
                 fetching.result(15)
         own_redis.start()
         beat(own_broker, OWNER)
-    assert own_broker.leave(OWNER) == [back("q", OWNER, job(1))]
+    assert list(own_broker.leave(OWNER)) == [back("q", OWNER, job(1))]
     assert redis.exists(KEYS.owners, KEYS.gone) == (2 if cut_short else 0)
     assert not redis.exists(KEYS.lease(OWNER))
 
@@ -1405,7 +1405,7 @@ class Deaths:
         self._redis.hset(KEYS.owners, owner, json.dumps({**entry, field: entry[field] - seconds}))
 
     def recover(self) -> dict[str, str]:
-        self._one.recover(OWNER, self._judge, by_lease=True)
+        list(self._one.recover(OWNER, self._judge, by_lease=True))
         return self.told
 
     def _judge(self, found: Found) -> Fate:
@@ -1458,21 +1458,69 @@ def test_processes_that_died_together_convict_nobody_though_their_jobs_are_judge
     assert deaths.recover() == {OTHER: "", THIRD: ""}
 
 
-@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("finder", ["lives", "is killed"])
+@pytest.mark.parametrize("first", [OTHER, THIRD], ids=["the suspect's", "the other's"])
 def test_a_machine_that_fails_convicts_nobody_though_the_leases_of_its_processes_end_one_by_one(
-    deaths: Deaths, silent: bool
+    deaths: Deaths, one: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, first: str, finder: str
+) -> None:
+    deaths.begin(OTHER, "suspect")
+    deaths.begin(THIRD)
+    for owner in (OTHER, THIRD):
+        deaths.age(owner, "began", 1000)
+        deaths.age(owner, "heard", leases.LEASE_S + 2)
+    redis.delete(KEYS.lease(first))
+    with monkeypatch.context() as patch:
+        if finder == "lives":
+            deaths.recover()
+        else:
+            patch.setattr(one._leases, "_move_all", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                deaths.recover()
+    redis.hincrby(KEYS.gone, first, -12)  # the next look
+    for owner in (OTHER, THIRD):
+        deaths.age(owner, "heard", 12)
+    redis.delete(KEYS.lease(OTHER), KEYS.lease(THIRD))
+    assert deaths.recover()[OTHER] == ""
+
+
+def test_a_process_that_is_heard_of_is_no_company_in_death(deaths: Deaths) -> None:
+    deaths.begin(THIRD)
+    deaths.die(OTHER, "suspect")
+    assert deaths.recover() == {OTHER: "suspect"}
+
+
+def test_an_owner_tells_when_it_began_and_when_it_was_heard_of_last(one: RedisBroker, redis: redis_py.Redis) -> None:
+    entries = []
+    for _ in range(3):
+        beat(one, OTHER)
+        entries.append(json.loads(redis.hget(KEYS.owners, OTHER)))
+    assert [entry["heard"] for entry in entries[:2]] == [0, entries[1]["began"]]
+    assert entries[2]["heard"] > entries[2]["began"] == entries[1]["began"]
+
+
+@pytest.mark.parametrize("found", [False, True], ids=["whose lease lasts", "that was declared dead"])
+def test_a_process_that_died_long_before_another_is_no_company_in_death(
+    deaths: Deaths, redis: redis_py.Redis, found: bool
 ) -> None:
     deaths.begin(THIRD)
-    if silent:
-        deaths.age(THIRD, "heard", leases.SILENT_S + 1)
+    deaths.age(THIRD, "began", 10_000)
+    deaths.age(THIRD, "heard", leases.SILENT_S + 1)
+    if found:
+        redis.delete(KEYS.lease(THIRD))
+        deaths.recover()
+        redis.hincrby(KEYS.gone, THIRD, -3600)
     deaths.die(OTHER, "suspect")
-    assert deaths.recover() == {OTHER: "" if silent else "suspect"}
+    assert deaths.recover()[OTHER] == "suspect"
 
 
-def test_deaths_on_two_machines_are_no_common_death(deaths: Deaths, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("silent_s", [0, leases.SILENT_S + 1], ids=["both found", "both silent"])
+def test_deaths_on_two_machines_are_no_common_death(
+    deaths: Deaths, monkeypatch: pytest.MonkeyPatch, silent_s: float
+) -> None:
     for machine, owner in (("m1", OTHER), ("m2", THIRD)):
         monkeypatch.setattr(leases, "origin", lambda told=machine: {"machine": told, "pid": 1, "started": 1})
         deaths.die(owner, machine)
+        deaths.age(owner, "heard", silent_s)
     assert deaths.recover() == {OTHER: "m1", THIRD: "m2"}
 
 
@@ -1499,20 +1547,12 @@ def test_a_recovery_that_is_broken_off_tells_what_it_has_done(
         return end(*step)
 
     monkeypatch.setattr(one._leases, "_end", break_off)
-    recovered = [one.recover(OWNER, lambda found: Fate(found.raw), by_lease=True) for _ in range(2)]
-    assert [len(jobs) for jobs in recovered] == [1, 1]
-
-
-def test_a_recovery_that_has_done_nothing_is_an_outage(
-    deaths: Deaths, one: RedisBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*step: Any) -> list[Settled]:
-        raise BrokerUnavailable("timed out")
-
-    deaths.die(OTHER, "first")
-    monkeypatch.setattr(one._leases, "_end", fail)
+    recovering = one.recover(OWNER, as_it_was, by_lease=True)
+    first = next(recovering)
     with pytest.raises(BrokerUnavailable):
-        deaths.recover()
+        next(recovering)
+    (second,) = recover(one, by_lease=True)
+    assert {first.raw, second.raw} == {job("first"), job("second")}
 
 
 def test_a_process_that_was_declared_dead_leaves_the_fleet_also_when_its_finder_dies(

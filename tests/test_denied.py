@@ -157,10 +157,10 @@ class Life:
         list(Queues(self.connections, Keys()).delete("p", Filter(match="picked").fits, dry_run=False))
 
     def recover(self) -> None:
-        self.broker.recover("other", judge, by_lease=True)
+        list(self.broker.recover("other", judge, by_lease=True))
 
     def leave(self) -> None:
-        self.broker.leave("me")
+        list(self.broker.leave("me"))
 
 
 def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:

@@ -305,6 +305,8 @@ def test_a_queue_in_which_no_job_has_begun_for_minutes_is_noted(
     redis.sadd("queues", "q")
     for _ in range(waiting):
         redis.lpush("queue:q", job())
+    redis.hset("pyworkers:owners", "host:3:z", DEAD)
+    redis.lpush("queue:q:host:3:z:inprogress", *[job()] * 9)  # of a dead process: not waiting for a thread
     told = findings(connections, "long-runs")
     what = (
         "no job of queue q has begun for 7 min: jobs that run for longer hold all of its threads (3), and 2 jobs wait"

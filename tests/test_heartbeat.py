@@ -109,7 +109,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     it.beat()
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
-    broker.recover("another", lambda found: Fate(found.raw), by_lease=True)
+    assert not list(broker.recover("another", lambda found: Fate(found.raw), by_lease=True))
     it.beat()
     assert lease.identity != dead
     assert lease.fresh
@@ -229,6 +229,25 @@ def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_bea
     assert redis.get(KEYS.holder("one")) == lease.identity.encode()
 
 
+def test_a_beat_whose_reply_is_lost_is_not_taken_for_writes_that_the_server_has_lost(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    beat = broker._leases._beat_as
+
+    def losing(*told: str) -> None:
+        beat(*told)
+        raise BrokerUnavailable("the reply is lost")
+
+    it = heartbeat(broker, Lease(50))
+    it.beat()
+    with monkeypatch.context() as patch:
+        patch.setattr(broker._leases, "_beat_as", losing)
+        with pytest.raises(BrokerUnavailable):
+            it.beat()
+    it.beat()
+    assert not caplog.messages
+
+
 def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_again(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +294,7 @@ def test_no_beat_is_sent_after_the_farewell(broker: RedisBroker, redis: redis_py
     it = heartbeat(broker, lease)
     it.beat()
     assert it.silence(5)
-    broker.leave(lease.identity, silent=True)
+    assert not list(broker.leave(lease.identity, silent=True))
     it.beat()
     assert not redis.exists(KEYS.lease(lease.identity), KEYS.owners)
 

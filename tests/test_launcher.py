@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import threading
@@ -17,7 +18,7 @@ from goworkers_py import launcher as module
 from goworkers_py.app import App
 from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.config import QueueConfig
-from goworkers_py.errors import BrokerRefused, PoisonPill
+from goworkers_py.errors import BrokerRefused, BrokerUnavailable, PoisonPill
 from goworkers_py.fetcher import Fetcher
 from goworkers_py.identity import origin
 from goworkers_py.keys import Keys
@@ -216,19 +217,42 @@ def test_no_beat_follows_the_farewell(app: App, redis: redis_py.Redis) -> None:
         assert not redis.exists(KEYS.owners, KEYS.lease(launcher.identity))
 
 
-def test_handlers_are_told_of_deaths_also_when_a_start_hook_fails(
-    app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+def ends_by_its_hook(launcher: Launcher, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(launcher, "_work", dataclasses.replace(launcher._work, before_start=[lambda: 1 / 0]))
+    with pytest.raises(ZeroDivisionError):
+        launcher.start(stop_asked)
+
+
+def ends_by_a_refusal(launcher: Launcher, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise BrokerRefused("the process name is in use")
+
+    patch.setattr(launcher._heartbeat, "beat", refuse)
+    with pytest.raises(BrokerRefused):
+        launcher.start(stop_asked)
+
+
+def ends_by_a_stop(launcher: Launcher, stop_asked: threading.Event, patch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        stop_asked.set()
+        raise BrokerUnavailable("timed out")
+
+    patch.setattr(launcher._heartbeat, "beat", fail)
+    assert not launcher.start(stop_asked)
+
+
+@pytest.mark.parametrize("end", [ends_by_its_hook, ends_by_a_refusal, ends_by_a_stop])
+def test_handlers_are_told_of_deaths_also_when_the_start_ends_early(
+    app: App, monkeypatch: pytest.MonkeyPatch, end: Callable[[Launcher, threading.Event, pytest.MonkeyPatch], None]
 ) -> None:
     told: list[str] = []
     app.on_death(lambda message, error: told.append(message.jid))
-    app.before_start(lambda: 1 / 0)
     app.process("q", print, 1)
     launcher = app.launcher()
     monkeypatch.setattr(
         launcher._recoverer, "recover", lambda: launcher._recoverer._deaths.append((Message(job(jid="j"), "q"), DEATH))
     )
-    with pytest.raises(ZeroDivisionError):
-        launcher.start(never())
+    end(launcher, never(), monkeypatch)
     assert told == ["j"]
 
 
@@ -464,7 +488,7 @@ def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
     with own_broker(redis_url) as broker:
         while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
             redis.delete(KEYS.lease(identity))
-            broker.recover("another", lambda found: Fate(found.raw), by_lease=True)
+            list(broker.recover("another", lambda found: Fate(found.raw), by_lease=True))
 
 
 def test_stop_follows_the_data_and_says_farewell_last(

@@ -246,7 +246,7 @@ def test_a_process_tells_its_version_and_what_it_speaks_while_it_lives(
     monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
     for owner in ("lives:1:aaaaaaaaaaaa", "dead:1:aaaaaaaaaaaa", "late:1:aaaaaaaaaaaa"):
         broker.beat(Presence(owner, {"q": 1}))
-    broker.leave("dead:1:aaaaaaaaaaaa")
+    assert not list(broker.leave("dead:1:aaaaaaaaaaaa"))
     redis.delete(KEYS.lease("late:1:aaaaaaaaaaaa"))
     assert broker.workers() == [WorkerEntry("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})]
     entry = json.loads(redis.hget(KEYS.owners, "lives:1:aaaaaaaaaaaa") or b"")

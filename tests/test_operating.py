@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -25,9 +26,11 @@ from daemon import Daemon, command, environment
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py.brokers.redis import RedisBroker
 from goworkers_py.cli import main
 from goworkers_py.commands import recover as recover_command
 from goworkers_py.commands.top import _share
+from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.keys import Keys
 
 JOBS = """
@@ -165,6 +168,30 @@ def test_who_is_only_silent_is_given_time_for_a_sign_of_life(
     assert "not heard of for a minute: away:1:x; waiting" in done.stderr
     assert fields(queue(redis), "jid") == ["lost"]
     assert fields(in_progress(redis), "jid") == ["held"]
+
+
+def test_a_recovery_that_is_broken_off_says_what_it_has_done_and_fails(
+    redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recover_command, "SIGN_OF_LIFE_S", 0.01)
+    entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
+    for owner in ("away:1:x", "away:2:y"):
+        redis.hset("pyworkers:owners", owner, entry)
+        redis.lpush(f"queue:q:{owner}:inprogress", job())
+    end, asked = RedisBroker._end, []
+
+    def break_off(*step: Any) -> Any:
+        asked.append(step)
+        if len(asked) == 2:
+            raise BrokerUnavailable("timed out")
+        return end(*step)
+
+    monkeypatch.setattr(RedisBroker, "_end", break_off)
+    done = call("recover")
+    assert done.returncode == 75
+    assert done.stdout.count("back to its queue") == 1
+    assert "timed out" in done.stderr
+    assert len(in_progress(redis)) == 1
 
 
 def test_what_go_workers_left_is_taken_over_on_demand(redis: redis_py.Redis, call: Call) -> None:

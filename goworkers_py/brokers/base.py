@@ -8,7 +8,7 @@ and `fetch`. What a fetch took whose reply was lost is found with `held`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -151,13 +151,17 @@ class Broker(Protocol):
     def workers(self) -> list[WorkerEntry]:
         """What every live owner told of itself with its last beat."""
 
-    def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
+    def recover(self, owner: str, judge: Judge, by_lease: bool) -> Iterator[Recovered]:
         """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on
         this machine and, with `by_lease`, of those whose lease has run out. Where the lease of `owner` itself is not
-        as its last beat left it, the server has lost writes, and nobody is declared dead by a lease."""
+        as its last beat left it, the server has lost writes, and nobody is declared dead by a lease.
 
-    def leave(self, owner: str, silent: bool = True) -> list[Recovered]:
-        """Farewell: what is left in the owner's lists goes back to its queues. `silent`: no other thread of this
-        process speaks with the server any more; otherwise the owner is remembered, for something may come late."""
+        The work is done while the result is iterated: each job is told when it has been moved, so that an outage in the
+        midst of a recovery hides none."""
+
+    def leave(self, owner: str, silent: bool = True) -> Iterator[Recovered]:
+        """Farewell: what is left in the owner's lists goes back to its queues, while the result is iterated. `silent`:
+        no other thread of this process speaks with the server any more; otherwise the owner is remembered, for
+        something may come late."""
 
     def close(self) -> None: ...

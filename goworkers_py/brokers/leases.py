@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from goworkers_py.brokers.base import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled
 from goworkers_py.connection import Connections, Script, text
 from goworkers_py.courtesy import Courtesy
-from goworkers_py.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from goworkers_py.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.fleet import removal
 from goworkers_py.identity import certainly_dead, is_identity, origin
 from goworkers_py.keys import Keys
@@ -39,8 +39,10 @@ GONE_LIVES_S = 2 * GONE_FOR_S
 REMOVED_FOR_S = 60.0
 # Processes of one machine whose deaths are found within this time died together.
 TOGETHER_S = 3.0
-# So does one that lives by its lease, and was not heard of for so long: the leases of processes that die at one moment
-# end as far from each other as their last beats were.
+# So did processes that fell silent within this time. Their leases end as far from each other as their last beats were,
+# and a look may fall between. A beat may come late, so this is twice `heartbeat.BEAT_EVERY_S`.
+SILENT_TOGETHER_S = 10.0
+# One that lives by its lease is silent when it was not heard of for so long.
 SILENT_S = LEASE_S / 2
 # A process has one identity at a time, and the next one before it lets go of that.
 MOST_IDENTITIES = 8
@@ -125,7 +127,7 @@ class Leases:
             if lives
         ]
 
-    def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
+    def recover(self, owner: str, judge: Judge, by_lease: bool) -> Iterator[Recovered]:
         # Once, at the beginning: a beat in the midst of it would know of a restart that the looks before it did not.
         asking = owner, self._confirmed.get(owner)
         owners, gone, (seconds, microseconds) = self._connections.exchange(
@@ -144,16 +146,8 @@ class Leases:
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
-        silent = [entry for other, entry in entries.items() if other not in dead and 0 < entry.heard < now - SILENT_S]
-        recovered: list[Recovered] = []
-        try:
-            self._move_all(_without_conviction_where_several_died(dead, died_at, silent), judge, recovered)
-            self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
-        except BrokerError as error:
-            if not recovered:
-                raise
-            log.warning("a recovery was broken off, the next look goes on with it: %s", error)
-        return recovered
+        yield from self._move_all(_without_conviction_where_several_died(died_at, entries, now), judge)
+        self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
         if unreadable and not self._warned:
@@ -163,19 +157,17 @@ class Leases:
                 "release recovers them): %s", ", ".join(unreadable)
             )  # fmt: skip
 
-    def leave(self, owner: str, ended: bool) -> list[Recovered]:
+    def leave(self, owner: str, ended: bool) -> Iterator[Recovered]:
         """`ended`: nothing that this process has sent can arrive any more. If not, its lists are looked at for as long
         as those of the dead: a late BRPOPLPUSH puts a job there."""
         told = self._connections.call("HGET", self._keys.owners, owner)
         entry = None if told is None else OwnerEntry.read(told)
         if entry is None:
-            return []
+            return
         self._declare_dead("", owner, "certain", "")
-        recovered: list[Recovered] = []
-        self._move_all({owner: entry}, lambda found: Fate(found.raw), recovered)
+        yield from self._move_all({owner: entry}, lambda found: Fate(found.raw))
         if ended:
             self._forget({owner: entry})
-        return recovered
 
     def _forget(self, past: Mapping[str, OwnerEntry]) -> None:
         """Owners into whose lists nothing can come any more, unless something is left that could not be moved."""
@@ -204,16 +196,16 @@ class Leases:
         answer: int = self._connections.script(_BURY, keys, arguments)
         return answer == 1
 
-    def _move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge, recovered: list[Recovered]) -> None:
+    def _move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge) -> Iterator[Recovered]:
         places = [(owner, queue) for owner, entry in dead.items() for queue in entry.queues]
         lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
         for (owner, queue), length in zip(places, self._connections.answers(lists), strict=True):
             if length is None:
                 log.error("jobs of %s in queue %s cannot be recovered: their key is no list", owner, queue)
             elif length:
-                self._move(owner, queue, dead[owner], judge, recovered)
+                yield from self._move(owner, queue, dead[owner], judge)
 
-    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge, recovered: list[Recovered]) -> None:
+    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge) -> Iterator[Recovered]:
         """Oldest first to where it belongs, each only if it is still there: another recoverer may be at it too."""
         key, mover = self._keys.inprogress(queue, owner), secrets.token_hex(6)
         for number in itertools.count():
@@ -227,7 +219,7 @@ class Leases:
                 for position, raw in enumerate(reversed(listed))
             ]
             results = self._end(mover, number, queue, [(owner, job.raw, _place(job.fate)) for job in jobs])
-            recovered += [job for job, result in zip(jobs, results, strict=True) if result is True]
+            yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
             errors = [result for result in results if isinstance(result, str)]
             if errors:
                 log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
@@ -256,23 +248,26 @@ def _number(told: bytes) -> float:
 
 
 def _without_conviction_where_several_died(
-    dead: Mapping[str, OwnerEntry], died_at: Mapping[str, float], silent: Sequence[OwnerEntry]
+    died_at: Mapping[str, float], entries: Mapping[str, OwnerEntry], now: float
 ) -> dict[str, OwnerEntry]:
-    """Processes of one machine that die together were killed from outside, or one of them took the others along. That
-    one of them ran a suspect alone proves nothing then. One that was dead when another began did not die with it."""
+    """The entries of the dead. Processes of one machine that die together were killed from outside, or one of them took
+    the others along. That one of them ran a suspect alone proves nothing then."""
 
-    def died_with_others(owner: str, entry: OwnerEntry) -> bool:
-        machine, at = entry.origin.get("machine"), died_at[owner]
-        together = [
-            told
-            for other, told in dead.items()
-            if other != owner and abs(died_at[other] - at) <= TOGETHER_S and died_at[other] >= entry.began
-        ]
-        return any(told.origin.get("machine") == machine for told in (*together, *silent))
+    def died_together(owner: str, other: str) -> bool:
+        one, two = entries[owner], entries[other]
+        if two.origin.get("machine") != one.origin.get("machine"):
+            return False
+        # One that was dead when another began did not die with it.
+        if one.began <= died_at.get(other, -math.inf) and abs(died_at[other] - died_at[owner]) <= TOGETHER_S:
+            return True
+        return two.heard < now - SILENT_S and abs(two.heard - one.heard) <= SILENT_TOGETHER_S
 
     return {
-        owner: replace(entry, alone="") if entry.alone and died_with_others(owner, entry) else entry
-        for owner, entry in dead.items()
+        owner: replace(entry, alone="")
+        if entry.alone and any(died_together(owner, other) for other in entries if other != owner)
+        else entry
+        for owner, entry in entries.items()
+        if owner in died_at
     }
 
 

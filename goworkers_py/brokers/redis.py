@@ -196,10 +196,10 @@ class RedisBroker:
     def workers(self) -> list[WorkerEntry]:
         return self._leases.workers()
 
-    def recover(self, owner: str, judge: Judge, by_lease: bool) -> list[Recovered]:
+    def recover(self, owner: str, judge: Judge, by_lease: bool) -> Iterator[Recovered]:
         return self._leases.recover(owner, judge, by_lease)
 
-    def leave(self, owner: str, silent: bool = True) -> list[Recovered]:
+    def leave(self, owner: str, silent: bool = True) -> Iterator[Recovered]:
         lines = [line.end() for line in list(self._lines.values())]
         return self._leases.leave(owner, ended=silent and all(lines))
 

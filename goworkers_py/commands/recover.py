@@ -70,10 +70,11 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
     def judge(found: Found) -> Fate:
         return policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=clock.wall())
 
-    recovered = goworkers_py.app.broker.recover("", judge, by_lease=True)
-    for job in recovered:
+    count = 0
+    for job in goworkers_py.app.broker.recover("", judge, by_lease=True):
         click.echo(one_line(_line(job)), err=as_json)
-    tell(Changed(len(recovered)), "recovered", as_json)
+        count += 1
+    tell(Changed(count), "recovered", as_json)
 
 
 def _await_the_silent() -> None:
