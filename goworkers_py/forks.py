@@ -1,12 +1,15 @@
-"""The processes that jobs make: a warning of forks, and the names of those that are left at the end."""
+"""The processes that jobs make: a warning of forks, output of their own, and the names of those left at the end."""
 
 from __future__ import annotations
 
 import atexit
 import functools
+import io
 import logging
 import os
+import sys
 from pathlib import Path
+from typing import TextIO
 
 from goworkers_py.identity import name_and_stat
 from goworkers_py.message import current_message
@@ -17,12 +20,13 @@ log = logging.getLogger(__name__)
 _HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
 
 _warned = False  # set by the thread of a job; two that warn at the same time do no harm
+_of_parent: list[TextIO] = []  # kept: what is let go of is flushed first
 
 
 @functools.cache
 def watch() -> None:
     """From now on, for good. Programs that are started by `subprocess` or `spawn` come by none of this."""
-    os.register_at_fork(before=_warn)
+    os.register_at_fork(before=_warn, after_in_child=_renew_output)
 
 
 def _warn() -> None:
@@ -33,6 +37,30 @@ def _warn() -> None:
             "a job forks, and its process has threads: the child hangs when it needs a lock that another thread had. "
             "Use subprocess, or multiprocessing with spawn (docs/reliability.md, child processes). Said once a process"
         )
+
+
+def _renew_output() -> None:
+    """In the child. Each stream has a lock that another thread of the parent had when it was just printing, and holds
+    lines of the parent, which the child would write once more."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        own = stream is getattr(sys, f"__{name}__")  # and not one of the user's
+        if own and isinstance(stream, io.TextIOWrapper) and not stream.closed:
+            _of_parent.append(stream)
+            fresh = _like(stream)
+            setattr(sys, name, fresh)
+            setattr(sys, f"__{name}__", fresh)
+
+
+def _like(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    buffering = 0 if isinstance(stream.buffer, io.RawIOBase) else -1  # none with PYTHONUNBUFFERED
+    return io.TextIOWrapper(
+        open(stream.fileno(), "wb", buffering=buffering, closefd=False),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 def report_at_exit() -> None:

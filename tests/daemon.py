@@ -24,8 +24,12 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's own, so that coverage goes on, without what a developer may have set for pyworkers."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_")}
+    """This process's own, so that coverage goes on, without what a developer may have set for pyworkers or Python: what
+    is printed without a buffer, or compiled anew at each start, hides faults."""
+    dropped = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_") and name not in dropped
+    }
     return {**kept, **changes}
 
 
