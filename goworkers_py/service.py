@@ -30,8 +30,9 @@ class Service:
 
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
-        self._thread = threading.Thread(target=self._main, name=self.name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._main, name=self.name, daemon=True)
+        thread.start()
+        self._thread = thread  # not before: the watchdog would take a thread that has yet to begin for a dead one
 
     def stop(self) -> None:
         self.stopping.set()

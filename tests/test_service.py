@@ -54,6 +54,24 @@ def test_a_thread_bears_its_name_and_does_not_keep_the_process_alive(idle: Idle)
     assert thread.daemon
 
 
+def test_a_thread_that_has_yet_to_begin_is_not_taken_for_a_dead_one(
+    idle: Idle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The watchdog is at work already while the others are started."""
+    revived = []
+
+    class WatchedAtItsStart(threading.Thread):
+        def start(self) -> None:
+            revived.append(idle.revive())
+            super().start()
+
+    monkeypatch.setattr(service.threading, "Thread", WatchedAtItsStart)
+    idle.start()
+    assert revived == [False]
+    assert eventually(lambda: idle.runs) == 1
+    assert not caplog.records
+
+
 def test_a_thread_ends_when_it_is_stopped(idle: Idle) -> None:
     idle.start()
     idle.stop()
