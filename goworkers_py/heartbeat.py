@@ -118,6 +118,7 @@ class Heartbeat(BrokerService):
             return self._broker.beat(self._presence(self._lease.identity, alone))
         except DeclaredDead:
             self._lease.lapse()  # nothing is fetched or begun from here on
+            self._steady_since = None  # a server that lost our lease may have lost the others' too
             # The same one when the reply to its first beat was lost: it may hold the fixed process name by now.
             self._born = born = self._born or new_identity()
             try:

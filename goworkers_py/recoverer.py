@@ -62,8 +62,7 @@ class Recoverer(BrokerService):
 
     def recover(self) -> None:
         """In the thread that starts this process, and after that in this service's own."""
-        by_lease = self._steady_for() >= STEADY_FOR_S
-        for job in self._broker.recover(self._lease.identity, self._judge, by_lease):
+        for job in self._broker.recover(self._lease.identity, self._judge, self._leases_count):
             error = job.fate.error
             if error is None:
                 self._counters.add("recovered")
@@ -72,6 +71,9 @@ class Recoverer(BrokerService):
                 self._counters.add("poison")
                 log.error("poison: %s: %s", describe(job.raw, job.queue), error)
                 self._deaths.append((Message(job.raw, job.queue), error))
+
+    def _leases_count(self) -> bool:
+        return self._steady_for() >= STEADY_FOR_S
 
     def tell_of_deaths(self) -> None:
         deaths, self._deaths = self._deaths, []

@@ -109,7 +109,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     it.beat()
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
-    assert not list(broker.recover("another", lambda found: Fate(found.raw), by_lease=True))
+    assert not list(broker.recover("another", lambda found: Fate(found.raw), by_lease=lambda: True))
     it.beat()
     assert lease.identity != dead
     assert lease.fresh
@@ -118,6 +118,17 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     assert caplog.messages == [
         f"{dead} was not heard of for so long that its jobs were given to others; going on as {lease.identity}"
     ]
+
+
+def test_a_process_that_was_declared_dead_calls_nobody_dead_until_all_have_had_time_to_renew_their_leases(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    it, _ = declared_dead(broker, redis)
+    time.sleep(0.02)
+    assert it.steady_for() >= 0.02
+    again = time.monotonic()
+    it.beat()
+    assert it.steady_for() <= time.monotonic() - again
 
 
 def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_to_the_server(

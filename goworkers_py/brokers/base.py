@@ -151,10 +151,10 @@ class Broker(Protocol):
     def workers(self) -> list[WorkerEntry]:
         """What every live owner told of itself with its last beat."""
 
-    def recover(self, owner: str, judge: Judge, by_lease: bool) -> Iterator[Recovered]:
+    def recover(self, owner: str, judge: Judge, by_lease: Callable[[], bool]) -> Iterator[Recovered]:
         """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on
-        this machine and, with `by_lease`, of those whose lease has run out. Where the lease of `owner` itself is not
-        as its last beat left it, the server has lost writes, and nobody is declared dead by a lease.
+        this machine and, if `by_lease` says so, of those whose lease has run out. Where the lease of `owner` itself is
+        not as its last beat left it, the server has lost writes, and nobody is declared dead by a lease.
 
         The work is done while the result is iterated: each job is told when it has been moved, so that an outage in the
         midst of a recovery hides none."""
