@@ -139,7 +139,7 @@ def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_de
 ) -> None:
     started(redis, "a", "b")
     [identity] = [one.decode() for one in redis.hkeys("pyworkers:owners")]
-    assert eventually(lambda: redis.exists(f"{identity}:work"))
+    assert eventually(lambda: redis.hlen(f"{identity}:work") == 2)
     redis.lpush(f"queue:q:{identity}:inprogress", b"{no job")
     told = [json.loads(line) for line in call("inprogress", "--json").stdout.splitlines()]
     assert [(one["alive"], one.get("job", {}).get("jid")) for one in told] == [(True, "a"), (True, "b"), (True, None)]
