@@ -50,7 +50,9 @@ class Heartbeat(BrokerService):
         self._one_at_a_time = threading.Lock()  # a worker beats too, for a suspect
         # All that follows is changed under that lock.
         self._born = ""  # the next identity, from when this one was declared dead to when the server knows the next
-        self._steady_since: float | None = None  # monotonic
+        # Since when all is steady (monotonic), and the proof of the last beat. One value, set in one step, because the
+        # recoverer's thread reads both: an old time beside a new proof would declare living processes dead.
+        self._steady: tuple[float, str] | None = None
         self._warned_of_skew = False
         self._silent = False
         self._asked = threading.Event()
@@ -85,12 +87,12 @@ class Heartbeat(BrokerService):
                 return
             asked_at = awake_and_asleep()
             if not self._lease.fresh:
-                self._steady_since = None  # this machine may have slept, and the others' leases run out meanwhile
+                self._steady = None  # this machine may have slept, and the others' leases run out meanwhile
             alone = self._quarantine.announcement()
             try:
                 answer = self._ask(alone)
             except BrokerError:
-                self._steady_since = None
+                self._steady = None
                 raise
             answered_at = awake_and_asleep()
             self.round_trip_s = answered_at - asked_at
@@ -100,16 +102,15 @@ class Heartbeat(BrokerService):
             self._quarantine.announced(alone)
             self._warn_of_skew(answer.server_time)
             if not answer.kept:
-                if self._steady_since is not None:
+                if self._steady is not None:
                     log.warning(
                         "Redis has lost writes: the lease of %s was not as its last beat left it; other leases may "
                         "have run out for the same reason, so this process recovers no jobs by leases until all have "
                         "had time to be renewed",
                         self._lease.identity,
                     )
-                self._steady_since = None
-            if self._steady_since is None:
-                self._steady_since = time.monotonic()
+                self._steady = None
+            self._steady = self._steady[0] if self._steady else time.monotonic(), answer.proof
 
     def _ask(self, alone: str) -> Beat:
         try:
@@ -118,7 +119,7 @@ class Heartbeat(BrokerService):
             return self._broker.beat(self._presence(self._lease.identity, alone))
         except DeclaredDead:
             self._lease.lapse()  # nothing is fetched or begun from here on
-            self._steady_since = None  # a server that lost our lease may have lost the others' too
+            self._steady = None  # a server that lost our lease may have lost the others' too
             # The same one when the reply to its first beat was lost: it may hold the fixed process name by now.
             self._born = born = self._born or new_identity()
             try:
@@ -144,11 +145,14 @@ class Heartbeat(BrokerService):
             self._warned_of_skew = True
             log.warning("this machine's clock is %.1f s off the server's, whose time is used", skew_s)
 
-    def steady_for(self) -> float:
-        """Seconds since which every beat has got through, and has found what the one before had left.
+    def proof(self, steady_s: float) -> str | None:
+        """The proof of the last beat; None where not every beat of so many seconds has got through, and has found what
+        the one before had left.
 
         After an outage every lease has run out. Until the others have had time to renew theirs, none may be called
         dead for it.
         """
-        since = self._steady_since
-        return 0.0 if since is None or not self._lease.fresh else time.monotonic() - since
+        steady = self._steady
+        if steady is None or not self._lease.fresh or time.monotonic() - steady[0] < steady_s:
+            return None
+        return steady[1]

@@ -113,7 +113,7 @@ class Launcher:
             self._trouble,
         )
         self._recoverer = Recoverer(
-            broker, self._lease, self._heartbeat.steady_for, poison, work.handlers, self.counters, clock, self._outage
+            broker, self._lease, self._heartbeat.proof, poison, work.handlers, self.counters, clock, self._outage
         )
         self._watchdog = Watchdog(work.registry, clock, config.stuck_grace, self._stuck, self._revive)
         self.stop_wanted: Callable[[], None] = lambda: None  # how this process is asked to stop from inside

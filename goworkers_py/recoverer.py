@@ -31,7 +31,7 @@ class Recoverer(BrokerService):
         self,
         broker: Broker,
         lease: Lease,
-        steady_for: Callable[[], float],
+        proof: Callable[[float], str | None],
         policy: PoisonPolicy,
         handlers: Handlers,
         counters: Counters,
@@ -41,7 +41,7 @@ class Recoverer(BrokerService):
         super().__init__("recoverer", outage)
         self._broker = broker
         self._lease = lease
-        self._steady_for = steady_for
+        self._proof = proof
         self._policy = policy
         self._handlers = handlers
         self._counters = counters
@@ -62,7 +62,7 @@ class Recoverer(BrokerService):
 
     def recover(self) -> None:
         """In the thread that starts this process, and after that in this service's own."""
-        for job in self._broker.recover(self._lease.identity, self._judge, self._leases_count):
+        for job in self._broker.recover(self._lease.identity, self._judge, self._proof(STEADY_FOR_S)):
             error = job.fate.error
             if error is None:
                 self._counters.add("recovered")
@@ -71,9 +71,6 @@ class Recoverer(BrokerService):
                 self._counters.add("poison")
                 log.error("poison: %s: %s", describe(job.raw, job.queue), error)
                 self._deaths.append((Message(job.raw, job.queue), error))
-
-    def _leases_count(self) -> bool:
-        return self._steady_for() >= STEADY_FOR_S
 
     def tell_of_deaths(self) -> None:
         deaths, self._deaths = self._deaths, []

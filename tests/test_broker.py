@@ -168,7 +168,7 @@ def as_it_was(found: Found) -> Fate:
 
 
 def recover(broker: Broker, by_lease: bool, owner: str = OWNER) -> list[Recovered]:
-    return list(broker.recover(owner, as_it_was, lambda: by_lease))
+    return list(broker.recover(owner, as_it_was, proof="" if by_lease else None))
 
 
 def back(queue: str, owner: str, raw: bytes) -> Recovered:
@@ -591,7 +591,7 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
     hold(other, *map(job, range(jobs)), owner=OTHER)
     site.let_lease_run_out(OTHER)
     found: list[Found] = []
-    assert len(list(broker.recover(OWNER, judge, by_lease=lambda: True))) == jobs
+    assert len(list(broker.recover(OWNER, judge, proof=""))) == jobs
     assert found == [Found("q", OTHER, job(n), n < begun, "abc") for n in range(jobs)]
 
 
@@ -603,7 +603,7 @@ def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) 
     }
     strand(site.broker("another"), *fates)
     site.let_lease_run_out(OTHER)
-    recovered = list(broker.recover(OWNER, lambda found: fates[found.raw], by_lease=lambda: True))
+    recovered = list(broker.recover(OWNER, lambda found: fates[found.raw], proof=""))
     assert recovered == [Recovered("q", OTHER, raw, fate) for raw, fate in fates.items()]
     assert broker.held(OTHER, "q") == []
     assert promote_all(broker) == 0
@@ -974,7 +974,7 @@ def test_what_is_buried_on_recovery_has_failed(one: RedisBroker, redis: redis_py
     fates = {job(1): Fate(job("buried"), PoisonPill("three times")), job(3): Fate(job(3))}
     strand(one, *fates)
     redis.delete(KEYS.lease(OTHER))
-    list(one.recover(OWNER, lambda found: fates[found.raw], by_lease=lambda: True))
+    list(one.recover(OWNER, lambda found: fates[found.raw], proof=""))
     assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"1", b"1")
     assert redis.zrange(KEYS.dead, 0, -1) == [job("buried")]
 
@@ -1341,31 +1341,16 @@ def test_nobody_is_declared_dead_by_a_server_that_came_back_with_an_older_state(
     before = redis.get(KEYS.lease(OWNER))
     beat(one, OWNER)
     strand(one, job(1), owner=OTHER)
-    beat(one, OWNER)  # one broker counts the beats of one process
+    proof = beat(one, OWNER).proof  # one broker counts the beats of one process
     for lease in (before, None):
         redis.delete(KEYS.lease(OTHER), KEYS.lease(OWNER))
         if lease is not None:
             redis.set(KEYS.lease(OWNER), lease)
-        assert recover(one, by_lease=True) == []
-    assert not beat(one, OWNER).kept
-    assert recover(one, by_lease=True) == [], "who asks may not know yet what this beat was answered"
-    assert beat(one, OWNER).kept
-    assert recover(one, by_lease=True) == [back("q", OTHER, job(1))], "who asks must wait until it is steady"
-
-
-def test_beats_that_come_through_while_it_is_asked_how_steady_all_is_make_nobody_dead(
-    one: RedisBroker, redis: redis_py.Redis
-) -> None:
-    beat(one, OWNER)
-    strand(one, job(1), owner=OTHER)
-    beat(one, OWNER)
-
-    def steady() -> bool:
-        redis.delete(KEYS.lease(OTHER), KEYS.lease(OWNER))  # the server came back with an older state
-        assert [beat(one, OWNER).kept for _ in range(2)] == [False, True]
-        return True
-
-    assert list(one.recover(OWNER, as_it_was, steady)) == []
+        assert list(one.recover(OWNER, as_it_was, proof)) == []
+    known_now = beat(one, OWNER)
+    assert not known_now.kept
+    assert list(one.recover(OWNER, as_it_was, proof)) == [], "who asks does not know of that beat"
+    assert list(one.recover(OWNER, as_it_was, known_now.proof)) == [back("q", OTHER, job(1))]
 
 
 @pytest.mark.parametrize(
@@ -1422,7 +1407,7 @@ class Deaths:
         self._redis.hset(KEYS.owners, owner, json.dumps({**entry, field: entry[field] - seconds}))
 
     def recover(self) -> dict[str, str]:
-        list(self._one.recover(OWNER, self._judge, by_lease=lambda: True))
+        list(self._one.recover(OWNER, self._judge, proof=""))
         return self.told
 
     def _judge(self, found: Found) -> Fate:
@@ -1564,7 +1549,7 @@ def test_a_recovery_that_is_broken_off_tells_what_it_has_done(
         return end(*step)
 
     monkeypatch.setattr(one._leases, "_end", break_off)
-    recovering = one.recover(OWNER, as_it_was, by_lease=lambda: True)
+    recovering = one.recover(OWNER, as_it_was, proof="")
     first = next(recovering)
     with pytest.raises(BrokerUnavailable):
         next(recovering)
@@ -1640,7 +1625,7 @@ def test_a_job_that_the_judge_stumbles_over_goes_back_and_the_next_is_judged(
 
     strand(one, job(1), job(2))
     redis.delete(KEYS.lease(OTHER))
-    assert [found.fate.payload for found in one.recover(OWNER, judge, by_lease=lambda: True)] == [job(1), job("judged")]
+    assert [found.fate.payload for found in one.recover(OWNER, judge, proof="")] == [job(1), job("judged")]
     assert "cannot be judged; it goes back to its queue" in caplog.text
 
 

@@ -109,7 +109,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     it.beat()
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
-    assert not list(broker.recover("another", lambda found: Fate(found.raw), by_lease=lambda: True))
+    assert not list(broker.recover("another", lambda found: Fate(found.raw), proof=""))
     it.beat()
     assert lease.identity != dead
     assert lease.fresh
@@ -125,10 +125,11 @@ def test_a_process_that_was_declared_dead_calls_nobody_dead_until_all_have_had_t
 ) -> None:
     it, _ = declared_dead(broker, redis)
     time.sleep(0.02)
-    assert it.steady_for() >= 0.02
+    assert it.proof(0.02)
     again = time.monotonic()
     it.beat()
-    assert it.steady_for() <= time.monotonic() - again
+    assert not it.proof(time.monotonic() - again + 0.001)
+    assert it.proof(0)
 
 
 def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_to_the_server(
@@ -188,6 +189,29 @@ def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
         assert all(f"clock is {'' if fast_s > 0 else '-'}" in line for line in lines)
 
 
+def test_a_look_for_the_dead_while_a_beat_finds_writes_lost_makes_nobody_dead(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then the server has the beat, and the heartbeat does not know yet that other leases may be missing too."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    broker.beat(Presence("other:1:x", {}))
+    beat, declared = broker.beat, []
+
+    def looked_meanwhile(presence: Presence) -> Beat:
+        answer = beat(presence)
+        list(broker.recover(lease.identity, lambda found: Fate(found.raw), it.proof(0)))
+        declared.extend(redis.hkeys(KEYS.gone))
+        return answer
+
+    monkeypatch.setattr(broker, "beat", looked_meanwhile)
+    redis.delete(KEYS.lease(lease.identity), KEYS.lease("other:1:x"))
+    it.beat()
+    assert it.proof(0)
+    assert declared == []
+
+
 @pytest.mark.parametrize("lost", ["the lease", "the last beats"])
 def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
     broker: RedisBroker,
@@ -204,18 +228,20 @@ def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
     before = redis.get(KEYS.lease(lease.identity))
     now[0] += 60
     it.beat()
-    assert it.steady_for() == 60
+    assert it.proof(60) == (redis.get(KEYS.lease(lease.identity)) or b"").decode()
+    assert not it.proof(60.1)
     assert not caplog.messages
     if lost == "the lease":
         redis.delete(KEYS.lease(lease.identity))
     else:
         redis.set(KEYS.lease(lease.identity), before or b"")
     it.beat()
-    assert it.steady_for() == 0
+    assert not it.proof(0.1)
     assert [message.partition(":")[0] for message in caplog.messages] == ["Redis has lost writes"]
     now[0] += 5
     it.beat()
-    assert it.steady_for() == 5
+    assert it.proof(5)
+    assert not it.proof(5.1)
 
 
 def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_beat_is_lost(
@@ -324,19 +350,21 @@ def test_only_a_beat_that_got_through_makes_it_steady(own_redis: RedisServer, mo
     with own_broker(own_redis.url) as broker:
         lease = Lease(50)
         it = heartbeat(broker, lease)
-        assert it.steady_for() == 0
+        assert it.proof(0) is None
         it.beat()
         now = 107.0
         it.beat()
-        assert it.steady_for() == 7
+        assert it.proof(7)
+        assert not it.proof(7.1)
         own_redis.kill()
         with pytest.raises(BrokerUnavailable):
             it.beat()
-        assert it.steady_for() == 0
+        assert it.proof(0) is None
         own_redis.start()
         it.beat()
         now = 108.0
-        assert it.steady_for() == 1
+        assert it.proof(1)
+        assert not it.proof(1.1)
 
 
 def test_it_beats_on_its_own_until_stopped(
@@ -359,9 +387,10 @@ def test_a_lease_that_ran_out_while_this_process_slept_makes_it_unsteady(broker:
     it = heartbeat(broker, lease)
     it.beat()
     time.sleep(0.02)
-    assert it.steady_for() >= 0.02
+    assert it.proof(0.02)
     lease.lapse()
-    assert it.steady_for() == 0
+    assert it.proof(0) is None
     again = time.monotonic()
     it.beat()
-    assert it.steady_for() <= time.monotonic() - again
+    assert not it.proof(time.monotonic() - again + 0.001)
+    assert it.proof(0)

@@ -488,7 +488,7 @@ def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
     with own_broker(redis_url) as broker:
         while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
             redis.delete(KEYS.lease(identity))
-            list(broker.recover("another", lambda found: Fate(found.raw), by_lease=lambda: True))
+            list(broker.recover("another", lambda found: Fate(found.raw), proof=""))
 
 
 def test_stop_follows_the_data_and_says_farewell_last(

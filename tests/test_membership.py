@@ -165,7 +165,7 @@ def test_a_process_that_is_declared_dead_leaves_the_fleet(
     redis.lpush(keys.signals(ME), "TSTP")
     with closing(dies(redis_url, keys)) as heir:
         assert redis.exists(keys.member(ME))
-        list(heir.recover("heir", lambda found: Fate(found.raw), by_lease=lambda: True))
+        list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))
     left = (keys.owners, keys.gone, keys.process_cleanup, keys.member(ME))
     assert sorted(redis.keys()) == sorted(key.encode() for key in left)
     assert 0 < redis.ttl(keys.member(ME)) <= 300
@@ -178,7 +178,7 @@ def test_an_owner_who_is_called_like_another_key_costs_nothing(
     redis.set(name, "of others")
     redis.hset(KEYS.owners, name, '{"v":1,"queues":{"q":1},"trial":"","origin":{}}')
     with closing(RedisBroker(Connections(redis_url), KEYS)) as heir:
-        list(heir.recover("heir", lambda found: Fate(found.raw), by_lease=lambda: True))
+        list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))
     assert redis.get(name) == b"of others"
     assert redis.hexists(KEYS.gone, name)
 
@@ -192,7 +192,7 @@ def test_the_jobs_of_the_dead_are_recovered_also_where_the_fleet_may_not_be_touc
     dies(own_redis.url).close()
     redis.lpush(KEYS.inprogress("q", ME), job())
     with closing(RedisBroker(Connections(own_redis.url.replace("//", "//walled:secret@")), KEYS)) as heir:
-        assert len(list(heir.recover("heir", lambda found: Fate(found.raw), by_lease=lambda: True))) == 1
+        assert len(list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))) == 1
     assert redis.llen("queue:q") == 1
     assert "cannot be removed from the fleet" in caplog.text
 

@@ -45,8 +45,12 @@ def recoverer(
     broker: RedisBroker, steady_s: float, counters: Counters | None = None, handlers: Handlers | None = None
 ) -> Recoverer:
     policy = PoisonPolicy(limit=3)
+
+    def proof(wanted_s: float) -> str | None:
+        return "" if steady_s >= wanted_s else None
+
     return Recoverer(
-        broker, Lease(50), lambda: steady_s, policy, handlers or Handlers(), counters or Counters(), Clock(), Outage()
+        broker, Lease(50), proof, policy, handlers or Handlers(), counters or Counters(), Clock(), Outage()
     )
 
 

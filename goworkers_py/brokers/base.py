@@ -105,6 +105,7 @@ class Beat:
 
     server_time: float
     kept: bool  # the lease was there as the last beat had left it: the server has lost no writes since
+    proof: str  # what the lease holds from this beat on to the next
 
 
 class DeclaredDead(Exception):
@@ -151,10 +152,11 @@ class Broker(Protocol):
     def workers(self) -> list[WorkerEntry]:
         """What every live owner told of itself with its last beat."""
 
-    def recover(self, owner: str, judge: Judge, by_lease: Callable[[], bool]) -> Iterator[Recovered]:
+    def recover(self, owner: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         """Takes the jobs of dead owners to where `judge` says, mostly back into their queues: of owners that ended on
-        this machine and, if `by_lease` says so, of those whose lease has run out. Where the lease of `owner` itself is
-        not as its last beat left it, the server has lost writes, and nobody is declared dead by a lease.
+        this machine and, with a `proof`, of those whose lease has run out. The proof is that of the last beat of
+        `owner`. Where the lease of `owner` holds another one, the server may have lost writes, and nobody is declared
+        dead by a lease. An empty proof is not compared: it is for an owner that has no lease.
 
         The work is done while the result is iterated: each job is told when it has been moved, so that an outage in the
         midst of a recovery hides none."""

@@ -49,8 +49,6 @@ MOST_IDENTITIES = 8
 # A fixed process name changes hands between two commands that often at the most.
 HOLDERS_AT_MOST = 3
 RECOVERED_AT_ONCE = 100
-# The number of no beat: they are counted from 1.
-LOST_WRITES = 0
 
 _LUA = Path(__file__).parent / "lua"
 _BEAT = Script(_LUA / "beat.lua", list_of(bytes))
@@ -69,10 +67,10 @@ class Leases:
         self._keys = keys
         self._end = end
         self._try = Courtesy("processes that have died cannot be removed from the fleet")
-        # Beats that this process has sent, and by identity the last one that the server has confirmed, with whether
-        # that one found what the one before had left. One thread beats at a time; the recoverer's only reads.
+        # Beats that this process has sent, and by identity the last one that the server has confirmed. One thread
+        # beats at a time, and no other looks at these.
         self._beats = 0
-        self._confirmed: dict[str, tuple[int, bool]] = {}
+        self._confirmed: dict[str, str] = {}
         # By identity, the server's time at the first of them and at the last.
         self._began: dict[str, float] = {}
         self._heard: dict[str, float] = {}
@@ -88,14 +86,12 @@ class Leases:
             raise DeclaredDead(owner)
         if answer[0] == b"late":
             raise BrokerUnavailable("this beat was overtaken by a later one")
-        expected = str(self._confirmed[owner][0]) if owner in self._confirmed else ""
-        kept = text(answer[2]) == expected
-        self._confirmed[owner] = self._beats, kept
+        expected, self._confirmed[owner] = self._confirmed.get(owner, ""), str(self._beats)
         self._heard[owner] = now = float(answer[1])
         self._began.setdefault(owner, now)
         for past in list(self._began)[:-MOST_IDENTITIES]:
             del self._began[past], self._heard[past], self._confirmed[past]
-        return Beat(now, kept)
+        return Beat(now, kept=text(answer[2]) == expected, proof=self._confirmed[owner])
 
     def _beat_as(self, process: str, owner: str, entry: str) -> Any:
         keys = self._keys
@@ -130,11 +126,7 @@ class Leases:
             if lives
         ]
 
-    def recover(self, owner: str, judge: Judge, by_lease: Callable[[], bool]) -> Iterator[Recovered]:
-        # Once, at the beginning: a beat in the midst of it would know of a restart that the looks before it did not.
-        # And before `by_lease` is asked: a number of a beat after a restart comes with an answer that knows of it.
-        asking = owner, self._number_to_ask_with(owner)
-        leases_count = by_lease()
+    def recover(self, owner: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         owners, gone, (seconds, microseconds) = self._connections.exchange(
             [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
         )
@@ -146,20 +138,13 @@ class Leases:
         found = {
             other
             for other, entry in entries.items()
-            if other not in forget_at and self._is_dead_now(asking, other, entry, leases_count)
+            if other not in forget_at and self._is_dead_now(owner, other, entry, proof)
         }
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
         yield from self._move_all(_without_conviction_where_several_died(died_at, entries, now), judge)
         self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
-
-    def _number_to_ask_with(self, owner: str) -> int | str:
-        """What the owner's lease must hold for a missing lease to prove anything; '' where it has never beaten."""
-        number, kept = self._confirmed.get(owner, ("", True))
-        # The beat that found writes lost may have been answered only now, and who counts how long all has been steady
-        # may not know of it yet. No lease holds this number.
-        return number if kept else LOST_WRITES
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
         if unreadable and not self._warned:
@@ -189,12 +174,11 @@ class Leases:
                 # No transaction: a full server refuses all of them. Without its entry nobody asks whether it is gone.
                 self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
-    def _is_dead_now(self, asking: tuple[str, int | str], other: str, entry: OwnerEntry, leases_count: bool) -> bool:
+    def _is_dead_now(self, owner: str, other: str, entry: OwnerEntry, proof: str | None) -> bool:
         certain = certainly_dead(entry.origin)
-        if not certain and not leases_count:
+        if not certain and proof is None:
             return False
-        owner, number = asking
-        return self._declare_dead(owner, other, "certain" if certain else "", number)
+        return self._declare_dead(owner, other, "certain" if certain else "", proof or "")
 
     def _remove_from_fleet(self, others: Iterable[str]) -> None:
         """Not in the script that declares them dead: the server refuses the whole of it to a user who may not touch
@@ -202,9 +186,9 @@ class Leases:
         for other in filter(is_identity, others):
             self._try(lambda other=other: self._connections.transaction(removal(self._keys, other)))  # type: ignore[misc]
 
-    def _declare_dead(self, owner: str, other: str, certain: str, number: int | str) -> bool:
+    def _declare_dead(self, owner: str, other: str, certain: str, proof: str) -> bool:
         keys = (self._keys.lease(other), self._keys.gone, self._keys.lease(owner) if owner else self._keys.nothing)
-        arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, number)
+        arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, proof)
         answer: int = self._connections.script(_BURY, keys, arguments)
         return answer == 1
 

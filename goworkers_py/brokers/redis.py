@@ -6,7 +6,7 @@ import datetime
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py import burial
@@ -196,8 +196,8 @@ class RedisBroker:
     def workers(self) -> list[WorkerEntry]:
         return self._leases.workers()
 
-    def recover(self, owner: str, judge: Judge, by_lease: Callable[[], bool]) -> Iterator[Recovered]:
-        return self._leases.recover(owner, judge, by_lease)
+    def recover(self, owner: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        return self._leases.recover(owner, judge, proof)
 
     def leave(self, owner: str, silent: bool = True) -> Iterator[Recovered]:
         lines = [line.end() for line in list(self._lines.values())]

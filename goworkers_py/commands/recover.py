@@ -71,7 +71,7 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
         return policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=clock.wall())
 
     count = 0
-    for job in goworkers_py.app.broker.recover("", judge, by_lease=lambda: True):
+    for job in goworkers_py.app.broker.recover("", judge, proof=""):
         click.echo(one_line(_line(job)), err=as_json)
         count += 1
     tell(Changed(count), "recovered", as_json)
