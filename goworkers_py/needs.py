@@ -85,19 +85,21 @@ class Needs:
         lacked = lacking(told, self.speaks)
         if not lacked:
             return None
-        self._warn(lacked[0], message.queue)
         rounds = max(0, whole_number(told.get("rounds")) or 0) if isinstance(told, dict) else 0
         if not isinstance(told, dict) or rounds >= MOST_ROUNDS:
-            return self._bury(message, lacked, rounds)
+            met_none = f"it came back to queue {message.queue} {rounds} times and met no worker that does"
+            return self._bury(message, lacked, met_none)
+        if flaw := payload.ruby_flaw(message.raw):
+            return self._bury(message, lacked, f"it cannot wait for a worker that does, because {flaw}")
+        self._warn(lacked[0], message.queue)
         changes = {"queue": message.queue, **jid_where_missing(message)}
         raw = payload.splice_into(message.raw, FIELD, {"rounds": rounds + 1})
         return Reschedule(self.wall() + _pause_s(rounds), payload.splice(raw, changes, drop=("at",)))
 
-    def _bury(self, message: Message, lacked: Sequence[str], rounds: int) -> Outcome:
+    def _bury(self, message: Message, lacked: Sequence[str], why: str) -> Outcome:
         error = NeedsNewerRelease(
-            f"this job needs {', '.join(lacked[:MOST_OF_A_JOB])}, which pyworkers {__version__} does not know; it came "
-            f"back to queue {message.queue} {rounds} times and met no worker that does: start one of a newer "
-            "release, then retry the job"
+            f"this job needs {', '.join(lacked[:MOST_OF_A_JOB])}, which pyworkers {__version__} does not know; {why}: "
+            "start one of a newer release, then retry the job"
         )
         log.error("moved to the dead set: %s", error)
         changes = failure_fields(message, error, self.timestamps.write(self.wall()))

@@ -5,7 +5,8 @@ A suspect was running when earlier processes died, see `poison`. The worker that
 1. `closed` turns true. From then on no other worker begins a job and the fetchers fetch none; jobs that wait in this
    process go back to their queues.
 2. The worker waits until no other job runs. If others run for longer than its patience, `closed` turns false, and the
-   suspect goes into the schedule, to come back. After some such rounds it runs beside the others, which proves nothing.
+   suspect goes into the schedule, to come back. After some such rounds it runs beside the others, which proves nothing;
+   one that Ruby cannot read does so at once, because Ruby reads the schedule.
 3. A beat tells the server the suspect's name. Only a name that the server has confirmed can convict.
 4. The suspect runs. After a while, or when it has ended, a beat takes the name back.
 5. When the server has confirmed that, `closed` turns false: no job begins while the name of another stands.
@@ -30,6 +31,7 @@ from goworkers_py.identity import Lease
 from goworkers_py.message import Message
 from goworkers_py.middleware.chain import Run
 from goworkers_py.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
+from goworkers_py.payload import ruby_flaw
 from goworkers_py.poison import PoisonPolicy, name_of
 from goworkers_py.reports import OF_SUSPECT
 
@@ -103,16 +105,14 @@ class Quarantine:
             return chain(message)
         patience_s = self._policy.patience_s(message)
         if patience_s is None and self._others_run(delivery):
-            log.warning("suspected of having crashed earlier processes, but this process is never without other jobs: "
-                        "running beside them")  # fmt: skip
-            return chain(message)
+            return _run_beside(message, chain, "this process is never without other jobs")
         suspect = _Suspect(delivery, name_of(message), f"class={message.job_class} jid={message.jid}")
         try:
             if not self._admit(suspect):
                 return REQUEUE_LAST
             self._give_back_waiting()
             if not self._wait_until_alone(suspect, patience_s or 0.0):
-                return REQUEUE if self._stopping else self._to_next_round(message)
+                return self._waited_in_vain(suspect, message, chain)
             if not self._announce(suspect, self._policy.alone_s(message)):
                 return REQUEUE_LAST
             log.warning("running alone: suspected of having crashed earlier processes")
@@ -145,7 +145,12 @@ class Quarantine:
             time.sleep(LOOK_EVERY_S)
         return not self._stopping
 
-    def _to_next_round(self, message: Message) -> Outcome:
+    def _waited_in_vain(self, suspect: _Suspect, message: Message, chain: Run) -> Outcome:
+        if self._stopping:
+            return REQUEUE
+        if flaw := ruby_flaw(message.raw):  # Ruby reads the schedule, where the job would wait for its next round
+            self._release(suspect)
+            return _run_beside(message, chain, f"it cannot wait in the schedule, because {flaw}")
         away_s, raw = self._policy.away_s(message), self._policy.next_round(message)
         log.info("suspected of having crashed earlier processes: other jobs run here, comes back in %g s to run alone",
                  away_s)  # fmt: skip
@@ -196,3 +201,8 @@ class Quarantine:
     def _open(self) -> None:
         """Under the lock."""
         self._suspect, self.closed = None, False
+
+
+def _run_beside(message: Message, chain: Run, why: str) -> Outcome:
+    log.warning("suspected of having crashed earlier processes, but %s: running beside other jobs", why)
+    return chain(message)

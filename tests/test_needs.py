@@ -96,12 +96,12 @@ def test_no_field_of_a_stranger_raises(told: Any, v: int | None) -> None:
 
 
 def test_rounds_are_counted_in_the_job_and_everything_else_stays_as_it_was_written() -> None:
-    raw = b'{"class":"J","jid":"a","args":[1.0e+16],"at":1,"pyworkers":{"v":1,"needs":["x"],"new":1.10,"s":"\\ud800"}}'
+    raw = b'{"class":"J","jid":"a","args":[1.0e+16],"at":1,"pyworkers":{"v":1,"needs":["x"],"new":1.10,"s":"\\u00e9"}}'
     first = unmet(raw)
     assert isinstance(first, Reschedule)
     texts = field_texts(first.payload)
     assert texts["args"] == "[1.0e+16]"
-    assert texts["pyworkers"] == '{"v":1,"needs":["x"],"new":1.10,"s":"\\ud800","rounds":1}'
+    assert texts["pyworkers"] == '{"v":1,"needs":["x"],"new":1.10,"s":"\\u00e9","rounds":1}'
     assert (texts["queue"], "at" in texts) == ('"q"', False)
     again = unmet(first.payload)
     assert isinstance(again, Reschedule)
@@ -131,6 +131,16 @@ def test_after_the_last_round_the_job_is_dead_with_an_error_that_names_the_need(
     assert (message["failed_at"], message["retry_count"]) == (NOW, 0)
     assert message["pyworkers"] == {**LOCKS, "rounds": 0}  # who retries it by hand begins anew
     assert "moved to the dead set: this job needs locks" in caplog.text
+
+
+def test_a_job_that_ruby_cannot_read_is_dead_at_once_because_it_cannot_wait_in_the_schedule(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outcome = unmet(b'{"class":"J","jid":"a","args":[1e400],"pyworkers":{"v":1,"needs":["locks"]}}')
+    assert isinstance(outcome, Dead)
+    text = "it cannot wait for a worker that does, because it holds the number 1e400, which is infinite to Ruby"
+    assert text in Message(outcome.payload, "q")["error_message"]
+    assert "goes back" not in caplog.text
 
 
 def test_two_equal_jobs_without_a_jid_stay_two() -> None:

@@ -123,6 +123,25 @@ def test_a_beat_while_a_suspect_still_waits_does_not_let_the_others_begin(ward: 
     assert ward.told == ["", "j1", ""]
 
 
+def test_a_suspect_that_ruby_cannot_read_waits_once_and_then_runs_beside_the_others(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ruby reads the schedule: there it cannot wait for its next round."""
+    monkeypatch.setattr(poison, "PATIENCE_S", (0.05, 0.02))
+    ward.others = 1
+
+    def run(message: Message) -> Outcome:
+        assert not ward.quarantine.closed
+        return DONE
+
+    began = time.monotonic()
+    assert ward.run(suspect().replace(b'"args": []', b'"args": [1e400]'), run) is DONE
+    assert time.monotonic() - began >= 0.05
+    assert ward.told == []
+    assert "it cannot wait in the schedule, because it holds the number 1e400" in caplog.text
+    assert "comes back" not in caplog.text
+
+
 def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
