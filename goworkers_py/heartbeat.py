@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.base import Beat, Broker, DeclaredDead, Presence
 from goworkers_py.clock import Clock, awake_and_asleep
-from goworkers_py.errors import BrokerError, BrokerUnavailable
+from goworkers_py.errors import BrokerUnavailable
 from goworkers_py.identity import Lease, new_identity
 from goworkers_py.outage import Outage
 from goworkers_py.quarantine import Quarantine
@@ -18,6 +18,9 @@ from goworkers_py.service import BrokerService
 log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 5.0
+# When the server's clock goes on by more than this from one beat to the next (half of a lease), it was set, or this
+# machine stood still: other leases may have run out meanwhile, and nobody failed for it.
+LONGEST_BETWEEN_BEATS_S = 30.0
 MOST_SKEW_S = 2.0
 # The server forgets in the end whom it declared dead, see `leases.GONE_FOR_S`. Who was silent for long cannot ask any
 # more, and must take it that others have its jobs.
@@ -53,6 +56,7 @@ class Heartbeat(BrokerService):
         # Since when all is steady (monotonic), and the proof of the last beat. One value, set in one step, because the
         # recoverer's thread reads both: an old time beside a new proof would declare living processes dead.
         self._steady: tuple[float, str] | None = None
+        self._server_time = 0.0  # of the last answer
         self._warned_of_skew = False
         self._silent = False
         self._asked = threading.Event()
@@ -85,15 +89,16 @@ class Heartbeat(BrokerService):
         with self._one_at_a_time:
             if self._silent:
                 return
-            asked_at = awake_and_asleep()
+            asked_at, identity = awake_and_asleep(), self._lease.identity
+            # Nothing is steady until the last line here is reached, whatever is raised before.
+            steady, self._steady = self._steady, None
             if not self._lease.fresh:
-                self._steady = None  # this machine may have slept, and the others' leases run out meanwhile
+                steady = None  # this machine may have slept, and the others' leases run out meanwhile
             alone = self._quarantine.announcement()
-            try:
-                answer = self._ask(alone)
-            except BrokerError:
-                self._steady = None
-                raise
+            answer = self._ask(alone)
+            if identity != self._lease.identity or answer.server_time - self._server_time > LONGEST_BETWEEN_BEATS_S:
+                steady = None  # a server that lost our lease may have lost the others' too
+            self._server_time = answer.server_time
             answered_at = awake_and_asleep()
             self.round_trip_s = answered_at - asked_at
             # First the time, then the lease: jobs that waited for word of the lease look at the time.
@@ -102,15 +107,15 @@ class Heartbeat(BrokerService):
             self._quarantine.announced(alone)
             self._warn_of_skew(answer.server_time)
             if not answer.kept:
-                if self._steady is not None:
+                if steady is not None:
                     log.warning(
                         "Redis has lost writes: the lease of %s was not as its last beat left it; other leases may "
                         "have run out for the same reason, so this process recovers no jobs by leases until all have "
                         "had time to be renewed",
                         self._lease.identity,
                     )
-                self._steady = None
-            self._steady = self._steady[0] if self._steady else time.monotonic(), answer.proof
+                steady = None
+            self._steady = steady[0] if steady else time.monotonic(), answer.proof
 
     def _ask(self, alone: str) -> Beat:
         try:
@@ -119,7 +124,6 @@ class Heartbeat(BrokerService):
             return self._broker.beat(self._presence(self._lease.identity, alone))
         except DeclaredDead:
             self._lease.lapse()  # nothing is fetched or begun from here on
-            self._steady = None  # a server that lost our lease may have lost the others' too
             # The same one when the reply to its first beat was lost: it may hold the fixed process name by now.
             self._born = born = self._born or new_identity()
             try:

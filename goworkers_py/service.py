@@ -31,8 +31,12 @@ class Service:
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
         thread = threading.Thread(target=self._main, name=self.name, daemon=True)
-        thread.start()
-        self._thread = thread  # not before: the watchdog would take a thread that has yet to begin for a dead one
+        try:
+            thread.start()
+        finally:
+            # Not before: the watchdog would take a thread that has yet to begin for a dead one. But also when the
+            # machine has no room for another thread now: then it is one, and the watchdog tries again.
+            self._thread = thread
 
     def stop(self) -> None:
         self.stopping.set()

@@ -1353,6 +1353,30 @@ def test_nobody_is_declared_dead_by_a_server_that_came_back_with_an_older_state(
     assert list(one.recover(OWNER, as_it_was, known_now.proof)) == [back("q", OTHER, job(1))]
 
 
+def test_a_proof_that_is_old_by_the_servers_clock_makes_nobody_dead(one: RedisBroker, redis: redis_py.Redis) -> None:
+    """The clock was set forward, or all of this machine stood still: other leases may have run out for that."""
+    strand(one, job(1), owner=OTHER)
+    proof = beat(one, OWNER).proof
+    redis.delete(KEYS.lease(OTHER))
+    one._leases._heard[OWNER] -= leases.LEASE_S / 2
+    assert list(one.recover(OWNER, as_it_was, proof)) == []
+    assert list(one.recover(OWNER, as_it_was, beat(one, OWNER).proof)) == [back("q", OTHER, job(1))]
+
+
+def test_a_look_for_the_dead_takes_no_step_for_each_of_the_living(one: RedisBroker, redis: redis_py.Redis) -> None:
+    """It must be over before the next beat, also where the server is far away."""
+
+    def scripts() -> int:
+        return int(redis.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    for number in range(50):
+        beat(one, f"h:{number}:{'a' * 12}")
+    proof = beat(one, OWNER).proof
+    before = scripts()
+    assert list(one.recover(OWNER, as_it_was, proof)) == []
+    assert scripts() == before
+
+
 @pytest.mark.parametrize(
     "entry",
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import threading
 import time
@@ -210,6 +211,45 @@ def test_a_look_for_the_dead_while_a_beat_finds_writes_lost_makes_nobody_dead(
     it.beat()
     assert it.proof(0)
     assert declared == []
+
+
+def test_nothing_is_steady_when_a_beat_that_found_writes_lost_was_broken_off(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a log filter of the user, say. The next beat finds all as this one left it."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    time.sleep(0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(it._quarantine, "announced", lambda name: 1 / 0)
+        redis.delete(KEYS.lease(lease.identity))
+        with pytest.raises(ZeroDivisionError):
+            it.beat()
+    assert it.proof(0) is None
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
+
+
+def test_a_clock_of_the_server_that_was_set_makes_it_unsteady(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = heartbeat(broker, Lease(50))
+    it.beat()
+    time.sleep(0.05)
+    it.beat()
+    assert it.proof(0.05)
+    beat = broker.beat
+    set_forward = module.LONGEST_BETWEEN_BEATS_S + 1
+    monkeypatch.setattr(
+        broker,
+        "beat",
+        lambda told: dataclasses.replace(answer := beat(told), server_time=answer.server_time + set_forward),
+    )
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
 
 
 @pytest.mark.parametrize("lost", ["the lease", "the last beats"])

@@ -75,6 +75,14 @@ def test_no_lease_is_called_run_out_until_the_others_have_had_time_to_renew_thei
     assert redis.llen(f"queue:q:{GONE}:inprogress") == 3
 
 
+def test_the_proof_is_handed_on_as_it_is(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str | None] = []
+    monkeypatch.setattr(broker, "recover", lambda owner, judge, proof: iter(told.append(proof) or ()))
+    policy = PoisonPolicy(limit=3)
+    Recoverer(broker, Lease(50), lambda steady_s: "17", policy, Handlers(), Counters(), Clock(), Outage()).recover()
+    assert told == ["17"]
+
+
 def test_the_time_to_renew_a_lease_is_no_shorter_than_its_life() -> None:
     assert STEADY_FOR_S >= LEASE_S
 

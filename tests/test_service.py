@@ -72,6 +72,20 @@ def test_a_thread_that_has_yet_to_begin_is_not_taken_for_a_dead_one(
     assert not caplog.records
 
 
+def test_a_thread_that_the_machine_has_no_room_for_is_started_when_it_has(
+    idle: Idle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            idle.start()
+    assert idle.revive()
+    assert eventually(lambda: idle.runs) == 1
+
+
 def test_a_thread_ends_when_it_is_stopped(idle: Idle) -> None:
     idle.start()
     idle.stop()

@@ -119,12 +119,18 @@ class Leases:
         entries, _ = read_entries(told)
         for owner in _pairs(gone):
             entries.pop(owner, None)
-        leases = self._connections.exchange([("EXISTS", self._keys.lease(owner)) for owner in entries])
+        leased = self._leased(entries)
         return [
             WorkerEntry(owner, entry.queues, entry.version, entry.speaks)
-            for (owner, entry), lives in zip(entries.items(), leases, strict=True)
-            if lives
+            for owner, entry in entries.items()
+            if owner in leased
         ]
+
+    def _leased(self, owners: Iterable[str]) -> set[str]:
+        """Those of them that have a lease now, in one round trip however many they are."""
+        owners = list(owners)
+        leases = self._connections.exchange([("EXISTS", self._keys.lease(owner)) for owner in owners])
+        return {owner for owner, there in zip(owners, leases, strict=True) if there}
 
     def recover(self, owner: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         owners, gone, (seconds, microseconds) = self._connections.exchange(
@@ -135,11 +141,8 @@ class Leases:
         entries, unreadable = read_entries(owners)
         self._warn_of(unreadable)
         entries.pop(owner, None)
-        found = {
-            other
-            for other, entry in entries.items()
-            if other not in forget_at and self._is_dead_now(owner, other, entry, proof)
-        }
+        not_yet_dead = {other: entry for other, entry in entries.items() if other not in forget_at}
+        found = set(self._find_dead(owner, not_yet_dead, proof))
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
@@ -174,11 +177,16 @@ class Leases:
                 # No transaction: a full server refuses all of them. Without its entry nobody asks whether it is gone.
                 self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
-    def _is_dead_now(self, owner: str, other: str, entry: OwnerEntry, proof: str | None) -> bool:
-        certain = certainly_dead(entry.origin)
-        if not certain and proof is None:
-            return False
-        return self._declare_dead(owner, other, "certain" if certain else "", proof or "")
+    def _find_dead(self, owner: str, others: Mapping[str, OwnerEntry], proof: str | None) -> Iterator[str]:
+        # In a large fleet far from its server a step for each of the living would take longer than from one beat to the
+        # next, which makes the proof invalid: the last ones would never be looked at.
+        leased = self._leased(others) if proof is not None else set(others)
+        for other, entry in others.items():
+            certain = certainly_dead(entry.origin)
+            if (certain or other not in leased) and self._declare_dead(
+                owner, other, "certain" if certain else "", proof or ""
+            ):
+                yield other
 
     def _remove_from_fleet(self, others: Iterable[str]) -> None:
         """Not in the script that declares them dead: the server refuses the whole of it to a user who may not touch
@@ -188,7 +196,8 @@ class Leases:
 
     def _declare_dead(self, owner: str, other: str, certain: str, proof: str) -> bool:
         keys = (self._keys.lease(other), self._keys.gone, self._keys.lease(owner) if owner else self._keys.nothing)
-        arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, proof)
+        proof_ends_at = int(self._heard.get(owner, 0.0) + LEASE_S / 2)
+        arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, proof, proof_ends_at)
         answer: int = self._connections.script(_BURY, keys, arguments)
         return answer == 1
 
