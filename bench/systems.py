@@ -14,7 +14,7 @@ import goworkers_py
 from bench import environments
 from bench.machine import commit
 from bench.places import PEERS, ROOT
-from goworkers_py.keys import Keys
+from goworkers_py.brokers.redis.keys import Keys
 
 QUEUE = "default"
 KEYS = Keys()

@@ -10,26 +10,34 @@
 `pyworkers run -r myapp.jobs` runs them.
 """
 
-from goworkers_py.app import App
-from goworkers_py.errors import (
+from goworkers_py.api.app import App
+from goworkers_py.api.job import Job
+from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.core.errors import (
     ArgumentError,
     BrokerError,
+    BrokerFull,
     BrokerRefused,
     BrokerUnavailable,
+    BrokerUnreachable,
     ConfigError,
     DiscardJob,
+    JobControl,
     KillJob,
+    LeaseGone,
+    NeedsNewerRelease,
+    NoSuchDatabase,
     PoisonPill,
     RetryJob,
     TimeLimitExceeded,
     UnknownJob,
+    UnreadablePayload,
     WorkersError,
+    WrongType,
 )
-from goworkers_py.job import Job
-from goworkers_py.message import Message, current_message
-from goworkers_py.middleware.chain import Middleware
-from goworkers_py.options import EnqueueOptions
-from goworkers_py.version import __version__ as __version__
+from goworkers_py.core.version import __version__ as __version__
+from goworkers_py.links.chain import Middleware
+from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default one: the functions below are its methods
 
@@ -56,20 +64,28 @@ __all__ = [
     "App",
     "ArgumentError",
     "BrokerError",
+    "BrokerFull",
     "BrokerRefused",
     "BrokerUnavailable",
+    "BrokerUnreachable",
     "ConfigError",
     "DiscardJob",
     "EnqueueOptions",
     "Job",
+    "JobControl",
     "KillJob",
+    "LeaseGone",
     "Message",
     "Middleware",
+    "NeedsNewerRelease",
+    "NoSuchDatabase",
     "PoisonPill",
     "RetryJob",
     "TimeLimitExceeded",
     "UnknownJob",
+    "UnreadablePayload",
     "WorkersError",
+    "WrongType",
     "app",
     "before_start",
     "client_middleware",

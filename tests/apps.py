@@ -12,18 +12,18 @@ from typing import Any
 
 import redis as redis_py
 
-from goworkers_py.app import App
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import awake_and_asleep
-from goworkers_py.config import QueueConfig
-from goworkers_py.connection import Connections
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerError
-from goworkers_py.identity import Lease
-from goworkers_py.keys import Keys
-from goworkers_py.launcher import Launcher
-from goworkers_py.poison import PoisonPolicy
-from goworkers_py.quarantine import Quarantine
+from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.identity import Lease
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.quarantine import Quarantine
 
 
 @contextmanager

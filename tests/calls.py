@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import goworkers_py
-from goworkers_py import cli
-from goworkers_py.app import App
+from goworkers_py.api.app import App
+from goworkers_py.cli import main as cli
 
 JOBS = """
     import goworkers_py as workers

@@ -23,7 +23,7 @@ import redis as redis_py
 from calls import call, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 
-from goworkers_py.errors import ConfigError
+from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 IMAGE = "redis:7-alpine"

@@ -16,11 +16,11 @@ from typing import Any
 
 # A tenth of the real values, or less; each must still be longer than what it waits for.
 SHORT = {
-    "brokers.leases.LEASE_S": 4,
-    "launcher.LEASE_FRESH_S": 3,
-    "heartbeat.BEAT_EVERY_S": 0.5,
-    "recoverer.LOOK_EVERY_S": 0.3,
-    "recoverer.STEADY_FOR_S": 1.0,
+    "brokers.redis.leases.LEASE_S": 4,
+    "runtime.launcher.LEASE_FRESH_S": 3,
+    "runtime.heartbeat.BEAT_EVERY_S": 0.5,
+    "runtime.recoverer.LOOK_EVERY_S": 0.3,
+    "runtime.recoverer.STEADY_FOR_S": 1.0,
 }
 
 
@@ -30,7 +30,7 @@ def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
 
 
 def _apply(told: dict[str, Any]) -> None:
-    from goworkers_py import identity
+    from goworkers_py.core import identity
 
     for name, value in told["constants"].items():
         module, _, constant = name.rpartition(".")

@@ -15,7 +15,7 @@ from redis.retry import Retry
 from servers import Killable, RedisServer, _free_port
 from waiting import eventually
 
-from goworkers_py.embedded import find_server
+from goworkers_py.brokers.redis.embedded import find_server
 
 # Sentinels ping once a second: one that waits no longer calls the primary dead that it has just been told of, and
 # elects another.

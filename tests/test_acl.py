@@ -19,22 +19,22 @@ from hasty import hasty
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import access
-from goworkers_py.access import probes
-from goworkers_py.brokers.base import Batch, Forward, Found, Presence, Push, WaitingSet
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.config import Config
-from goworkers_py.connection import Connections, Script
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerError, BrokerRefused
-from goworkers_py.executions import Executions
-from goworkers_py.fleet import Member, Moment
-from goworkers_py.inspect.stats import Inspector
-from goworkers_py.keys import Keys
-from goworkers_py.membership import Membership
-from goworkers_py.metrics import Metrics
-from goworkers_py.outcome import DONE, Dead, Outcome, Requeue, Retry
-from goworkers_py.poison import Fate
+from goworkers_py.admin.stats import Inspector
+from goworkers_py.brokers.contracts import Batch, Forward, Found, Presence, Push, WaitingSet
+from goworkers_py.brokers.redis import access
+from goworkers_py.brokers.redis.access import probes
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections, Script
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.membership import Membership
+from goworkers_py.brokers.redis.sidekiq_metrics import Metrics
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Retry
+from goworkers_py.observe.executions import Executions
+from goworkers_py.policy.poison import Fate
+from goworkers_py.wire.process_record import Member, Moment
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
@@ -406,7 +406,7 @@ def test_a_refusal_names_the_command_that_is_missing(walled: Walled, command: st
         connections.call(*words)
 
 
-SCRIPTS = [Script(path) for path in sorted((Path(access.__file__).parent / "brokers" / "lua").glob("*.lua"))]
+SCRIPTS = [Script(path) for path in sorted((Path(access.__file__).parent / "lua").glob("*.lua"))]
 
 
 @pytest.mark.parametrize("command", sorted(ASKED & set().union(*(one.commands for one in SCRIPTS)) - {"TIME"}))

@@ -24,8 +24,8 @@ from waiting import eventually
 
 import goworkers_py
 from goworkers_py import ArgumentError, BrokerUnavailable, ConfigError, EnqueueOptions, Message, current_message
-from goworkers_py.app import App
-from goworkers_py.config import Config, QueueConfig
+from goworkers_py.api.app import App
+from goworkers_py.config.options import Config, QueueConfig
 
 
 @pytest.fixture
@@ -406,7 +406,7 @@ def test_all_threads_share_one_client(app: App, monkeypatch: pytest.MonkeyPatch)
     """The scheduler is told through it: a second one would not tell."""
     made: list[Any] = []
     at_once = threading.Barrier(4)
-    module = sys.modules["goworkers_py.app"]  # by its name alone it is the default App
+    module = sys.modules["goworkers_py.api.app"]
     client = module.Client
 
     def slow_client(*args: Any) -> Any:
@@ -562,7 +562,7 @@ def test_links_and_handlers_are_found_by_their_paths(
 
 def test_a_job_object_may_be_a_queues_handler(module: Callable[[str], str], app: App) -> None:
     name = module(
-        "from goworkers_py.app import App\nseen = []\n@App().job\ndef handle(message): seen.append(message)\n"
+        "from goworkers_py.api.app import App\nseen = []\n@App().job\ndef handle(message): seen.append(message)\n"
     )
     configured(app, f"[queue:q]\nhandler = {name}:handle\n")
     with working(app):

@@ -11,9 +11,9 @@ import redis as redis_py
 from apps import fields, in_progress, job, own_app, queue, working
 from waiting import eventually
 
-from goworkers_py import burial
-from goworkers_py.app import App
-from goworkers_py.config import QueueConfig
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.wire import enclosure as burial
 
 DEEP = 10_000
 MEGABYTE = 1 << 20
@@ -105,14 +105,14 @@ def test_what_is_no_job_goes_from_a_waiting_set_to_the_dead_set_too(
 @pytest.mark.parametrize(
     ("raw", "error_class", "message"),
     [
-        (b'{"jid":"x","args":[]}', "goworkers_py.errors.UnknownJob", "the job names no class"),
-        (b'{"class":null,"jid":"x","args":[]}', "goworkers_py.errors.UnknownJob", "the job names no class"),
-        (b'{"class":["J"],"jid":"x","args":[]}', "goworkers_py.errors.UnknownJob", "the job names no class"),
-        (b'{"class":"Nobody","jid":"x","args":[]}', "goworkers_py.errors.UnknownJob", "registered as 'Nobody'"),
-        (b'{"class":"J","jid":"x","args":{"a":1}}', "goworkers_py.errors.ArgumentError", "must be an array, is dict"),
-        (b'{"class":"J","jid":"x","args":"ab"}', "goworkers_py.errors.ArgumentError", "must be an array, is str"),
-        (b'{"class":"J","jid":"x","args":7}', "goworkers_py.errors.ArgumentError", "must be an array, is int"),
-        (b'{"class":"J","jid":"x","args":false}', "goworkers_py.errors.ArgumentError", "must be an array, is bool"),
+        (b'{"jid":"x","args":[]}', "goworkers_py.UnknownJob", "the job names no class"),
+        (b'{"class":null,"jid":"x","args":[]}', "goworkers_py.UnknownJob", "the job names no class"),
+        (b'{"class":["J"],"jid":"x","args":[]}', "goworkers_py.UnknownJob", "the job names no class"),
+        (b'{"class":"Nobody","jid":"x","args":[]}', "goworkers_py.UnknownJob", "registered as 'Nobody'"),
+        (b'{"class":"J","jid":"x","args":{"a":1}}', "goworkers_py.ArgumentError", "must be an array, is dict"),
+        (b'{"class":"J","jid":"x","args":"ab"}', "goworkers_py.ArgumentError", "must be an array, is str"),
+        (b'{"class":"J","jid":"x","args":7}', "goworkers_py.ArgumentError", "must be an array, is int"),
+        (b'{"class":"J","jid":"x","args":false}', "goworkers_py.ArgumentError", "must be an array, is bool"),
     ],
 )
 def test_a_job_that_cannot_be_run_is_retried_with_a_clear_error(

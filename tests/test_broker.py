@@ -23,10 +23,7 @@ from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import payload
-from goworkers_py.brokers import leases
-from goworkers_py.brokers import redis as redis_broker
-from goworkers_py.brokers.base import (
+from goworkers_py.brokers.contracts import (
     Batch,
     Beat,
     Broker,
@@ -38,18 +35,21 @@ from goworkers_py.brokers.base import (
     Settled,
     WaitingSet,
 )
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock
-from goworkers_py.connection import Connections
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone, PoisonPill
-from goworkers_py.identity import origin
-from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps
-from goworkers_py.outage import Outage
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
-from goworkers_py.poison import Fate
-from goworkers_py.scheduler import Scheduler
+from goworkers_py.brokers.redis import broker as redis_broker
+from goworkers_py.brokers.redis import leases
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone, PoisonPill
+from goworkers_py.core.identity import origin
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.policy.poison import Fate
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import Timestamps
 
 OWNER, OTHER = "here:1:aaaa", "there:2:bbbb"
 BOTH = (WaitingSet.SCHEDULE, WaitingSet.RETRY)
@@ -89,10 +89,10 @@ class Elsewhere(Leased):
 class RedisSite:
     program = """
 import sys
-from goworkers_py.brokers.base import Presence
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.connection import Connections
-from goworkers_py.keys import Keys
+from goworkers_py.brokers.contracts import Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
 broker = RedisBroker(Connections(sys.argv[1]), Keys())
 """
 

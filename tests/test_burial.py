@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from waiting import eventually
 
-from goworkers_py import burial, payload
-from goworkers_py.app import App
-from goworkers_py.config import QueueConfig
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import UnreadablePayload
-from goworkers_py.fleet import work
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire import payload
+from goworkers_py.wire.process_record import work
 
 HALF = rb'{"class":"J","args":["\ud800"],"jid":"x","queue":"q"}'
 INFINITE = b'{"class":"J","args":[1e400],"jid":"x","queue":"q"}'
@@ -40,7 +41,7 @@ def test_what_is_no_job_becomes_the_argument_of_one(raw: bytes) -> None:
     fields = enclosed(raw)
     assert burial.original(fields) == raw
     assert (fields["class"], fields["queue"], fields["failed_at"]) == ("pyworkers.Unreadable", "q", 5.5)
-    assert fields["error_class"] == "goworkers_py.errors.UnreadablePayload"
+    assert fields["error_class"] == "goworkers_py.UnreadablePayload"
     assert fields["error_message"].endswith("; kept as text")
     assert len(fields["jid"]) == 24
     assert fields["jid"] != enclosed(raw)["jid"]  # two of the same bytes are two entries

@@ -17,15 +17,15 @@ from forks import ended_well, in_child
 from proxy import Proxy
 from servers import RedisServer
 
-from goworkers_py.brokers.base import Broker
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client, ClientLink
-from goworkers_py.connection import Connections
-from goworkers_py.errors import ArgumentError, BrokerUnavailable
-from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps
-from goworkers_py.moments import after, moment
-from goworkers_py.options import EnqueueOptions
+from goworkers_py.api.client import Client, ClientLink
+from goworkers_py.brokers.contracts import Broker
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.moments import after, moment
+from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
+from goworkers_py.wire.message import Timestamps
 
 NOW = 1_700_000_000.25
 

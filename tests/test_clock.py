@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import time
 
-from goworkers_py.clock import Clock, Deadline
+from goworkers_py.core.clock import Clock, Deadline
 
 
 class FakeClock(Clock):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, options_of
-from goworkers_py.errors import ConfigError
-from goworkers_py.sources import load
-from goworkers_py.values import with_password, without_password
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, options_of
+from goworkers_py.config.parsers import with_password, without_password
+from goworkers_py.core.errors import ConfigError
 
 SAMPLES = sorted((Path(__file__).parents[1] / "conf").glob("*.ini"))
 

@@ -25,12 +25,12 @@ from proxy import Direction, Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import connection
-from goworkers_py.client import Client
-from goworkers_py.connection import BlockingLine, Command, Connections, Script
-from goworkers_py.embedded import find_server
-from goworkers_py.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
-from goworkers_py.packing import LARGE, packed
+from goworkers_py.api.client import Client
+from goworkers_py.brokers.redis import connection
+from goworkers_py.brokers.redis.connection import BlockingLine, Command, Connections, Script
+from goworkers_py.brokers.redis.embedded import find_server
+from goworkers_py.brokers.redis.packing import LARGE, packed
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
 
 SHORT_S = 0.5
 

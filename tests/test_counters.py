@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from goworkers_py.counters import Counters, Pace
+from goworkers_py.observe.counters import Counters, Pace
 
 
 def test_counters_count_what_is_added() -> None:

@@ -22,11 +22,11 @@ from forks import ended_well, in_child
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import daemon as daemon_module
-from goworkers_py import pidfile as pidfile_module
-from goworkers_py.app import App
-from goworkers_py.errors import ConfigError, WorkersError
-from goworkers_py.pidfile import Pidfile
+from goworkers_py.api.app import App
+from goworkers_py.core.errors import ConfigError, WorkersError
+from goworkers_py.system import daemon as daemon_module
+from goworkers_py.system import pidfile as pidfile_module
+from goworkers_py.system.pidfile import Pidfile
 
 JOBS = """
 import os, time
@@ -258,7 +258,7 @@ def test_start_does_not_wait_for_ever_for_a_server(tmp_path: Path, monkeypatch: 
     site = Site(tmp_path, server.url)
     try:
         server.kill()
-        impatient = "import goworkers_py.cli as c, goworkers_py.daemon as d; d.START_S = 0.5; c.main()"
+        impatient = "import goworkers_py.cli as c, goworkers_py.system.daemon as d; d.START_S = 0.5; c.main()"
         done = subprocess.run(
             [sys.executable, "-c", impatient, "start", "-c", "conf.ini"],
             cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=30,
@@ -280,8 +280,8 @@ def test_start_does_not_wait_for_ever_for_a_server(tmp_path: Path, monkeypatch: 
 
 AS_NOBODY = """
 import os
-from goworkers_py.app import App
-from goworkers_py.daemon import settled
+from goworkers_py.api.app import App
+from goworkers_py.system.daemon import settled
 app = App()
 app.configure(user="nobody", pidfile={pidfile!r})
 with settled(app.config):

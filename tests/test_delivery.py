@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from waiting import eventually
 
-from goworkers_py.delivery import STOP, Buffer, Delivery, Held, unheld
+from goworkers_py.core.delivery import STOP, Buffer, Delivery, Held, unheld
 
 
 def deliveries(*names: str, owner: str = "me") -> list[Delivery]:

@@ -17,20 +17,20 @@ from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py
-from goworkers_py.brokers.base import Batch, DeclaredDead, Finished, Found, Presence, WaitingSet
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.connection import Connections
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerError
-from goworkers_py.inspect.entries import Filter
-from goworkers_py.inspect.queues import Queues
-from goworkers_py.inspect.sets import JobSet, SetName
-from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps
-from goworkers_py.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
-from goworkers_py.poison import Fate
+from goworkers_py.admin.entries import Filter
+from goworkers_py.admin.job_sets import JobSet, SetName
+from goworkers_py.admin.queues import Queues
+from goworkers_py.brokers.contracts import Batch, DeclaredDead, Finished, Found, Presence, WaitingSet
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.policy.poison import Fate
+from goworkers_py.wire.message import Timestamps
 
-SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "lua").glob("*.lua"))
+SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
 # Options and names of ours are written in capitals and quotes too.
 NO_COMMANDS = {"EX", "XX", "NX", "LIMIT", "WITHSCORES"}
 COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})

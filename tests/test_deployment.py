@@ -10,12 +10,12 @@ from typing import Any
 import click
 import yaml
 
+from goworkers_py.admin.stats import Stats
 from goworkers_py.cli import main
-from goworkers_py.config import Config
-from goworkers_py.inspect.stats import Stats
-from goworkers_py.launcher import AFTER_JOBS_S
-from goworkers_py.reports import merged
-from goworkers_py.sources import load
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config
+from goworkers_py.observe.health_report import merged
+from goworkers_py.runtime.launcher import AFTER_JOBS_S
 from goworkers_py.web.pages import pages
 
 CONF = Path(__file__).parents[1] / "conf"

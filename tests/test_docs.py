@@ -27,11 +27,11 @@ from servers import RedisServer, do_without
 from waiting import eventually
 
 import goworkers_py
+from goworkers_py.brokers.redis.embedded import find_server
 from goworkers_py.cli import main
-from goworkers_py.config import Config, MiddlewareConfig, QueueConfig, options_of
-from goworkers_py.embedded import find_server
-from goworkers_py.errors import ConfigError
-from goworkers_py.sources import load
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, options_of
+from goworkers_py.core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

@@ -18,13 +18,13 @@ from servers import RedisServer
 from test_acl import COMMANDS, OPTIONAL, PATTERNS, RULES
 from waiting import eventually
 
-from goworkers_py.access import probes
-from goworkers_py.connection import Connections
-from goworkers_py.inspect import doctor as doctor_module
-from goworkers_py.inspect import longruns
-from goworkers_py.inspect.doctor import Doctor, Finding
-from goworkers_py.keys import Keys
-from goworkers_py.reports import OF_SUSPECT
+from goworkers_py.admin import doctor as doctor_module
+from goworkers_py.admin import long_runs as longruns
+from goworkers_py.admin.doctor import Doctor, Finding
+from goworkers_py.brokers.redis.access import probes
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.observe.health_report import OF_SUSPECT
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
 
@@ -317,7 +317,7 @@ def test_a_queue_in_which_no_job_has_begun_for_minutes_is_noted(
 HOLDING = """
 import threading
 import goworkers_py as workers
-from goworkers_py import heartbeat
+from goworkers_py.runtime import heartbeat
 
 heartbeat.BEAT_EVERY_S = 0.2
 

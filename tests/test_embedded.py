@@ -21,22 +21,22 @@ from typing import Any
 import pytest
 import redis
 
-from goworkers_py import embedded
-from goworkers_py import keeper as keeper_module
-from goworkers_py.embedded import EmbeddedServer, find_server
-from goworkers_py.errors import BrokerUnavailable, ConfigError
-from goworkers_py.keeper import Keeper
+from goworkers_py.brokers.redis import embedded
+from goworkers_py.brokers.redis import server_guardian as keeper_module
+from goworkers_py.brokers.redis.embedded import EmbeddedServer, find_server
+from goworkers_py.brokers.redis.server_guardian import Keeper
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 # The programs import the module alone: they are started by the dozen, and the whole package takes its time.
 PROGRAM = f"""
 import os, sys, types
 sys.path[:] = {sys.path!r}
 package = types.ModuleType("goworkers_py")
-package.__path__ = [{str(Path(embedded.__file__).parent)!r}]
+package.__path__ = [{str(Path(embedded.__file__).parents[2])!r}]
 sys.modules["goworkers_py"] = package
 from pathlib import Path
-from goworkers_py.embedded import EmbeddedServer
-from goworkers_py.keeper import ask
+from goworkers_py.brokers.redis.embedded import EmbeddedServer
+from goworkers_py.brokers.redis.server_guardian import ask
 server = EmbeddedServer(Path(sys.argv[1]))
 """
 USER = """

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from goworkers_py import errors
-from goworkers_py.errors import DiscardJob, KillJob, RetryJob
+from goworkers_py.core import errors
+from goworkers_py.core.errors import DiscardJob, KillJob, RetryJob
 
 
 def test_the_tree_in_the_docstring_is_the_tree_of_classes() -> None:

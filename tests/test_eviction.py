@@ -7,7 +7,7 @@ from apps import own_app, working
 from proxy import Proxy
 from servers import RedisServer
 
-from goworkers_py.config import QueueConfig
+from goworkers_py.config.options import QueueConfig
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -18,9 +18,9 @@ from sentinels import SERVICE, Sentinels
 from servers import RedisServer, _free_port
 from waiting import eventually
 
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.sentinel import SENTINEL_TIMEOUT_S
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.sentinel import SENTINEL_TIMEOUT_S
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 
 BACK_WITHIN_S = 10.0
 BEGINS, ENDS = "Redis cannot serve", "Redis serves again"

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsontext import JOBS, examples, field_texts
 
-from goworkers_py import payload
-from goworkers_py.errors import ArgumentError, DiscardJob, KillJob, RetryJob
-from goworkers_py.failure import (
+from goworkers_py.config.job_options import CodeOptions, checked
+from goworkers_py.core.errors import ArgumentError, DiscardJob, KillJob, RetryJob
+from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import (
     MAX_BACKTRACE_LINES,
     MAX_ERROR_MESSAGE,
     USUAL_BACKTRACE_LINES,
@@ -26,9 +28,7 @@ from goworkers_py.failure import (
     pack_backtrace,
     unpack_backtrace,
 )
-from goworkers_py.message import Message, Timestamps
-from goworkers_py.options import CodeOptions, checked
-from goworkers_py.outcome import DISCARD, Dead, Outcome, Retry
+from goworkers_py.wire.message import Message, Timestamps
 
 NOW = 1739522590.25
 ABSENT: Any = ...
@@ -571,7 +571,7 @@ def test_any_error_message_can_be_stored(content: Any) -> None:
         (ValueError(), "ValueError"),
         (json.JSONDecodeError("", "", 0), "json.decoder.JSONDecodeError"),
         (Outer.Inner(), f"{__name__}.Outer.Inner"),
-        (RetryJob(delay=1), "goworkers_py.errors.RetryJob"),
+        (RetryJob(delay=1), "goworkers_py.RetryJob"),
     ],
 )
 def test_an_error_is_named_with_its_module(error: BaseException, name: str) -> None:

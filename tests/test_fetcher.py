@@ -11,19 +11,19 @@ from apps import fields, fresh_lease, job, open_quarantine, own_app, own_broker,
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import fetcher as module
-from goworkers_py.brokers import redis as redis_broker
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
-from goworkers_py.config import QueueConfig
-from goworkers_py.counters import Pace
-from goworkers_py.delivery import Buffer, Delivery, Held
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.fetcher import FULL_SERVER_PAUSE_S, Fetcher
-from goworkers_py.identity import Lease
-from goworkers_py.keys import Keys
-from goworkers_py.message import Message
-from goworkers_py.outage import Outage
+from goworkers_py.brokers.redis import broker as redis_broker
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Deadline
+from goworkers_py.core.delivery import Buffer, Delivery, Held
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.identity import Lease
+from goworkers_py.observe.counters import Pace
+from goworkers_py.runtime import fetcher as module
+from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S, Fetcher
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.wire.message import Message
 
 OWNER_LIST = "queue:q:{}:inprogress"
 

@@ -16,7 +16,7 @@ from apps import own_app
 from forks import ended_well, in_child
 from waiting import eventually
 
-from goworkers_py import forks
+from goworkers_py.runtime import forks
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def test_a_child_makes_its_first_push_while_a_thread_of_its_parent_is_making_ano
 
 MASKED = """
 import os, queue, signal
-from goworkers_py import signals
+from goworkers_py.system import signals
 
 signals._install(queue.SimpleQueue(), [signal.SIGTERM, signal.SIGUSR1])
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -76,7 +76,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), same)
 """
 OWN_HANDLER = """
 import os, queue, signal
-from goworkers_py import signals
+from goworkers_py.system import signals
 
 signals._install(queue.SimpleQueue(), [signal.SIGTERM])
 own = lambda *_: None

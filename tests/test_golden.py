@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from jsontext import field_texts
 
-from goworkers_py import payload
-from goworkers_py.failure import RetryPolicy, unpack_backtrace
-from goworkers_py.message import Message, Timestamps, epoch
-from goworkers_py.options import CodeOptions
-from goworkers_py.outcome import DISCARD, Dead, Retry
+from goworkers_py.config.job_options import CodeOptions
+from goworkers_py.core.outcome import DISCARD, Dead, Retry
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import RetryPolicy, unpack_backtrace
+from goworkers_py.wire.message import Message, Timestamps, epoch
 
 FOLDER = Path(__file__).parent / "golden"
 INDEX: dict[str, dict[str, Any]] = json.loads((FOLDER / "index.json").read_text("utf-8"))

@@ -17,12 +17,12 @@ from test_acl import PASSWORD, RULES
 from test_watchdog import gated
 from waiting import eventually
 
-from goworkers_py import heartbeat
-from goworkers_py.identity import origin
-from goworkers_py.inspect import owners
-from goworkers_py.reports import OF_SUSPECT, not_ready
+from goworkers_py.admin import owners
+from goworkers_py.core.identity import origin
+from goworkers_py.observe.health_report import OF_SUSPECT, not_ready
+from goworkers_py.runtime import heartbeat
 
-JOBS = "import threading\nfrom goworkers_py import heartbeat\nheartbeat.BEAT_EVERY_S = 0.2\n"
+JOBS = "import threading\nfrom goworkers_py.runtime import heartbeat\nheartbeat.BEAT_EVERY_S = 0.2\n"
 
 
 def told(redis_url: str, *flags: str) -> tuple[int, str]:
@@ -56,7 +56,7 @@ def test_it_says_whether_a_process_fetches(redis_url: str, redis: redis_py.Redis
 
 def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, tmp_path: Path) -> None:
     hang = """
-from goworkers_py import fetcher, launcher
+from goworkers_py.runtime import fetcher, launcher
 launcher.STALE_AFTER_S = 0.5
 fetcher.Fetcher.run_once = lambda self: threading.Event().wait(None)
 """

@@ -13,20 +13,20 @@ from apps import job, open_quarantine, own_broker
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import heartbeat as module
-from goworkers_py.brokers.base import Beat, Presence
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock, Deadline
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.heartbeat import BEAT_EVERY_S, Heartbeat
-from goworkers_py.identity import Lease
-from goworkers_py.keys import Keys
-from goworkers_py.message import Message
-from goworkers_py.outage import Outage
-from goworkers_py.outcome import DONE, Outcome
-from goworkers_py.poison import Fate, PoisonPolicy, name_of
-from goworkers_py.quarantine import Quarantine
+from goworkers_py.brokers.contracts import Beat, Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.clock import Clock, Deadline
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.identity import Lease
+from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.policy.poison import Fate, PoisonPolicy, name_of
+from goworkers_py.runtime import heartbeat as module
+from goworkers_py.runtime.heartbeat import BEAT_EVERY_S, Heartbeat
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.wire.message import Message
 
 KEYS = Keys()
 
@@ -80,7 +80,7 @@ def test_who_was_silent_for_longer_than_the_server_remembers_goes_on_under_anoth
     it = heartbeat(broker, lease)
     it.beat()
     identity = lease.identity
-    monkeypatch.setattr("goworkers_py.heartbeat.FORGOTTEN_AFTER_S", 0.05)
+    monkeypatch.setattr("goworkers_py.runtime.heartbeat.FORGOTTEN_AFTER_S", 0.05)
     time.sleep(0.1)
     redis.delete(KEYS.lease(identity))  # and nothing says any more that it was declared dead
     it.beat()

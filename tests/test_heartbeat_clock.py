@@ -13,14 +13,14 @@ from fleet import Fleet
 from hasty import hasty
 from waiting import eventually
 
-from goworkers_py import heartbeat
-from goworkers_py.brokers.base import Found, Presence
-from goworkers_py.client import EnqueueOptions
-from goworkers_py.clock import Clock
-from goworkers_py.config import QueueConfig
-from goworkers_py.errors import RetryJob
-from goworkers_py.message import Message
-from goworkers_py.poison import Fate
+from goworkers_py.api.client import EnqueueOptions
+from goworkers_py.brokers.contracts import Found, Presence
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import RetryJob
+from goworkers_py.policy.poison import Fate
+from goworkers_py.runtime import heartbeat
+from goworkers_py.wire.message import Message
 
 TEN_MINUTES_S = 600.0
 SLACK_S = 5.0  # for a machine that is busy with other tests
@@ -141,7 +141,7 @@ def test_a_beat_that_took_long_moves_the_clock_no_further_than_it_proves(caplog:
     """The process was stopped in the middle of it."""
     now, clock = [1_000.0], Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("goworkers_py.clock.awake_and_asleep", lambda: now[0])
+        patch.setattr("goworkers_py.core.clock.awake_and_asleep", lambda: now[0])
         clock.hear(5_000.0, 1_000.0, 1_000.0)
         assert clock.wall() == 5_000
         clock.hear(5_001.0, 1_000.0, 1_030.0)  # read at some moment between the two

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from goworkers_py import identity
-from goworkers_py.identity import Lease, awake_and_asleep, certainly_dead, new_identity, origin
+from goworkers_py.core import identity
+from goworkers_py.core.identity import Lease, awake_and_asleep, certainly_dead, new_identity, origin
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look at")
 
@@ -130,7 +130,7 @@ def test_the_clock_of_the_lease_goes_on() -> None:
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[str]]:
     """Tells its own origin, and runs until it is told to end."""
-    tell = "import json, sys; from goworkers_py.identity import origin"
+    tell = "import json, sys; from goworkers_py.core.identity import origin"
     tell += "; print(json.dumps(origin()), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", tell]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -10,13 +10,13 @@ from contextlib import closing
 import pytest
 import redis as redis_py
 
-from goworkers_py import payload
-from goworkers_py.brokers.base import Presence, Push
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.inspect.stats import Inspector, QueueStats, Stats, _warn_of, for_go_workers
-from goworkers_py.keys import Keys
+from goworkers_py.admin.stats import Inspector, QueueStats, Stats, _warn_of, for_go_workers
+from goworkers_py.brokers.contracts import Presence, Push
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.wire import payload
 
 FAR = 4_000_000_000.0
 

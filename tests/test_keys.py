@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis.crc import key_slot
 
-from goworkers_py.keys import Keys
+from goworkers_py.brokers.redis.keys import Keys
 
 DAY = datetime.date(2025, 2, 4)
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "keys.md"

@@ -13,18 +13,18 @@ from apps import fields, in_progress, job, own_app, own_broker, queue, started
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import heartbeat
-from goworkers_py import launcher as module
-from goworkers_py.app import App
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.config import QueueConfig
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable, PoisonPill
-from goworkers_py.fetcher import Fetcher
-from goworkers_py.identity import origin
-from goworkers_py.keys import Keys
-from goworkers_py.launcher import Launcher
-from goworkers_py.message import Message
-from goworkers_py.poison import Fate, name_of
+from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, PoisonPill
+from goworkers_py.core.identity import origin
+from goworkers_py.policy.poison import Fate, name_of
+from goworkers_py.runtime import heartbeat
+from goworkers_py.runtime import launcher as module
+from goworkers_py.runtime.fetcher import Fetcher
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.wire.message import Message
 
 KEYS = Keys()
 DEATH = PoisonPill("dead")
@@ -465,7 +465,7 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
     redis_url: str, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goworkers_py.heartbeat.BEAT_EVERY_S", 0.05)
+    monkeypatch.setattr("goworkers_py.runtime.heartbeat.BEAT_EVERY_S", 0.05)
     with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
         app.registry.handle("q", gate)
         with started(app) as launcher:
@@ -503,7 +503,7 @@ def test_stop_follows_the_data_and_says_farewell_last(
 
         return call
 
-    manager = "goworkers_py.manager.Manager."
+    manager = "goworkers_py.runtime.manager.Manager."
     for name in ("stop_fetching", "give_back_unstarted", "join_workers", "give_back_running", "stop_settling"):
         monkeypatch.setattr(manager + name, noted(name, getattr(module.Manager, name)))
     for service in ("Scheduler", "Recoverer", "Watchdog", "Heartbeat"):

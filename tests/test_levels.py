@@ -18,7 +18,7 @@ from daemon import Daemon, command, environment
 from waiting import eventually
 
 from goworkers_py import EnqueueOptions
-from goworkers_py.levels import JobLevels, level_named
+from goworkers_py.observe.job_log_levels import JobLevels, level_named
 
 JOBS = """
 import logging

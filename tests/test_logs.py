@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from apps import job
 
-from goworkers_py.errors import TimeLimitExceeded
-from goworkers_py.logformat import JsonFormatter, PlainFormatter, log_with_stack
-from goworkers_py.logs import Handler, LogFile, setup_logging
-from goworkers_py.message import Message, reset_current, set_current
+from goworkers_py.core.errors import TimeLimitExceeded
+from goworkers_py.observe.log_format import JsonFormatter, PlainFormatter, log_with_stack
+from goworkers_py.system.logs import Handler, LogFile, setup_logging
+from goworkers_py.wire.message import Message, reset_current, set_current
 
 ROOT, OURS = logging.getLogger(), logging.getLogger("goworkers_py")
 
@@ -282,7 +282,7 @@ def test_a_job_is_interrupted_also_while_its_traceback_is_written(
     def struck(*_: object) -> str:
         raise TimeLimitExceeded
 
-    monkeypatch.setattr("goworkers_py.logformat._printed", struck)
+    monkeypatch.setattr("goworkers_py.observe.log_format._printed", struck)
     record = logging.makeLogRecord({"msg": "m", "exc_info": (ValueError, ValueError("x"), None)})
     with pytest.raises(TimeLimitExceeded):
         formatter.format(record)

@@ -15,8 +15,8 @@ from apps import job
 from calls import Call, one_line
 from daemon import command, environment
 
-from goworkers_py import burial
-from goworkers_py.commands.tables import cut, duration, when
+from goworkers_py.cli.tables import cut, duration, when
+from goworkers_py.wire import enclosure as burial
 
 UNSHOWN = "\\x1b"
 

@@ -9,22 +9,22 @@ import redis as redis_py
 from apps import fields, fresh_lease, in_progress, job, open_quarantine, own_broker, queue
 from waiting import eventually
 
-from goworkers_py.brokers.base import Batch, Settled
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock, Deadline
-from goworkers_py.config import QueueConfig
-from goworkers_py.counters import Counters
-from goworkers_py.delivery import Delivery
-from goworkers_py.failure import RetryPolicy
-from goworkers_py.manager import Manager, Shared
-from goworkers_py.message import Message
-from goworkers_py.middleware.retry import Handlers, RetryLink
-from goworkers_py.needs import Needs
-from goworkers_py.outage import Outage
-from goworkers_py.outcome import KEEP, REQUEUE
-from goworkers_py.registry import Registry
-from goworkers_py.settler import LARGEST_BATCH
-from goworkers_py.watchdog import Watchdog
+from goworkers_py.brokers.contracts import Batch, Settled
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Clock, Deadline
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.outcome import KEEP, REQUEUE
+from goworkers_py.links.retry import Handlers, RetryLink
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.manager import Manager, Shared
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.settler import LARGEST_BATCH
+from goworkers_py.runtime.watchdog import Watchdog
+from goworkers_py.wire.failure import RetryPolicy
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import Needs
 
 
 class Managing:

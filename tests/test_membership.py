@@ -18,16 +18,17 @@ from daemon import Daemon
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import __version__, heartbeat
-from goworkers_py.brokers.base import Presence
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.connection import Connections
-from goworkers_py.delivery import Delivery
-from goworkers_py.fleet import LONGEST_PAYLOAD, Member, Moment, info, state, work
-from goworkers_py.keys import Keys
-from goworkers_py.life import SAME_REQUEST_S
-from goworkers_py.membership import Membership
-from goworkers_py.poison import Fate
+from goworkers_py import __version__
+from goworkers_py.brokers.contracts import Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.membership import Membership
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.policy.poison import Fate
+from goworkers_py.runtime import heartbeat
+from goworkers_py.system.lifecycle import SAME_REQUEST_S
+from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, Moment, info, state, work
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
@@ -35,7 +36,7 @@ MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
 JOBS = """
 import time
 import goworkers_py as workers
-from goworkers_py import heartbeat
+from goworkers_py.runtime import heartbeat
 
 heartbeat.BEAT_EVERY_S = 0.2
 

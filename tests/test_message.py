@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsontext import VALUES, examples
 
-from goworkers_py.errors import UnreadablePayload
-from goworkers_py.message import (
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire.message import (
     Message,
     Timestamps,
     current_message,

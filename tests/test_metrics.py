@@ -16,15 +16,15 @@ from daemon import pyworkers
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import heartbeat
-from goworkers_py import metrics as module
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.executions import BOUNDS_S, Executions, layouts_of
-from goworkers_py.keys import Keys
-from goworkers_py.metrics import Metrics, mark
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
-from goworkers_py.tally import Tally
+from goworkers_py.brokers.redis import sidekiq_metrics as module
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.sidekiq_metrics import Metrics, mark
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
+from goworkers_py.observe.executions import BOUNDS_S, Executions, layouts_of
+from goworkers_py.observe.run_stats import Tally
+from goworkers_py.runtime import heartbeat
 
 AT = datetime(2025, 2, 14, 8, 3, 59, tzinfo=timezone.utc).timestamp()
 SEVEN = {"j|20250214|8:3", "Foo-14-08:3"}

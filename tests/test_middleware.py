@@ -17,20 +17,20 @@ import redis as redis_py
 from apps import fields, in_progress, job, own_app, queue, working
 from waiting import eventually
 
-from goworkers_py.app import App
-from goworkers_py.counters import Pace
-from goworkers_py.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
-from goworkers_py.failure import RetryPolicy
-from goworkers_py.message import Message, current_message, reset_current, set_current
-from goworkers_py.middleware.chain import Links, Middleware, Run, adapt, wrap_all
-from goworkers_py.middleware.log import log_runs
-from goworkers_py.middleware.perform import close_own_loop, perform
-from goworkers_py.middleware.retry import Handlers, RetryLink
-from goworkers_py.middleware.stats import stats
-from goworkers_py.options import CodeOptions
-from goworkers_py.outcome import DISCARD, DONE, KEEP, Dead, Outcome, Retry
-from goworkers_py.registry import JobSpec, Registry
-from goworkers_py.tally import RESULTS, RUN_SUM, WAIT_SUM, Tally
+from goworkers_py.api.app import App
+from goworkers_py.config.job_options import CodeOptions
+from goworkers_py.core.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, Dead, Outcome, Retry
+from goworkers_py.links.chain import Links, Middleware, Run, adapt, wrap_all
+from goworkers_py.links.log import log_runs
+from goworkers_py.links.perform import close_own_loop, perform
+from goworkers_py.links.retry import Handlers, RetryLink
+from goworkers_py.links.stats import stats
+from goworkers_py.observe.counters import Pace
+from goworkers_py.observe.run_stats import RESULTS, RUN_SUM, WAIT_SUM, Tally
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire.failure import RetryPolicy
+from goworkers_py.wire.message import Message, current_message, reset_current, set_current
 
 NOW = 1_700_000_000.0
 RETRY = Retry(NOW, b"{}")
@@ -322,16 +322,16 @@ def test_a_handler_that_raises_changes_nothing_and_the_next_one_is_told(
         (ValueError("no"), {"retry": 0}, "ERROR", "failed: ValueError: no; moved to the dead set", True),
         (ValueError("no"), {"retry": False}, "ERROR", "failed: ValueError: no; not retried", True),
         (ValueError("x" * 5000), {}, "ERROR", f"failed: ValueError: {'x' * 1000}; to be retried in 15 s", True),
-        (KillJob("no"), {}, "ERROR", "failed: goworkers_py.errors.KillJob: no; moved to the dead set", True),
+        (KillJob("no"), {}, "ERROR", "failed: goworkers_py.KillJob: no; moved to the dead set", True),
         # the job's own wish
-        (RetryJob("soon", delay=5), {}, "WARNING", "failed: goworkers_py.errors.RetryJob: soon; to be retried in 5 s",
+        (RetryJob("soon", delay=5), {}, "WARNING", "failed: goworkers_py.RetryJob: soon; to be retried in 5 s",
          False),
         (RetryJob("soon", delay=5), {"retry": 0}, "ERROR",
-         "failed: goworkers_py.errors.RetryJob: soon; moved to the dead set", True),
+         "failed: goworkers_py.RetryJob: soon; moved to the dead set", True),
         (DiscardJob("stale"), {}, "INFO", "discarded: stale", False),
         # `perform` warns of it, once a class
-        (UnknownJob("J?"), {}, "INFO", "failed: goworkers_py.errors.UnknownJob: J?; to be retried in 15 s", False),
-        (UnknownJob("J?"), {"retry": 0}, "ERROR", "failed: goworkers_py.errors.UnknownJob: J?; moved to the dead set",
+        (UnknownJob("J?"), {}, "INFO", "failed: goworkers_py.UnknownJob: J?; to be retried in 15 s", False),
+        (UnknownJob("J?"), {"retry": 0}, "ERROR", "failed: goworkers_py.UnknownJob: J?; moved to the dead set",
          True),
     ],
 )  # fmt: skip

@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 from jsontext import examples, field_texts
 from waiting import eventually
 
-from goworkers_py import EnqueueOptions, __version__, needs, payload
-from goworkers_py.brokers.base import Presence
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client
-from goworkers_py.errors import ArgumentError, BrokerRefused
-from goworkers_py.keys import Keys
-from goworkers_py.message import Message
-from goworkers_py.needs import MOST_ROUNDS, Needs, WorkerEntry, Workers, field_of, lacking
-from goworkers_py.outcome import Dead, Outcome, Reschedule
+from goworkers_py import EnqueueOptions, __version__
+from goworkers_py.api.client import Client
+from goworkers_py.brokers.contracts import Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.errors import ArgumentError, BrokerRefused
+from goworkers_py.core.outcome import Dead, Outcome, Reschedule
+from goworkers_py.wire import needs, payload
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import MOST_ROUNDS, Needs, WorkerEntry, Workers, field_of, lacking
 
 KEYS = Keys()
 NOW = 1_700_000_000.0
@@ -126,7 +127,7 @@ def test_after_the_last_round_the_job_is_dead_with_an_error_that_names_the_need(
     outcome = unmet(job(jid="a", dead=False, pyworkers={**LOCKS, "rounds": MOST_ROUNDS}))
     assert isinstance(outcome, Dead)
     message = Message(outcome.payload, "q")
-    assert message["error_class"] == "goworkers_py.errors.NeedsNewerRelease"
+    assert message["error_class"] == "goworkers_py.NeedsNewerRelease"
     assert f"needs locks, which pyworkers {__version__} does" in message["error_message"]
     assert (message["failed_at"], message["retry_count"]) == (NOW, 0)
     assert message["pyworkers"] == {**LOCKS, "rounds": 0}  # who retries it by hand begins anew
@@ -158,8 +159,13 @@ def test_each_need_is_warned_of_once_and_only_so_many_are_remembered(caplog: pyt
     assert len(caplog.records) == needs.MOST_REMEMBERED
 
 
-NEWER = {"needs.SPEAKS": ["locks"], "needs.FIRST_PAUSE_S": 0.05, "needs.LONGEST_PAUSE_S": 0.2, "needs.MOST_ROUNDS": 400}
-OLDER = {**NEWER, "needs.SPEAKS": []}
+NEWER = {
+    "wire.needs.SPEAKS": ["locks"],
+    "wire.needs.FIRST_PAUSE_S": 0.05,
+    "wire.needs.LONGEST_PAUSE_S": 0.2,
+    "wire.needs.MOST_ROUNDS": 400,
+}
+OLDER = {**NEWER, "wire.needs.SPEAKS": []}
 
 
 def test_in_a_mixed_fleet_only_workers_that_know_the_need_run_the_job(
@@ -186,7 +192,7 @@ def test_without_such_a_worker_the_job_ends_in_the_dead_set_and_no_code_of_the_u
     tmp_path: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:
     with Fleet(tmp_path, redis_url, redis) as fleet:
-        fleet.start("-q", "q", "--poll-interval", "0.1", prefix=hasty({**OLDER, "needs.MOST_ROUNDS": 3})).ready()
+        fleet.start("-q", "q", "--poll-interval", "0.1", prefix=hasty({**OLDER, "wire.needs.MOST_ROUNDS": 3})).ready()
         fleet.push("j", "Short", pyworkers=LOCKS, dead=False)
         assert eventually(lambda: redis.zcard("dead") == 1), fleet.told()
         fleet.push("plain", "Short")

@@ -19,10 +19,10 @@ from daemon import Daemon
 from servers import RedisServer, do_without
 from waiting import eventually
 
-from goworkers_py import launcher as launcher_module
-from goworkers_py.config import Config, QueueConfig
-from goworkers_py.notify import Notifier
-from goworkers_py.reports import merged
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.observe.health_report import merged
+from goworkers_py.runtime import launcher as launcher_module
+from goworkers_py.system.systemd import Notifier
 
 UNITS = sorted((Path(__file__).parents[1] / "conf/systemd").glob("*.service"))
 
@@ -39,7 +39,7 @@ def nap(seconds):
 
 # The heartbeat's thread hangs at its second beat, as in a call that never returns.
 HANG = """
-from goworkers_py import heartbeat, launcher
+from goworkers_py.runtime import heartbeat, launcher
 launcher.STALE_AFTER_S = 3.5  # more than an idle fetch takes
 launcher.AFTER_JOBS_S = 0.5
 

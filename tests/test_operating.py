@@ -26,12 +26,12 @@ from daemon import Daemon, command, environment
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.cli import main
-from goworkers_py.commands import recover as recover_command
-from goworkers_py.commands.top import _share
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.keys import Keys
+from goworkers_py.cli import recover as recover_command
+from goworkers_py.cli.top import _share
+from goworkers_py.core.errors import BrokerUnavailable
 
 JOBS = """
     import time

@@ -16,11 +16,11 @@ import redis as redis_py
 from apps import own_app, queue
 
 from goworkers_py import App, ArgumentError, ConfigError, EnqueueOptions, Job
-from goworkers_py.errors import WorkersError
-from goworkers_py.failure import RetryPolicy
-from goworkers_py.message import Message
-from goworkers_py.options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
-from goworkers_py.outcome import Dead, Retry
+from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
+from goworkers_py.core.errors import WorkersError
+from goworkers_py.core.outcome import Dead, Retry
+from goworkers_py.wire.failure import RetryPolicy
+from goworkers_py.wire.message import Message
 
 ROOT = Path(__file__).resolve().parent.parent
 NOW = 1_700_000_000.0

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.outage import LONGEST_PAUSE_S, Outage
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.runtime.outage import LONGEST_PAUSE_S, Outage
 
 GONE = BrokerUnavailable("connection refused")
 NO = BrokerRefused("WRONGTYPE")

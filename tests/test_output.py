@@ -20,8 +20,8 @@ from daemon import STOP_S, command, environment
 from forks import ended_well, in_child
 from waiting import eventually
 
-from goworkers_py import output
-from goworkers_py.output import MOST_KEPT, Output
+from goworkers_py.system import output
+from goworkers_py.system.output import MOST_KEPT, Output
 
 
 def dropped(count: int) -> bytes:

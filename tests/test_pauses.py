@@ -14,9 +14,9 @@ from daemon import Daemon
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.app import App
-from goworkers_py.config import QueueConfig
-from goworkers_py.pauses import Pauses
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.runtime.pauses import Pauses
 
 SOON_S = 1.0
 
@@ -100,7 +100,7 @@ def test_a_fetch_that_waits_on_the_server_is_ended_by_a_pause(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or else it would take the first job that is pushed afterwards."""
-    monkeypatch.setattr("goworkers_py.brokers.redis.BLOCK_S", 10)
+    monkeypatch.setattr("goworkers_py.brokers.redis.broker.BLOCK_S", 10)
     with own_app(redis_url, QueueConfig("q", 1)) as app, working(app):
         assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
         redis.sadd("paused", "q")

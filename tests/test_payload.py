@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsontext import JOBS, VALUES, examples, field_texts, nested
 
-from goworkers_py import payload
-from goworkers_py.errors import ArgumentError, UnreadablePayload
+from goworkers_py.core.errors import ArgumentError, UnreadablePayload
+from goworkers_py.wire import payload
 
 property_test = examples(100)
 # --- reading

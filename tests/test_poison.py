@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import eventually
 
-from goworkers_py.config import Config
-from goworkers_py.errors import ConfigError, PoisonPill
-from goworkers_py.message import Message, Timestamps
-from goworkers_py.poison import ALONE_S, PATIENCE_S, Fate, PoisonPolicy, name_of
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError, PoisonPill
+from goworkers_py.policy.poison import ALONE_S, PATIENCE_S, Fate, PoisonPolicy, name_of
+from goworkers_py.wire.message import Message, Timestamps
 
 NOW = 1_700_000_000.0
 EARLIER = NOW - 3_600
@@ -63,7 +63,7 @@ def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
     assert fate.error
     assert json.loads(fate.payload) == {
         **json.loads(job(jid="j1", other=[1])),
-        "error_class": "goworkers_py.errors.PoisonPill",
+        "error_class": "goworkers_py.PoisonPill",
         "error_message": "3 processes died while they ran this job, the last one (host:1:abc) while it ran nothing "
         "else; it is not tried again",
         "failed_at": NOW,

@@ -16,15 +16,15 @@ from fleet import Fleet
 from hasty import hasty
 from waiting import eventually
 
-from goworkers_py import poison
-from goworkers_py import quarantine as module
-from goworkers_py.config import QueueConfig
-from goworkers_py.delivery import Delivery
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.message import Message
-from goworkers_py.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Reschedule
-from goworkers_py.poison import PoisonPolicy, name_of
-from goworkers_py.quarantine import Quarantine
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Reschedule
+from goworkers_py.policy import poison
+from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.runtime import quarantine as module
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.wire.message import Message
 
 
 def suspect(jid: str = "j1", count: int = 2, rounds: int = 0) -> bytes:
@@ -360,7 +360,9 @@ def test_a_suspect_beside_which_another_job_kills_the_process_is_not_convicted(
 ) -> None:
     """It was near at two deaths already, and is still there when its time alone is over and the killer begins."""
     fleet.push("bystander", "Gated", "gate", recovered={"count": 2, "since": time.time()})
-    first = fleet.start("-q", "q=5", prefix=hasty({"poison.ALONE_S": 1.0, "heartbeat.BEAT_EVERY_S": 0.1}))
+    first = fleet.start(
+        "-q", "q=5", prefix=hasty({"policy.poison.ALONE_S": 1.0, "runtime.heartbeat.BEAT_EVERY_S": 0.1})
+    )
     fleet.await_run("began", "bystander")
     fleet.push("killer", "Fatal", 0)
     assert eventually(lambda: first.process.poll() is not None, 30), fleet.told()

@@ -9,11 +9,11 @@ import pytest
 import redis as redis_py
 from apps import fields, job, queue
 
-from goworkers_py.connection import Connections
-from goworkers_py.inspect.entries import PAGE, Entry, Filter
-from goworkers_py.inspect.queues import Queues
-from goworkers_py.inspect.stats import QueueStats
-from goworkers_py.keys import Keys
+from goworkers_py.admin.entries import PAGE, Entry, Filter
+from goworkers_py.admin.queues import Queues
+from goworkers_py.admin.stats import QueueStats
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
 
 ODD = "odd: name/of*a?queue [é]"
 

@@ -7,19 +7,19 @@ import pytest
 import redis as redis_py
 from apps import fields, job, own_broker, queue
 
-from goworkers_py.brokers.base import Presence
-from goworkers_py.brokers.leases import LEASE_S
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock
-from goworkers_py.counters import Counters
-from goworkers_py.errors import BrokerUnavailable, PoisonPill
-from goworkers_py.identity import Lease
-from goworkers_py.keys import Keys
-from goworkers_py.message import Message
-from goworkers_py.middleware.retry import Handlers
-from goworkers_py.outage import Outage
-from goworkers_py.poison import PoisonPolicy, name_of
-from goworkers_py.recoverer import LOOK_EVERY_S, STEADY_FOR_S, Recoverer
+from goworkers_py.brokers.contracts import Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.leases import LEASE_S
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import BrokerUnavailable, PoisonPill
+from goworkers_py.core.identity import Lease
+from goworkers_py.links.retry import Handlers
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.recoverer import LOOK_EVERY_S, STEADY_FOR_S, Recoverer
+from goworkers_py.wire.message import Message
 
 GONE = "host:1:abcdef"
 

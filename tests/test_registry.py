@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from goworkers_py.errors import ConfigError, UnknownJob
-from goworkers_py.message import Message
-from goworkers_py.options import NOTHING_SAID, CodeOptions
-from goworkers_py.registry import JobSpec, Registry
+from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
+from goworkers_py.core.errors import ConfigError, UnknownJob
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire.message import Message
 
 FEW = CodeOptions(retry=2)
 

@@ -30,14 +30,14 @@ from proxy import Direction, Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers import redis as redis_broker
-from goworkers_py.brokers.base import Presence
-from goworkers_py.poison import Fate
+from goworkers_py.brokers.contracts import Presence
+from goworkers_py.brokers.redis import broker as redis_broker
+from goworkers_py.policy.poison import Fate
 
-LEASE_S = SHORT["brokers.leases.LEASE_S"]
-BEAT_S = SHORT["heartbeat.BEAT_EVERY_S"]
-LOOKING = {"recoverer.LOOK_EVERY_S": 0.05}
-STEADY = {**SHORT, "recoverer.STEADY_FOR_S": 0.0}
+LEASE_S = SHORT["brokers.redis.leases.LEASE_S"]
+BEAT_S = SHORT["runtime.heartbeat.BEAT_EVERY_S"]
+LOOKING = {"runtime.recoverer.LOOK_EVERY_S": 0.05}
+STEADY = {**SHORT, "runtime.recoverer.STEADY_FOR_S": 0.0}
 
 RECOVERED = "recovered from dead process"
 DECLARED_DEAD = "was not heard of for so long"
@@ -230,7 +230,7 @@ def test_a_process_that_was_stopped_for_longer_leaves_its_jobs_to_the_others(fle
 @pytest.mark.slow
 def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: Path, own_redis: RedisServer) -> None:
     """All leases have run out in it, and one process is back later than the other."""
-    constants = {**SHORT, "recoverer.STEADY_FOR_S": 5.0, "outage.LONGEST_PAUSE_S": 0.3}
+    constants = {**SHORT, "runtime.recoverer.STEADY_FOR_S": 5.0, "runtime.outage.LONGEST_PAUSE_S": 0.3}
     with Proxy(own_redis.port) as late, Fleet(tmp_path, own_redis.url, own_redis.client()) as fleet:
         daemons = [
             fleet.start("-q", "q=1", prefix=hasty(constants, machine="a")).ready(),
@@ -247,7 +247,7 @@ def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: P
         time.sleep(2)
         late.pass_through()
         daemons[1].says("Redis serves again")
-        time.sleep(constants["recoverer.STEADY_FOR_S"])  # from here on leases count
+        time.sleep(constants["runtime.recoverer.STEADY_FOR_S"])  # from here on leases count
         fleet.open("gate")
         assert eventually(lambda: not fleet.lists()), fleet.told()
         assert fleet.count("began") == {"j1": 1, "j2": 1}
@@ -365,13 +365,13 @@ def test_a_job_that_a_fetch_took_long_after_it_was_given_up_runs_once(fleet: Fle
 
 SCHEDULER = """
     import os, random, signal, sys, time
-    from goworkers_py import scheduler
-    from goworkers_py.brokers.redis import RedisBroker
-    from goworkers_py.clock import Clock
-    from goworkers_py.connection import Connections
-    from goworkers_py.keys import Keys
-    from goworkers_py.message import Timestamps
-    from goworkers_py.outage import Outage
+    from goworkers_py.runtime import scheduler
+    from goworkers_py.brokers.redis.broker import RedisBroker
+    from goworkers_py.core.clock import Clock
+    from goworkers_py.brokers.redis.connection import Connections
+    from goworkers_py.brokers.redis.keys import Keys
+    from goworkers_py.wire.message import Timestamps
+    from goworkers_py.runtime.outage import Outage
 
     scheduler.AT_ONCE = 20
 

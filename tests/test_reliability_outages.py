@@ -19,8 +19,8 @@ from proxy import Proxy
 from servers import RedisServer, _free_port
 from waiting import eventually
 
-from goworkers_py import outage as outages
-from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.runtime import outage as outages
 
 BACK_WITHIN_S = 10
 BEGINS, ENDS = "Redis cannot serve", "Redis serves again"

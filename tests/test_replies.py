@@ -10,11 +10,11 @@ from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.leases import _BEAT
-from goworkers_py.brokers.redis import _DUE, _FETCH, _PROMOTE, _SETTLE
-from goworkers_py.config import QueueConfig
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerUnavailable
+from goworkers_py.brokers.redis.broker import _DUE, _FETCH, _PROMOTE, _SETTLE
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.leases import _BEAT
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import BrokerUnavailable
 
 NUMBER, TEXT, NUMBERS = b":7\r\n", b"+OK\r\n", b"*1\r\n:7\r\n"
 

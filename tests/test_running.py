@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from goworkers_py.delivery import Delivery
-from goworkers_py.running import LONGEST_SHOWN, MOST_SHOWN, Running, oldest, shown
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.observe.running_jobs import LONGEST_SHOWN, MOST_SHOWN, Running, oldest, shown
 
 
 def running(raw: bytes, begun_at: float) -> Delivery:

@@ -11,15 +11,15 @@ from apps import fields, job, own_app, own_broker, queue, working
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import burial
-from goworkers_py import scheduler as module
-from goworkers_py.app import App
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Clock, Deadline, awake_and_asleep
-from goworkers_py.errors import RetryJob
-from goworkers_py.message import Message, Timestamps
-from goworkers_py.outage import Outage
-from goworkers_py.scheduler import Scheduler
+from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.errors import RetryJob
+from goworkers_py.runtime import scheduler as module
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire.message import Message, Timestamps
 
 SEVERAL = 7
 

@@ -15,15 +15,17 @@ from servers import RedisServer
 from test_acl import STEPS, Life
 from waiting import eventually
 
-from goworkers_py.connection import Connections, Script
-from goworkers_py.errors import BrokerRefused
-from goworkers_py.inspect.queues import Queues
-from goworkers_py.inspect.sets import JobSet, SetName
-from goworkers_py.keys import Keys
+from goworkers_py.admin.job_sets import JobSet, SetName
+from goworkers_py.admin.queues import Queues
+from goworkers_py.brokers.redis.connection import Connections, Script
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.errors import BrokerRefused
 
 SCRIPTS = {
     Script(path).sha: path.name
-    for path in sorted((Path(__file__).resolve().parent.parent / "goworkers_py" / "brokers" / "lua").glob("*.lua"))
+    for path in sorted(
+        (Path(__file__).resolve().parent.parent / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua")
+    )
 }
 
 

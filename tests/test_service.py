@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from waiting import eventually
 
-from goworkers_py import service
-from goworkers_py.clock import Deadline
-from goworkers_py.errors import BrokerError, BrokerRefused, BrokerUnavailable
-from goworkers_py.outage import Outage
-from goworkers_py.service import BrokerService, Service
+from goworkers_py.core.clock import Deadline
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from goworkers_py.runtime import service
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import BrokerService, Service
 
 
 class Idle(Service):

@@ -14,12 +14,12 @@ import pytest
 import redis as redis_py
 from apps import job
 
-from goworkers_py import burial
-from goworkers_py.connection import Connections
-from goworkers_py.inspect.entries import PAGE, Entry, Filter
-from goworkers_py.inspect.sets import Changed, JobSet, SetName
-from goworkers_py.keys import Keys
-from goworkers_py.message import Timestamps
+from goworkers_py.admin.entries import PAGE, Entry, Filter
+from goworkers_py.admin.job_sets import Changed, JobSet, SetName
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire.message import Timestamps
 
 SECONDS = Timestamps()
 

@@ -12,17 +12,17 @@ from apps import in_progress, job, own_app, own_broker, queue, working
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py import settler as module
-from goworkers_py.brokers.base import Batch, Settled
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline
-from goworkers_py.counters import Counters, Pace
-from goworkers_py.delivery import Delivery, Held
-from goworkers_py.errors import BrokerRefused
-from goworkers_py.message import Message
-from goworkers_py.outage import Outage
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
-from goworkers_py.settler import Settler
+from goworkers_py.brokers.contracts import Batch, Settled
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.clock import Deadline
+from goworkers_py.core.delivery import Delivery, Held
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.runtime import settler as module
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.settler import Settler
+from goworkers_py.wire.message import Message
 
 OWNER = "here:1:abcdef"
 LIST = f"queue:q:{OWNER}:inprogress"

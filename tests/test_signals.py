@@ -17,7 +17,7 @@ from daemon import Daemon, environment
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.life import SAME_REQUEST_S
+from goworkers_py.system.lifecycle import SAME_REQUEST_S
 
 TERM, INT, TSTP, TTIN = signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGTTIN
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from collections.abc import Iterator
@@ -12,56 +13,18 @@ import pytest
 
 import goworkers_py
 from goworkers_py import App, Job
-from goworkers_py.keys import Keys
+from goworkers_py.brokers.redis.keys import Keys
 
 PACKAGE = Path(goworkers_py.__file__).parent
 
-# From the bottom up. A module may import what stands before it: in a lower layer, or in its own.
-LAYERS = (
-    # 0 pure: no I/O with a server, no threads
-    (
-        "errors", "keys", "clock", "outcome", "values", "config", "access", "sources", "payload", "message",
-        "moments", "levels", "options", "failure", "burial", "poison", "registry", "loading", "delivery", "counters",
-        "executions", "tally", "version", "needs", "identity", "owner_entry", "fleet", "running", "reports",
-        "escaping", "logformat", "forks",
-    ),
-    # 1 the contract of every thread
-    ("outage", "service"),
-    # 2 what talks to a server
-    (
-        "brokers", "brokers.base", "sentinel", "translation", "replies", "packing", "connection", "courtesy",
-        "brokers.leases", "brokers.redis", "keeper", "embedded", "backend",
-    ),
-    # 3 around a push and around a job
-    (
-        "middleware", "middleware.chain", "middleware.log", "middleware.perform", "middleware.retry",
-        "middleware.stats", "client", "job", "membership", "metrics", "inspect", "inspect.entries",
-        "inspect.stats", "inspect.foreign", "inspect.queues", "inspect.sets", "inspect.processes", "inspect.owners",
-        "inspect.inprogress", "inspect.longruns", "inspect.summary", "inspect.doctor",
-    ),
-    # 4 one thread role each
-    ("quarantine", "fetcher", "settler", "watchdog", "worker", "scheduler", "heartbeat", "recoverer", "pauses"),
-    # 5 one per queue
-    ("manager",),
-    # 6 start, quiet, stop
-    ("launcher",),
-    # 7 the program and its face
-    (
-        "output", "logs", "life", "notify", "supervised", "child", "supervisor", "signals", "pidfile", "daemon", "web",
-        "web.server", "web.metrics", "web.pages", "program", "app", "goworkers_py",
-    ),
-    # 8 the command line
-    (
-        "commands", "commands.base", "commands.hiding",
-        "commands.tables", "commands.choosing", "commands.listing", "commands.work",
-        "commands.enqueue", "commands.stats", "commands.sets", "commands.queues", "commands.processes",
-        "commands.recover", "commands.mark", "commands.top", "commands.health", "commands.doctor",
-        "commands.daemon", "commands.completion", "cli",
-    ),
-)  # fmt: skip
-ORDER = [module for layer in LAYERS for module in layer]
+# From the bottom up: a room imports from itself and from the rooms before it.
+ROOMS = [
+    "core", "wire", "config", "observe", "policy", "brokers", "admin", "links", "runtime", "web", "system", "api",
+    "cli",
+]  # fmt: skip
 
 LONGEST_FILE = 400
+EMBEDDED = ("brokers.redis.embedded", "brokers.redis.server_guardian")
 
 
 def name_of(path: Path) -> str:
@@ -92,27 +55,27 @@ def ours(module: str) -> set[str]:
     return {name.removeprefix("goworkers_py.") for name in names}
 
 
-# --- layers
+# --- rooms
 
 
-def test_every_module_has_its_place_in_a_layer() -> None:
-    assert sorted(ORDER) == sorted(MODULES)
+def test_the_packages_root_holds_its_face_alone() -> None:
+    assert {name.partition(".")[0] for name in MODULES} == {*ROOMS, "goworkers_py"}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_imports_go_strictly_downward(module: str) -> None:
-    assert ours(module) <= set(ORDER[: ORDER.index(module)])
+def test_no_imports_go_in_a_circle() -> None:
+    graph = {module: ours(module) for module in MODULES if module != "goworkers_py"}
+    list(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize(
     ("library", "users"),
     [
-        ("redis", {"connection", "replies", "sentinel", "translation"}),
-        ("hiredis", {"packing"}),
-        ("click", {module for module in MODULES if module == "cli" or module.startswith("commands.")}),
-        ("subprocess", {"child", "embedded", "keeper", "supervisor"}),
-        ("signal", {"keeper", "signals", "supervisor", "daemon", "commands.daemon", "commands.top"}),
-        ("daemon", {"daemon"}),
+        ("redis", {f"brokers.redis.{name}" for name in ("connection", "replies", "sentinel", "translation")}),
+        ("hiredis", {"brokers.redis.packing"}),
+        ("click", {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"}),
+        ("subprocess", {"system.child_process", "system.supervisor", *EMBEDDED}),
+        ("signal", {"system.signals", "system.supervisor", "system.daemon", "cli.daemon", "cli.top", EMBEDDED[1]}),
+        ("daemon", {"system.daemon"}),
     ],
 )
 def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[str]) -> None:
@@ -148,7 +111,9 @@ def test_threads_are_started_only_where_their_end_is_seen_to() -> None:
     }
     # That of the launcher runs the hooks of a drain, which must not hold it up; that of a supervised process waits for
     # words of its parent, to the end. That of the output writes log lines to the end, which does not wait for it.
-    assert starters == {"service", "life", "launcher", "supervised", "web.server", "output"}
+    assert starters == {
+        "runtime.service", "system.lifecycle", "runtime.launcher", "system.parent_link", "web.server", "system.output",
+    }  # fmt: skip
 
 
 def test_no_loop_sleeps_past_a_stop() -> None:
@@ -163,7 +128,7 @@ def test_no_loop_sleeps_past_a_stop() -> None:
     # The first two wait for a server, before there is anything to stop; a service sleeps after a fault of ours. A
     # worker with a suspect in hand looks at the stop after each sleep of some milliseconds, a log line that finds no
     # room waits for a second, one that waits for word of the lease has a time limit too.
-    assert sleepers <= {"embedded", "identity", "keeper", "service", "quarantine", "output"}
+    assert sleepers <= {*EMBEDDED, "core.identity", "runtime.service", "runtime.quarantine", "system.output"}
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -232,10 +197,10 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 # What only a key's name holds. Sections of the configuration begin with `queue:` too.
 _OF_KEYS = re.compile(r"^(queue|stat|pyworkers):(?! )|:inprogress")
-_OTHER_WORDS = {"sources": {"queue:", "queue:NAME"}}
+_OTHER_WORDS = {"config.loader": {"queue:", "queue:NAME"}}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "keys"])
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "brokers.redis.keys"])
 def test_no_key_is_spelled_outside_of_keys(module: str) -> None:
     assert {text for text in texts(TREES[module]) if _OF_KEYS.search(text)} == _OTHER_WORDS.get(module, set())
 

@@ -9,8 +9,8 @@ import redis as redis_py
 from apps import job
 from calls import Call
 
-from goworkers_py.inspect.entries import Entry
-from goworkers_py.inspect.summary import LONGEST_TEXT, MOST_KINDS, Summary
+from goworkers_py.admin.entries import Entry
+from goworkers_py.admin.summary import LONGEST_TEXT, MOST_KINDS, Summary
 
 
 def failed(job_class: str, error: str, message: str, at: float) -> bytes:

@@ -19,9 +19,9 @@ from apps import fields, in_progress, own_app, queue
 from daemon import Daemon, environment, pyworkers
 from waiting import eventually
 
-from goworkers_py.app import App
-from goworkers_py.errors import ConfigError
-from goworkers_py.life import SAME_REQUEST_S
+from goworkers_py.api.app import App
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.system.lifecycle import SAME_REQUEST_S
 
 JOBS = """
 import os, pathlib, signal, time

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from goworkers_py import child as child_module
-from goworkers_py.child import Child
-from goworkers_py.inspect.stats import Stats
-from goworkers_py.notify import Notifier
-from goworkers_py.reports import Report, merged, not_ready
-from goworkers_py.supervised import RECOVER, RETIRE, Parent
-from goworkers_py.supervisor import Supervisor
+from goworkers_py.admin.stats import Stats
+from goworkers_py.observe.health_report import Report, merged, not_ready
+from goworkers_py.system import child_process as child_module
+from goworkers_py.system.child_process import Child
+from goworkers_py.system.parent_link import RECOVER, RETIRE, Parent
+from goworkers_py.system.supervisor import Supervisor
+from goworkers_py.system.systemd import Notifier
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
@@ -31,8 +31,8 @@ def test_a_first_child_that_a_signal_for_the_group_ends_before_the_parent_is_no_
 
 SPEAK = """
 import json, os, signal, socket, sys, time
-from goworkers_py.reports import SHAPE, QueueReport, merged
-from goworkers_py.supervised import LINE_VARIABLE
+from goworkers_py.observe.health_report import SHAPE, QueueReport, merged
+from goworkers_py.system.parent_link import LINE_VARIABLE
 
 line = socket.socket(fileno=int(os.environ[LINE_VARIABLE]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -5,9 +5,20 @@ from itertools import product
 
 import pytest
 
-from goworkers_py.executions import total
-from goworkers_py.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
-from goworkers_py.tally import BOUNDS_S, MOST_CLASSES, OTHERS, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Tally, sum_of
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.observe.executions import total
+from goworkers_py.observe.run_stats import (
+    BOUNDS_S,
+    MOST_CLASSES,
+    OTHERS,
+    RESULTS,
+    RUN,
+    RUN_SUM,
+    WAIT,
+    WAIT_SUM,
+    Tally,
+    sum_of,
+)
 
 
 @pytest.mark.parametrize(

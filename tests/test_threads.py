@@ -22,13 +22,14 @@ from apps import fields, in_progress, own_app, queue
 from daemon import Daemon
 from waiting import eventually
 
-from goworkers_py import heartbeat, logs, recoverer, service, watchdog
-from goworkers_py.app import App
-from goworkers_py.config import QueueConfig
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerUnavailable
-from goworkers_py.launcher import Launcher
-from goworkers_py.logformat import PlainFormatter
+from goworkers_py.api.app import App
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.observe.log_format import PlainFormatter
+from goworkers_py.runtime import heartbeat, recoverer, service, watchdog
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.system import logs
 
 STRIKES = 10_000
 

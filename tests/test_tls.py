@@ -17,8 +17,8 @@ from daemon import Daemon, command, environment, pyworkers
 from servers import RedisServer, _free_port, do_without
 from waiting import eventually
 
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerError, BrokerRefused, ConfigError
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.core.errors import BrokerError, BrokerRefused, ConfigError
 
 PASSWORD = "sesame-open-0451"
 JOBS = """

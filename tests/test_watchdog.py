@@ -18,16 +18,16 @@ from apps import fields, in_progress, job, own_app, queue, started, working
 from daemon import Daemon
 from waiting import eventually
 
-from goworkers_py import watchdog
-from goworkers_py.app import App
-from goworkers_py.clock import Clock, Deadline, awake_and_asleep
-from goworkers_py.config import QueueConfig
-from goworkers_py.errors import KillJob, TimeLimitExceeded
-from goworkers_py.message import Message, current_message, reset_current, set_current
-from goworkers_py.options import CodeOptions
-from goworkers_py.outcome import DONE, Outcome
-from goworkers_py.registry import JobSpec, Registry
-from goworkers_py.watchdog import Watchdog, Watched
+from goworkers_py.api.app import App
+from goworkers_py.config.job_options import CodeOptions
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
+from goworkers_py.core.errors import KillJob, TimeLimitExceeded
+from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.runtime import watchdog
+from goworkers_py.runtime.watchdog import Watchdog, Watched
+from goworkers_py.wire.message import Message, current_message, reset_current, set_current
 
 pytestmark = pytest.mark.usefixtures("untraced")
 
@@ -219,7 +219,7 @@ def test_a_job_over_its_limit_has_failed_and_its_worker_runs_the_next(redis_url:
             slow.enqueue(0)
             assert eventually(lambda: redis.get("stat:processed") == b"2")
     [entry] = map(json.loads, redis.zrange("retry", 0, -1))
-    assert entry["error_class"] == "goworkers_py.errors.TimeLimitExceeded"
+    assert entry["error_class"] == "goworkers_py.TimeLimitExceeded"
     assert entry["error_message"] == "ran longer than its 0.1 s"
     assert redis.get("stat:failed") == b"1"
 
@@ -252,7 +252,7 @@ def test_an_async_job_is_cancelled_at_its_limit_and_may_clean_up(redis_url: str,
             slow.enqueue(0)
             assert eventually(lambda: redis.get("stat:processed") == b"2")
     assert seen == ["cleaned up", "ended", "cleaned up"]
-    assert fields(redis.zrange("retry", 0, -1), "error_class") == ["goworkers_py.errors.TimeLimitExceeded"]
+    assert fields(redis.zrange("retry", 0, -1), "error_class") == ["goworkers_py.TimeLimitExceeded"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a socket that nobody had yet
@@ -481,7 +481,7 @@ def test_a_watchdog_goes_on_when_it_is_in_the_way_of_an_exception(
     link: Link, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interruption that cannot be made: the loop of the job's coroutine is closed."""
-    monkeypatch.setattr("goworkers_py.service.PAUSE_AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr("goworkers_py.runtime.service.PAUSE_AFTER_FAULT_S", 0.01)
 
     def broken() -> None:
         message = current_message()

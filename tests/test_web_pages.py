@@ -22,12 +22,12 @@ from servers import RedisServer, _free_port
 from test_notify import HANG
 from waiting import eventually
 
-from goworkers_py.inspect.stats import QueueStats, Stats
-from goworkers_py.outcome import DONE
-from goworkers_py.reports import COUNTERS, Report, merged
-from goworkers_py.tally import BOUNDS_S, RESULTS, Tally
-from goworkers_py.version import __version__
-from goworkers_py.web.metrics import exposition
+from goworkers_py.admin.stats import QueueStats, Stats
+from goworkers_py.core.outcome import DONE
+from goworkers_py.core.version import __version__
+from goworkers_py.observe.health_report import COUNTERS, Report, merged
+from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, Tally
+from goworkers_py.web.prometheus import exposition
 
 DASHBOARD = Path(__file__).parents[1] / "conf/grafana/pyworkers.json"
 
@@ -163,7 +163,7 @@ def test_it_is_live_but_not_ready_before_the_server_is_there_and_when_it_is_gone
     server = RedisServer()
     try:
         server.kill()
-        impatient = "\nfrom goworkers_py import launcher\nlauncher.LEASE_FRESH_S = 6.0\n"
+        impatient = "\nfrom goworkers_py.runtime import launcher\nlauncher.LEASE_FRESH_S = 6.0\n"
         with daemon(tmp_path, server.url, jobs=JOBS + impatient) as (running, port):
             running.says("Redis cannot serve")
             assert port.get("/live")[0] == 200

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from goworkers_py.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.web import server as module
 from goworkers_py.web.server import StatsServer, as_json
 

@@ -13,23 +13,24 @@ import redis as redis_py
 from apps import fields, fresh_lease, in_progress, job, own_app, own_broker, queue, working
 from waiting import eventually
 
-from goworkers_py import burial, service
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.clock import Deadline, awake_and_asleep
-from goworkers_py.config import QueueConfig
-from goworkers_py.counters import Counters, Pace
-from goworkers_py.delivery import Buffer, Delivery, Held
-from goworkers_py.message import Message, current_message
-from goworkers_py.middleware.chain import Run
-from goworkers_py.middleware.perform import perform
-from goworkers_py.needs import Needs
-from goworkers_py.outage import Outage
-from goworkers_py.outcome import DONE, REQUEUE, Outcome
-from goworkers_py.poison import PoisonPolicy, name_of
-from goworkers_py.quarantine import Quarantine
-from goworkers_py.registry import JobSpec, Registry
-from goworkers_py.settler import Settler
-from goworkers_py.worker import Worker
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Deadline, awake_and_asleep
+from goworkers_py.core.delivery import Buffer, Delivery, Held
+from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
+from goworkers_py.links.chain import Run
+from goworkers_py.links.perform import perform
+from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.runtime import service
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.worker import Worker
+from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire.message import Message, current_message
+from goworkers_py.wire.needs import Needs
 
 OTHERS = "elsewhere:1:abcdef"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import goworkers_py as workers
-from goworkers_py.brokers.redis import RedisBroker
+from goworkers_py.brokers.redis.broker import RedisBroker
 
 _settle = RedisBroker.settle
 _taken_ns: list[int] = []

@@ -1,1 +1,1 @@
-"""The only code, with `connection` and `embedded`, that talks to a server."""
+"""The contracts of a broker, and a folder for each implementation."""

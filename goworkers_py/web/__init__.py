@@ -1,1 +1,1 @@
-"""What the daemon shows over HTTP."""
+"""The HTTP port: probes, Prometheus, go-workers' figures."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from goworkers_py.errors import BrokerError
-from goworkers_py.inspect.stats import Stats, for_go_workers
-from goworkers_py.reports import Report, in_words, not_live, not_ready
-from goworkers_py.running import Running
-from goworkers_py.web.metrics import CONTENT_TYPE, exposition
+from goworkers_py.admin.stats import Stats, for_go_workers
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.observe.health_report import Report, in_words, not_live, not_ready
+from goworkers_py.observe.running_jobs import Running
+from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
 from goworkers_py.web.server import JSON, Answer, Page
 
 

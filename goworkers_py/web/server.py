@@ -13,7 +13,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from goworkers_py.errors import BrokerError, ConfigError
+from goworkers_py.core.errors import BrokerError, ConfigError
 
 # A look that has not ended by then is hung up on.
 LONGEST_LOOK_S = 15.0

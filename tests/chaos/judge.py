@@ -30,9 +30,9 @@ from chaos.nodes import SHORT, Life
 from chaos.notes import Run
 
 # Whose network or server came back needs so long to be as before: a time-out that has begun, a pause, another try.
-RECONNECT_S = SHORT["connection.SOCKET_TIMEOUT_S"] + SHORT["outage.LONGEST_PAUSE_S"]
+RECONNECT_S = SHORT["brokers.redis.connection.SOCKET_TIMEOUT_S"] + SHORT["runtime.outage.LONGEST_PAUSE_S"]
 # A lease can be lost by a disturbance that is that much shorter, for the beat may have been late before and after.
-MARGIN_S = SHORT["heartbeat.BEAT_EVERY_S"] + RECONNECT_S
+MARGIN_S = SHORT["runtime.heartbeat.BEAT_EVERY_S"] + RECONNECT_S
 # How long the end of a run can go unsettled on an undisturbed, but busy machine.
 SETTLE_S = 1.5
 # Between a worker's look at its lease and the first line of the job, on a busy machine.

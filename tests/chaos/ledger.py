@@ -12,8 +12,8 @@ from chaos import ODD
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
 
-POISON = "goworkers_py.errors.PoisonPill"
-UNREADABLE = "goworkers_py.errors.UnreadablePayload"
+POISON = "goworkers_py.PoisonPill"
+UNREADABLE = "goworkers_py.UnreadablePayload"
 
 
 @dataclass

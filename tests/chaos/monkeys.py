@@ -20,7 +20,7 @@ from servers import RedisServer, _free_port
 
 from chaos.nodes import SHORT, Node
 
-LEASE_S = SHORT["brokers.leases.LEASE_S"]
+LEASE_S = SHORT["brokers.redis.leases.LEASE_S"]
 LOOK_EVERY_S = 0.2
 
 SHORTLY, LONG = "SIGSTOP, shorter than the lease", "SIGSTOP, longer than the lease"

@@ -19,20 +19,20 @@ QUEUES = {"short": 5, "long": 5, "mixed": 5}
 
 # A tenth of the real values, all of them, so that they still fit together.
 SHORT: dict[str, Any] = {
-    "brokers.leases.LEASE_S": 6,
-    "brokers.leases.GONE_FOR_S": 120,
-    "brokers.redis.BLOCK_S": 1,
-    "connection.REPLY_MARGIN_S": 1,
-    "connection.SOCKET_TIMEOUT_S": 1.5,
-    "fetcher.RECONCILE_EVERY_S": 2,
-    "heartbeat.BEAT_EVERY_S": 0.5,
-    "launcher.LEASE_FRESH_S": 5,
-    "outage.LONGEST_PAUSE_S": 0.5,
-    "poison.ALONE_S": 6,
-    "poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
-    "recoverer.LOOK_EVERY_S": 1,
-    "recoverer.STEADY_FOR_S": 6,
-    "settler.PARKED_FOR_S": 0.5,
+    "brokers.redis.leases.LEASE_S": 6,
+    "brokers.redis.leases.GONE_FOR_S": 120,
+    "brokers.redis.broker.BLOCK_S": 1,
+    "brokers.redis.connection.REPLY_MARGIN_S": 1,
+    "brokers.redis.connection.SOCKET_TIMEOUT_S": 1.5,
+    "runtime.fetcher.RECONCILE_EVERY_S": 2,
+    "runtime.heartbeat.BEAT_EVERY_S": 0.5,
+    "runtime.launcher.LEASE_FRESH_S": 5,
+    "runtime.outage.LONGEST_PAUSE_S": 0.5,
+    "policy.poison.ALONE_S": 6,
+    "policy.poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
+    "runtime.recoverer.LOOK_EVERY_S": 1,
+    "runtime.recoverer.STEADY_FOR_S": 6,
+    "runtime.settler.PARKED_FOR_S": 0.5,
 }
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 20

@@ -14,12 +14,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from chaos import JOB, KILLER, ODD
-from goworkers_py.brokers.redis import RedisBroker
-from goworkers_py.client import Client
-from goworkers_py.connection import Connections
-from goworkers_py.errors import BrokerError
-from goworkers_py.keys import Keys
-from goworkers_py.options import EnqueueOptions
+from goworkers_py.api.client import Client
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.core.errors import BrokerError
 
 LONGEST_JOB_S = 15.0
 LONGEST_DELAY_S = 15.0

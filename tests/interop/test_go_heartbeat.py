@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # the Go program m
 
 # What go-workers2 takes where it is told nothing.
 DEAD_AFTER_S, BEAT_EVERY_S = 60, 5
-SOON = "from goworkers_py import recoverer\n\nrecoverer.LOOK_EVERY_S = 0.2\n"
+SOON = "from goworkers_py.runtime import recoverer\n\nrecoverer.LOOK_EVERY_S = 0.2\n"
 
 
 @pytest.fixture

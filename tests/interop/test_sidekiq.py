@@ -13,7 +13,7 @@ from programs import EXACT, PyWorkers, Ruby, compact, entries, leftovers, make_d
 from waiting import eventually
 
 from goworkers_py import App, EnqueueOptions
-from goworkers_py.failure import unpack_backtrace
+from goworkers_py.wire.failure import unpack_backtrace
 
 pytestmark = pytest.mark.interop
 

@@ -13,7 +13,7 @@ from daemon import Daemon
 from programs import JOBS, PyWorkers, Ruby
 from waiting import eventually
 
-from goworkers_py import burial
+from goworkers_py.wire import enclosure as burial
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 

@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 import goworkers_py as workers
-from goworkers_py import heartbeat
+from goworkers_py.runtime import heartbeat
 
 heartbeat.BEAT_EVERY_S = 0.3  # nobody wants to watch a page for five seconds
 lists = redis.Redis.from_url(os.environ["INTEROP_REDIS"])

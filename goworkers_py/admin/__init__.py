@@ -1,0 +1,1 @@
+"""What people read and change: queues, jobs, processes, the doctor."""

@@ -1,0 +1,81 @@
+"""The jobs of a set, counted by class and error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from goworkers_py.admin.entries import Entry
+from goworkers_py.wire.message import Message, epoch
+
+# Classes and errors are named by strangers: the jobs of all further kinds are counted together.
+MOST_KINDS = 1_000
+LONGEST_TEXT = 300
+OTHERS, UNREADABLE, NAMELESS = "(others)", "(unreadable)", "(none)"
+
+
+@dataclass(slots=True)
+class Kind:
+    """The jobs of one class that failed with one class of error."""
+
+    job_class: str
+    error_class: str
+    error_message: str = ""  # of the newest
+    count: int = 0
+    oldest: float | None = None  # epoch seconds of its last failure; None where no job tells it
+    newest: float | None = None
+
+    def add(self, at: float | None, error_message: str) -> None:
+        self.count += 1
+        if at is None:
+            return
+        self.oldest = at if self.oldest is None else min(self.oldest, at)
+        if self.newest is None or at >= self.newest:
+            self.newest, self.error_message = at, error_message
+
+    @property
+    def as_json(self) -> str:
+        fields = dataclasses.asdict(self)
+        return json.dumps({"class": fields.pop("job_class"), **fields})
+
+
+class Summary:
+    """Counts any number of entries in bounded memory."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, str], Kind] = {}
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            message = entry.message
+            if message is None:
+                kind = self._kind(UNREADABLE, "")
+            else:
+                kind = self._kind(message.job_class[:LONGEST_TEXT] or NAMELESS, _text(message, "error_class"))
+            kind.add(_failed_at(entry), _text(message, "error_message"))
+
+    def _kind(self, job_class: str, error_class: str) -> Kind:
+        name = job_class, error_class
+        if name not in self._kinds and len(self._kinds) >= MOST_KINDS:
+            name = OTHERS, ""
+        return self._kinds.setdefault(name, Kind(*name))
+
+    def kinds(self) -> list[Kind]:
+        """The most frequent first."""
+        return sorted(self._kinds.values(), key=lambda kind: (-kind.count, kind.job_class, kind.error_class))
+
+
+def _text(message: Message | None, field: str) -> str:
+    value = message.get(field) if message else None
+    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def _failed_at(entry: Entry) -> float | None:
+    """The last failure, as far as it is told; in the dead set at least when the job got there."""
+    message = entry.message
+    told = message and (epoch(message.get("retried_at")) or epoch(message.get("failed_at")))
+    at = told or entry.at
+    return at if at is not None and math.isfinite(at) else None

@@ -1,0 +1,1 @@
+"""What users import, re-exported by `goworkers_py` itself: App, Job, the client."""

@@ -1,0 +1,98 @@
+"""A job as the program that pushes it has it: the function that `@job` decorated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from goworkers_py.api.client import Client
+from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, SetOptions, checked
+from goworkers_py.config.moments import Delay, Moment, after
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.policy.registry import JobSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Job(Generic[P, R]):
+    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
+
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        clock: Clock,
+        spec: JobSpec,
+        options: EnqueueOptions = NO_OPTIONS,
+        queue: str = "",
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._spec = spec
+        self._options = options
+        self._complete = options.over(spec.options)
+        self._queue = queue or spec.queue
+        self._signature = _signature(spec.function)
+        self.__wrapped__ = spec.function
+        self.__doc__ = spec.function.__doc__
+        self.__name__ = getattr(spec.function, "__name__", spec.name)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = self._spec.function(*args, **kwargs)
+        return result
+
+    def set(self, **options: Unpack[SetOptions]) -> Job[P, R]:
+        """The same job with other options for the pushes made through what is returned: `set(queue="slow", retry=1)`.
+
+        They override those of the decorator; None takes back what an earlier `set` said. The table of all options is in
+        docs/getting-started.md.
+        """
+        checked(options, SetOptions)
+        changed: dict[str, Any] = {**options}
+        queue = changed.pop("queue", self._queue) or self._spec.queue
+        return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
+
+    def enqueue(self, *args: Any) -> str | None:
+        """Returns the jid; None when a client link stopped the push."""
+        return self._push([args], self._complete)[0]
+
+    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
+        return self.enqueue_at(after(delay, self._clock.wall()), *args)
+
+    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
+        return self._push([args], self._complete.replaced(at=at))[0]
+
+    def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
+        """One job a row of arguments, 1,000 in a round trip."""
+        return self._push(list(rows), self._complete)
+
+    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
+        for args in rows:
+            self._check_signature(args)
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options)
+
+    def _check_signature(self, args: Sequence[Any]) -> None:
+        if self._signature is not None:
+            try:
+                self._signature.bind(*args)
+            except TypeError as error:
+                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name} on queue {self._queue}>"
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return None  # a builtin that does not tell

@@ -1,0 +1,1 @@
+"""The broker on Redis. All that speaks Redis is here."""

@@ -1,0 +1,134 @@
+"""The access rules of the server: each feature with the commands and the patterns of keys that it needs.
+
+`pyworkers doctor --acl` prints them for a configuration, and docs/reliability.md for one that has them all. A command
+that the server refuses is told with the rule that is missing, see `refusal`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature whose rules are missing is off; jobs run all the same. Only the first one is indispensable."""
+
+    name: str
+    commands: str
+    patterns: str  # without the namespace
+    wanted: Callable[[Config], bool] = lambda config: True
+
+
+FEATURES = (
+    Feature(
+        "jobs",
+        "client|setname client|id client|unblock multi exec eval evalsha time get set del exists expire incrby lpush "
+        "rpush lrange lindex llen lrem ltrim rpoplpush brpoplpush sadd zadd zcard zrem zmscore zrangebyscore "
+        "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
+        "queues queue:* schedule retry dead stat:* pyworkers:*",
+    ),
+    Feature("pauses", "smembers", "paused"),
+    # A process's entry is named by its host, its process id and a random word.
+    Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
+    Feature("metrics", "hincrby bitfield", "j|*", lambda config: config.metrics != "off"),
+    Feature("metrics of Sidekiq 7", "", "*-??-??:*", lambda config: config.metrics in ("auto", "7")),
+    Feature("metrics of Sidekiq 8", "", "h|*", lambda config: config.metrics in ("auto", "8")),
+    Feature("another database", "select", "", lambda config: _database(config.redis) not in ("", "0")),
+)
+
+
+def rules(config: Config) -> list[str]:
+    """The words after ACL SETUSER, but for the password: keys first, and each word once."""
+    wanted = [feature for feature in FEATURES if feature.wanted(config)]
+    prefix = re.sub(r"([*?\[\]\\])", r"\\\1", Keys(config.namespace).prefix)
+    patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
+    commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
+    return list(dict.fromkeys([*patterns, *commands]))
+
+
+def lines(config: Config) -> Iterator[str]:
+    """For an administrator to paste, with a password of their own."""
+    yield " ".join(["ACL SETUSER", _user(config.redis), "reset on >PASSWORD", *rules(config)])
+    if config.redis.startswith("sentinel://"):
+        yield (
+            "# and on each sentinel, where it has users (?sentinel_username=...&sentinel_password=...):\n"
+            "ACL SETUSER pyworkers reset on >PASSWORD +sentinel|masters"
+        )
+
+
+def _user(address: str) -> str:
+    login = urlsplit(address).netloc.rpartition("@")[0]
+    return unquote(login.partition(":")[0]) or "pyworkers"
+
+
+def _database(address: str) -> str:
+    return urlsplit(address).path.rpartition("/")[2] if "://" in address and not address.startswith("unix") else ""
+
+
+# A day and an hour of one digit, which Sidekiq 7 and 8 write in different ways.
+_EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
+
+
+def probes(keys: Keys) -> list[tuple[str | int, ...]]:
+    """Each command that a process sends, and each kind of key. None of them is ever run."""
+    queue, held = keys.queue("default"), keys.inprogress("default", "doctor")
+    member = "doctor:1:aaaaaaaaaaaa"
+    return [
+        ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
+        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
+        ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
+        ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
+        ("ZCARD", keys.retry), ("ZREM", keys.retry, ""), ("ZMSCORE", keys.retry, ""),
+        ("ZRANGEBYSCORE", keys.retry, 0, 0), ("ZREMRANGEBYSCORE", keys.dead, 0, 0),
+        ("ZREMRANGEBYRANK", keys.dead, 0, 0),
+        ("GET", keys.processed), ("INCRBY", keys.failed, 1), ("SET", keys.lease(member), ""), ("DEL", keys.nothing),
+        ("EXISTS", keys.nothing), ("EXPIRE", keys.nothing, 1), ("HGET", keys.owners, ""), ("HGETALL", keys.owners),
+        ("HSET", keys.member(member), "", ""), ("HSETNX", keys.gone, "", ""), ("HEXISTS", keys.gone, ""),
+        ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
+        ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
+        ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
+        ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
+    ]  # fmt: skip
+
+
+# --- what the server says when a rule is missing, in all its versions since 6.2
+
+_COMMAND = re.compile(r"no permissions to run the '([^']+)'")
+_KEY = re.compile(
+    r"(?i)permissions to access (one of the keys|a key|the '[^']*' key)|can't access at least one of the keys"
+)
+_IN_A_SCRIPT = re.compile(r"can't run this command or subcommand")
+_ALL = "`pyworkers doctor --acl` prints all that are needed"
+_OF_THE_DAEMON = frozenset(command for feature in FEATURES for command in feature.commands.split())
+_MOST_KEYS = 5
+
+
+def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
+    """The server's words as ours, with the rule that is missing; None for words about something else."""
+    if named := _COMMAND.search(told):
+        command = named[1].lower()
+        told = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
+        return f"{told} ({_ALL})" if command in _OF_THE_DAEMON else told
+    if _KEY.search(told):
+        names = [f"~{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}" for key in keys[:_MOST_KEYS]]
+        which = f"one of these keys: add a pattern for {', '.join(names)}" if names else "a key"
+        return f"the server's access rules do not allow {which} ({_ALL})"
+    if is_refused_in_script(told):
+        return f"the server's access rules do not allow a command that a script needs ({_ALL})"
+    return None
+
+
+def is_refused_in_script(told: str) -> bool:
+    """A command, and the server does not say which."""
+    return bool(_IN_A_SCRIPT.search(told))
+
+
+def names_command(told: str) -> bool:
+    return bool(_COMMAND.search(told))

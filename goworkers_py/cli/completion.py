@@ -1,0 +1,26 @@
+"""`completion`: what a shell needs to complete the commands of `pyworkers` and their options."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from goworkers_py.cli.base import FAILED, fail
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Prints a script that completes commands and options in this shell.
+
+    \b
+    bash: pyworkers completion bash > ~/.local/share/bash-completion/completions/pyworkers
+    zsh:  pyworkers completion zsh > DIR/_pyworkers, with a DIR that is in $fpath
+    fish: pyworkers completion fish > ~/.config/fish/completions/pyworkers.fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        fail(f"this release of click cannot complete in {shell}", FAILED)
+    # The variable is the one that click looks for when a program of this name starts.
+    click.echo(kind(context.find_root().command, {}, "pyworkers", "_PYWORKERS_COMPLETE").source())

@@ -1,0 +1,62 @@
+"""The command `pyworkers`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+import goworkers_py
+from goworkers_py.cli.base import Group
+from goworkers_py.cli.hide_password import hide_password
+
+# The module of each command, imported when it is asked for: `run` is not to wait for what only others need.
+COMMANDS = {
+    "run": "run",
+    "start": "daemon",
+    "stop": "daemon",
+    "restart": "daemon",
+    "status": "daemon",
+    "reload": "daemon",
+    "enqueue": "enqueue",
+    "stats": "stats",
+    "queues": "queues",
+    "queue": "queues",
+    "jobs": "queues",
+    "retries": "job_sets",
+    "scheduled": "job_sets",
+    "dead": "job_sets",
+    "processes": "processes",
+    "inprogress": "recover",
+    "recover": "recover",
+    "top": "top",
+    "health": "health",
+    "doctor": "doctor",
+    "mark": "mark",
+    "version": "run",
+    "completion": "completion",
+    "config": "run",
+}
+
+
+class _Main(Group):
+    def main(self, args: Any = None, *others: Any, **extra: Any) -> Any:
+        if args is None:  # else this is a call from within a program
+            hide_password()
+        return super().main(args, *others, **extra)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"goworkers_py.cli.{COMMANDS[name]}"), name)
+        return command
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(goworkers_py.__version__, prog_name="pyworkers")
+def main() -> None:
+    """Runs the jobs that Rails, Go and Python put into Redis in Sidekiq's format."""

@@ -1,0 +1,86 @@
+"""How people are shown things: aligned columns, times in words, nothing that plays tricks on a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from goworkers_py.observe.escaping import one_line
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+class Table:
+    """Columns as wide as the first rows need. A header that ends in > is of a column of numbers.
+
+    Lines are cut at the edge of a terminal; in a pipe they are whole.
+    """
+
+    def __init__(self, *headers: str) -> None:
+        self._headers = [header.rstrip(">") for header in headers]
+        self._right = [header.endswith(">") for header in headers]
+        self._widths: list[int] = []
+
+    def add(self, rows: Sequence[Sequence[str]]) -> None:
+        """Prints them; the headers come with the first ones."""
+        for line in self.lines(rows):
+            click.echo(cut(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
+
+    def lines(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        clean = [[printable(cell) for cell in row] for row in rows]
+        if not self._widths and clean:
+            self._widths = [max(map(len, column)) for column in zip(self._headers, *clean, strict=True)]
+            clean.insert(0, self._headers)
+        return [self._line(row) for row in clean]
+
+    def _line(self, row: Sequence[str]) -> str:
+        cells = zip(row, self._widths, self._right, strict=True)
+        return "  ".join(cell.rjust(width) if right else cell.ljust(width) for cell, width, right in cells).rstrip()
+
+
+def cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def printable(text: str) -> str:
+    """A class or an error message may hold anything, also what a terminal obeys."""
+    return one_line(text).replace("\t", " ")
+
+
+def duration(seconds: float) -> str:
+    for size, unit in _UNITS:
+        if round(seconds) >= size:
+            count = seconds / size
+            return f"{count:.0f} {unit}" if count < 1e6 else f"{count:.0e} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def when(at: float | None) -> str:
+    if at is None:
+        return "-"
+    if math.isinf(at):
+        return str(at)  # a score that Redis takes, and no time
+    ahead = at - time.time()
+    return f"in {duration(ahead)}" if ahead > 0 else f"{duration(-ahead)} ago"
+
+
+def clock_time(at: float | None) -> str:
+    """With the date, in UTC."""
+    try:
+        return "-" if at is None else f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(at))} UTC ({when(at)})"
+    except (OverflowError, ValueError, OSError):
+        return str(at)  # no time that a calendar has
+
+
+def as_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except ValueError:
+        return "(a number with too many digits to show)"

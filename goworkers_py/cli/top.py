@@ -1,0 +1,166 @@
+"""`top`: the queues, the processes and what they run, on a screen that is drawn anew each second."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+import goworkers_py
+from goworkers_py.admin.processes import Process, Processes, Running
+from goworkers_py.admin.queues import Queues
+from goworkers_py.admin.stats import QueueStats
+from goworkers_py.cli.base import connected
+from goworkers_py.cli.tables import Table, as_text, cut, duration
+from goworkers_py.config.options import Config
+from goworkers_py.config.parsers import without_password
+from goworkers_py.core.errors import BrokerUnavailable
+
+EVERY_S = 1.0
+END_KEYS = set(b"qQ\x03")  # the last is Ctrl-C
+# What a terminal is told.
+_OTHER_SCREEN = "\x1b[?1049h\x1b[?25l"  # without a cursor
+_BACK = "\x1b[?25h\x1b[?1049l"
+_HOME = "\x1b[H"
+_CLEAR_LINE = "\x1b[K"  # what is left of it
+_CLEAR_BELOW = "\x1b[J"
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="prints it once, for scripts")
+@connected
+def top(config: Config, once: bool) -> None:
+    """A live screen: numbers, queues, processes and what they run. q or Ctrl-C ends it."""
+    screen = Screen()
+    if once:
+        click.echo("\n".join(screen.lines(height=0)))
+    elif not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("top needs a terminal; --once prints it once")
+    else:
+        _live(screen)
+
+
+def _live(screen: Screen) -> None:
+    with _whole_terminal():
+        while True:
+            width, height = shutil.get_terminal_size()
+            try:
+                lines = screen.lines(height)
+            except BrokerUnavailable as error:
+                lines = [f"no server: {error}"]
+            shown = f"{_CLEAR_LINE}\n".join(cut(line, width) for line in lines[:height])
+            click.echo(_HOME + shown + _CLEAR_LINE + _CLEAR_BELOW, nl=False)
+            if select.select([sys.stdin], [], [], EVERY_S)[0]:
+                typed = os.read(sys.stdin.fileno(), 64)
+                if not typed or END_KEYS & set(typed):  # nothing: the terminal is gone
+                    return
+
+
+@contextmanager
+def _whole_terminal() -> Iterator[None]:
+    before = termios.tcgetattr(sys.stdin)
+    old_handler = signal.signal(signal.SIGTERM, _end)
+    tty.setcbreak(sys.stdin)
+    ours = termios.tcgetattr(sys.stdin)
+    ours[3] &= ~termios.ISIG  # Ctrl-C is a key: an exception may be lost in whatever it meets
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, ours)
+    click.echo(_OTHER_SCREEN, nl=False)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        click.echo(_BACK, nl=False)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        signal.signal(signal.SIGTERM, old_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # for the second one
+    sys.exit(128 + number)
+
+
+class Screen:
+    """Remembers the last numbers, for the rates."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, int, int] | None = None  # when, processed, failed
+
+    def lines(self, height: int) -> list[str]:
+        """No more than `height`; 0 for all there is to tell."""
+        place = goworkers_py.app.place
+        stats = goworkers_py.app.inspector.stats()
+        queues, fleet = Queues(*place).all(), Processes(*place)
+        processes, running = fleet.all(), fleet.running()
+        now = time.time()
+        done, failed = self._rates(stats.processed, stats.failed)
+        dead = f"  dead {stats.dead:,}"
+        head = [
+            f"pyworkers top  {without_password(goworkers_py.app.config.redis)}  {time.strftime('%H:%M:%S')}",
+            f"processed {stats.processed:,}{done}  failed {stats.failed:,}{failed}",
+            f"in progress {stats.in_progress:,}  scheduled {stats.scheduled:,}  retries {stats.retries:,}{dead}",
+        ]
+        tables = [_queues(queues), _processes(processes), _running(running, now)]
+        room = [len(table) for table in tables] if not height else _share(height - len(head), tables)
+        for table, rows in zip(tables, room, strict=True):
+            head += ["", *_shortened(table, rows)] if rows > 1 else []
+        return head
+
+    def _rates(self, processed: int, failed: int) -> tuple[str, str]:
+        now, last = time.monotonic(), self._last
+        self._last = (now, processed, failed)
+        if last is None:
+            return "", ""
+        seconds = max(now - last[0], 1e-3)
+        return f" ({(processed - last[1]) / seconds:.0f}/s)", f" ({(failed - last[2]) / seconds:.0f}/s)"
+
+
+def _share(height: int, tables: Sequence[Sequence[str]]) -> list[int]:
+    """Rows for each table, from the first: an equal part of what is left, or less if it needs less."""
+    rows: list[int] = []
+    for position, table in enumerate(tables):
+        rows.append(max(0, min(len(table), (height - sum(rows) - position) // (len(tables) - position) - 1)))
+    return rows
+
+
+def _shortened(table: list[str], rows: int) -> list[str]:
+    if len(table) <= rows:
+        return table
+    return [*table[: rows - 1], f"... and {len(table) - rows + 1} more"]
+
+
+def _queues(queues: Sequence[QueueStats]) -> list[str]:
+    rows = [
+        (one.name, f"{one.size:,}", duration(one.latency_s), "paused" if one.paused else "")
+        for one in sorted(queues, key=lambda one: (-one.size, one.name))
+    ]
+    return Table("queue", "size>", "latency>", "").lines(rows)
+
+
+def _processes(processes: Sequence[Process]) -> list[str]:
+    rows = [
+        (one.identity, f"{one.busy}/{one.concurrency}", "quiet" if one.quiet else "", f"{one.rss_kb // 1024} MB",
+         ", ".join(one.queues))
+        for one in sorted(processes, key=lambda one: (-one.busy, one.identity))
+    ]  # fmt: skip
+    return Table("process", "busy>", "", "memory>", "queues").lines(rows)
+
+
+def _running(running: Sequence[Running], now: float) -> list[str]:
+    rows: list[Sequence[str]] = []
+    for one in running:
+        message = one.entry.message
+        told = (message.job_class, message.jid, as_text(message.args)) if message else ("(unreadable)", "", "")
+        rows.append((duration(max(0, now - one.since)), one.queue, *told))
+    return Table("running>", "queue", "class", "jid", "arguments").lines(rows)

@@ -1,0 +1,32 @@
+"""Times and delays as a program gives them to a push: numbers, or what `datetime` has."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from goworkers_py.core.errors import ArgumentError
+
+Delay = float | datetime.timedelta
+Moment = float | datetime.datetime
+
+_ANY_TIME_S = 1e12  # what is beyond was meant as milliseconds
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_ANY_TIME_S <= value <= _ANY_TIME_S
+
+
+def moment(at: Moment) -> float:
+    """Epoch seconds."""
+    seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
+    if not is_number(seconds):
+        raise ArgumentError(f"a time must be epoch seconds or a datetime, is {at!r}")
+    return float(seconds)
+
+
+def after(delay: Delay, now: float) -> float:
+    seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+    if not is_number(seconds):
+        raise ArgumentError(f"a delay must be seconds or a timedelta, is {delay!r}")
+    return now + seconds

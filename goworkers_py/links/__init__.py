@@ -1,0 +1,1 @@
+"""The links of the chain around a run, one file each."""

@@ -1,0 +1,74 @@
+"""The chain around a job, outermost first:
+
+    guard( the user's prepended links( log( stats( retry( limit( the user's appended links( perform )))))))
+
+Our links take a message and return an Outcome. A user's link has go-workers' shape: `call(queue, message, call_next)`
+returns whether the job is acknowledged, mostly by returning what `call_next()` returned. Exceptions become outcomes
+in `retry`; `guard` is a second `retry` for those of prepended links, where there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from goworkers_py.core.outcome import DONE, KEEP, Outcome
+from goworkers_py.wire.message import Message
+
+Run = Callable[[Message], Outcome]
+Wrap = Callable[[Run], Run]
+
+
+@runtime_checkable
+class Middleware(Protocol):
+    def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool | None:
+        """False leaves the job unacknowledged: in progress until this process stops, then back in its queue."""
+
+
+@dataclass
+class Links:
+    """The user's links: what `workers.middleware` is."""
+
+    prepended: list[Middleware] = field(default_factory=list)
+    appended: list[Middleware] = field(default_factory=list)
+
+    def append(self, link: Middleware) -> None:
+        """Inside of what is there: nearest to the job."""
+        self.appended.append(link)
+
+    def prepend(self, link: Middleware) -> None:
+        """Outside of what is there, also of our own links."""
+        self.prepended.insert(0, link)
+
+
+def wrap_all(run: Run, wraps: Iterable[Wrap]) -> Run:
+    """The first of `wraps` becomes the outermost."""
+    for wrap in reversed(list(wraps)):
+        run = wrap(run)
+    return run
+
+
+def adapt(link: Middleware) -> Wrap:
+    """A user's link as one of ours."""
+
+    def wrap(inner: Run) -> Run:
+        def run(message: Message) -> Outcome:
+            outcome: Outcome | None = None
+
+            def call_next() -> bool:
+                nonlocal outcome
+                outcome = inner(message)
+                return outcome is not KEEP
+
+            acknowledged = link.call(message.queue, message, call_next)
+            if acknowledged is None and outcome is not None:
+                return outcome  # it forgot to return what it was given
+            if not acknowledged:
+                return KEEP
+            # A link may acknowledge what an inner one did not, and what it did not let through.
+            return DONE if outcome is KEEP or outcome is None else outcome
+
+        return run
+
+    return wrap

@@ -1,0 +1,112 @@
+"""The innermost end of the chain: finds the code for a message and runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from goworkers_py.core.errors import ArgumentError, UnknownJob
+from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.links.chain import Run
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire.message import Message
+
+log = logging.getLogger("goworkers_py.job")
+
+# Unknown classes that are remembered, so that there is one warning of each.
+MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
+
+# Each worker thread has an event loop of its own, made at its first async job.
+_own = threading.local()
+
+
+def perform(registry: Registry) -> Run:
+    process = os.getpid()  # of the workers: the chain is made where they are
+    warned_of: set[str] = set()  # a class warned of twice by two threads at once does no harm
+
+    def run(message: Message) -> Outcome:
+        try:
+            spec = registry.find(message)
+        except UnknownJob as error:
+            name = message.job_class[:LONGEST_NAME]
+            if name not in warned_of:
+                if len(warned_of) >= MOST_WARNED_OF:
+                    warned_of.clear()  # strangers name the classes
+                warned_of.add(name)
+                log.warning("%s", error)
+            raise
+        try:
+            result = spec.function(*_arguments(message, spec))
+            # The function itself may not tell: a partial, a decorated one.
+            if result is not None and inspect.iscoroutine(result):
+                _run_in_own_loop(result, message)
+        finally:
+            if os.getpid() != process:
+                _end_of_child()
+        return DONE
+
+    return run
+
+
+def _end_of_child() -> None:
+    """The job has forked, and this is the child, which came out of the job's code too. It ends here: it must not run
+    the rest of the chain a second time, and of its parent's locks any may be held, by threads that it does not have."""
+    error = sys.exc_info()[1]
+    code = error.code if isinstance(error, SystemExit) else error
+    if error is not None and not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _arguments(message: Message, spec: JobSpec) -> list[Any]:
+    if spec.takes_message:
+        return [message]
+    if message.args is None:
+        return []
+    if not isinstance(message.args, list):
+        raise ArgumentError(f"args must be an array, is {type(message.args).__name__}")
+    return message.args
+
+
+def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> None:
+    loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
+    if loop is None:
+        loop = _own.loop = asyncio.new_event_loop()
+    task = loop.create_task(coroutine)
+    message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
+    try:
+        loop.run_until_complete(task)
+    finally:
+        _cancel_leftovers(loop)
+        message.interrupt = None  # from here on an interruption may strike this thread itself
+
+
+def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:
+    """A task that the job began and did not wait for must not run inside the next job."""
+    leftovers = asyncio.all_tasks(loop)
+    if leftovers:
+        log.warning("the job left %d asyncio tasks behind; they are cancelled", len(leftovers))
+        for task in leftovers:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
+
+
+def close_own_loop() -> None:
+    """For a worker thread that ends."""
+    loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
+    if loop is not None:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+        _own.loop = None

@@ -1,0 +1,116 @@
+"""The link that turns an exception into an outcome, and tells the handlers of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from goworkers_py.core.errors import DiscardJob, RetryJob, UnknownJob
+from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
+from goworkers_py.links.chain import Run
+from goworkers_py.observe.log_format import time_text
+from goworkers_py.policy.registry import Registry
+from goworkers_py.wire.failure import RetryPolicy, describe, error_class, in_place_of, next_count, own_traceback
+from goworkers_py.wire.message import Message
+
+log = logging.getLogger("goworkers_py.job")
+
+# Of an error's text in the line of a failure; the traceback below has all of it.
+LONGEST_TEXT = 1_000
+
+Handler = Callable[[Message, BaseException], None]
+
+
+@dataclass
+class Handlers:
+    """The user's functions `f(message, error)`: after every failed run, and when a job will not be retried any more."""
+
+    error: list[Handler] = field(default_factory=list)
+    death: list[Handler] = field(default_factory=list)
+
+    def tell_of_error(self, message: Message, error: BaseException) -> None:
+        _tell(self.error, message, error)
+
+    def tell_of_death(self, message: Message, error: BaseException) -> None:
+        _tell(self.death, message, error)
+
+
+@dataclass(frozen=True)
+class RetryLink:
+    policy: RetryPolicy
+    registry: Registry
+    handlers: Handlers
+    wall: Callable[[], float] = time.time
+
+    def __call__(self, inner: Run) -> Run:
+        def run(message: Message) -> Outcome:
+            try:
+                return inner(message)
+            except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
+                try:
+                    return self._failed(message, error)
+                except BaseException:  # its exception raises where it is looked at
+                    return self._failed(message, in_place_of(error))
+
+        return run
+
+    def _failed(self, message: Message, error: BaseException) -> Outcome:
+        now = self.wall()
+        outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
+        try:
+            _log_failure(message, error, outcome, now)
+        except Exception as fault:  # from a filter or handler that is the user's: the job must get to its outcome
+            with suppress(Exception):
+                logging.getLogger(__name__).error("a failed run cannot be logged: %s", describe(fault))
+        self.handlers.tell_of_error(message, error)
+        if isinstance(outcome, Dead | Discard):
+            self.handlers.tell_of_death(message, error)
+        return outcome
+
+
+def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
+    """The only line that tells of this failure, with its traceback, and for tools that alarm somebody an error."""
+    if isinstance(error, DiscardJob):
+        log.info("discarded: %s", describe(error), extra={"error_class": error_class(error)})
+        return
+    told: dict[str, Any] = {"retry_count": next_count(message)}
+    if isinstance(outcome, Retry):
+        told["next_retry_at"] = time_text(outcome.at)
+    level = _level(error, outcome)
+    exc_info = None
+    if level >= logging.ERROR or error.__cause__ is not None:
+        exc_info = (type(error), error, own_traceback(error))
+    else:
+        told["error_class"] = error_class(error)
+    text = f"failed: {error_class(error)}: {describe(error)[:LONGEST_TEXT]}; {_what_next(outcome, now)}"
+    log.log(level, "%s", text, exc_info=exc_info, extra=told)
+
+
+def _level(error: BaseException, outcome: Outcome) -> int:
+    if isinstance(error, UnknownJob) and isinstance(outcome, Retry):
+        return logging.INFO  # `perform` has warned of the class
+    if isinstance(error, RetryJob) and isinstance(outcome, Retry):
+        return logging.WARNING  # the job's own wish is no mistake
+    return logging.ERROR
+
+
+def _what_next(outcome: Outcome, now: float) -> str:
+    match outcome:
+        case Retry(at, _):
+            return f"to be retried in {at - now:.0f} s"
+        case Dead():
+            return "moved to the dead set"
+        case _:
+            return "not retried"
+
+
+def _tell(handlers: Sequence[Handler], message: Message, error: BaseException) -> None:
+    for handler in handlers:
+        try:
+            handler(message, error)
+        except BaseException:
+            log.exception("handler %r failed", handler)

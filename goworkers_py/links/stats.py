@@ -1,0 +1,31 @@
+"""The link that tallies how each run ended, how long it took and how long its job had waited."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from goworkers_py.core.outcome import Outcome
+from goworkers_py.links.chain import Run, Wrap
+from goworkers_py.observe.counters import Pace
+from goworkers_py.observe.run_stats import Tally
+from goworkers_py.wire.message import Message
+
+
+def stats(tally: Tally, pace: Pace, wall: Callable[[], float] = time.time) -> Wrap:
+    add, record, monotonic = tally.add, pace.record, time.monotonic
+
+    def wrap(inner: Run) -> Run:
+        def run(message: Message) -> Outcome:
+            enqueued_at = message.enqueued_at
+            waited_s = None if enqueued_at is None else wall() - enqueued_at
+            began = monotonic()
+            outcome = inner(message)
+            ran_s = monotonic() - began
+            record(ran_s)
+            add(message.job_class, outcome, ran_s, waited_s)
+            return outcome
+
+        return run
+
+    return wrap

@@ -1,0 +1,109 @@
+"""What a process says of itself, and what several say together: for systemd, monitors and probes.
+
+A report is plain JSON, because a child of `processes = N` sends it to its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+from goworkers_py.core.version import __version__
+from goworkers_py.observe.run_stats import END, Rows, sum_of
+from goworkers_py.observe.running_jobs import Running, oldest
+
+STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
+# In the words of a process that begins no other jobs: before the class and jid of the one that it runs alone, see
+# `quarantine`. It ends by itself.
+OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
+
+# A loop of the heartbeat or of a fetcher comes round every few seconds, also during an outage. Longer than all that a
+# round can wait for together, name servers that do not answer included.
+STALE_AFTER_S = 120.0
+
+
+COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds")
+
+
+class QueueReport(TypedDict):
+    busy: int  # threads that run a job
+    capacity: int  # threads
+    waiting: int  # jobs that were fetched and wait for a thread
+    stuck: int  # threads that a stuck job holds
+
+
+class Report(TypedDict):
+    processes: int
+    state: str
+    stale: str  # which loop stands still; empty while all come round
+    cut_off: str  # since when the server was not told that this process lives; empty while it knows
+    oldest_s: float  # since when the oldest running job runs
+    queues: dict[str, QueueReport]
+    counts: dict[str, float]  # since the start, by the names in COUNTERS
+    jobs: dict[str, Rows]  # by queue, since the start
+    running: dict[str, list[Running]]  # by queue
+
+
+# Figures of another shape cannot be added to ours. USR2 after an upgrade gives a parent children of another version.
+SHAPE = " ".join(
+    [__version__, str(END), *Report.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
+)
+
+
+def past(report: Report) -> Report:
+    """What stays of one whose process has ended."""
+    return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}, "running": {}}
+
+
+def not_live(report: Report) -> str:
+    """Why this process should be started again; empty while it should not. An outage is no reason."""
+    return report["stale"]
+
+
+def not_ready(report: Report) -> str:
+    """Why this process fetches no jobs now; empty while it does."""
+    if report["state"] != WORKING:
+        return report["state"]
+    if not report["processes"]:
+        return "no process works"
+    return report["stale"] or report["cut_off"] or all_stuck(report)
+
+
+def all_stuck(report: Report) -> str:
+    """Names the queues that have no thread left for another job; empty while each has one."""
+    queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
+    return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
+
+
+def merged(state: str, reports: Iterable[Report]) -> Report:
+    """Several processes as one."""
+    reports = list(reports)
+    queues: dict[str, QueueReport] = {}
+    for report in reports:
+        for name, queue in report["queues"].items():
+            sums = queues.setdefault(name, QueueReport(busy=0, capacity=0, waiting=0, stuck=0))
+            sums["busy"] += queue["busy"]
+            sums["capacity"] += queue["capacity"]
+            sums["waiting"] += queue["waiting"]
+            sums["stuck"] += queue["stuck"]
+    all_queues = {name: None for report in reports for name in report["jobs"]}
+    return Report(
+        processes=sum(report["processes"] for report in reports),
+        state=state,
+        stale="; ".join(filter(None, (report["stale"] for report in reports))),
+        cut_off="; ".join(filter(None, (report["cut_off"] for report in reports))),
+        oldest_s=max((report["oldest_s"] for report in reports), default=0.0),
+        queues=queues,
+        counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
+        jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
+        running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
+    )
+
+
+def in_words(report: Report) -> str:
+    """One line for people."""
+    queues = report["queues"]
+    busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))
+    trouble = report["stale"] or report["cut_off"] or all_stuck(report)
+    told = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
+    return f"{told}; {trouble}" if trouble else told

@@ -1,0 +1,171 @@
+"""How log lines look: Sidekiq's fields, as text for people or as JSON for machines.
+
+Fields that a job adds, `log.info("sent", extra={"order": 42})`, stand beside ours.
+
+Every text may be a stranger's: of a payload, a server, an exception. A record is one line, in which nothing passes for
+a line of its own or is obeyed by a terminal. The lines of a traceback or a stack are indented, which no record's first
+line is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from goworkers_py.core.errors import TimeLimitExceeded
+from goworkers_py.observe.escaping import one_json_line, one_line
+from goworkers_py.wire.failure import MAX_ERROR_MESSAGE, describe, error_class
+from goworkers_py.wire.message import current_message
+
+# What every record has, and what formatters leave in it.
+_FIELDS = len(vars(logging.makeLogRecord({})))
+_NO_EXTRA = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"])
+
+_COLOURS = {"DEBUG": 34, "INFO": 32, "WARNING": 33, "ERROR": 31, "CRITICAL": 35}
+
+_seconds: dict[int, str] = {}  # the last second as text: whichever thread writes it, it is right
+
+
+def _time(record: logging.LogRecord) -> str:
+    second = int(record.created)
+    text = _seconds.get(second)
+    if text is None:
+        text = _second(second)
+        _seconds.clear()
+        _seconds[second] = text
+    return f"{text}.{int(record.msecs):03d}Z"
+
+
+def _second(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
+
+
+def time_text(at: float) -> str:
+    """A time beside that of the line, in the same form."""
+    try:
+        return f"{_second(at)}.{int(at % 1 * 1000):03d}Z"
+    except (OverflowError, ValueError, OSError):
+        return str(at)  # no time that a calendar has
+
+
+def _context(record: logging.LogRecord) -> dict[str, Any]:
+    """The job that the thread runs, and what was added to the line."""
+    message = current_message()
+    fields: dict[str, Any] = {}
+    if message is not None:
+        fields = {"class": message.job_class, "jid": message.jid, "queue": message.queue}
+    had = vars(record)
+    if len(had) > _FIELDS:
+        fields |= {name: had[name] for name in had if name not in _NO_EXTRA and name not in fields}
+    return fields
+
+
+def _one_word(value: object) -> str:
+    """What strangers put into a class name must not look like another field, or another line."""
+    text = value if isinstance(value, str) else str(value)
+    return text if text.isprintable() and " " not in text else json.dumps(text)
+
+
+class PlainFormatter(logging.Formatter):
+    def __init__(self, coloured: bool = False) -> None:
+        super().__init__()
+        self._coloured = coloured
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = "".join(f" {name}={_one_word(value)}" for name, value in _context(record).items() if value != "")
+        head, level = f"{_time(record)} pid={record.process} {record.threadName}{told}", record.levelname
+        if self._coloured and level in _COLOURS:
+            coloured = f"\x1b[{_COLOURS[level]}m{level}\x1b[0m"
+            line = f"{one_line(head)} {coloured}: {one_line(record.getMessage())}"
+        else:
+            line = one_line(f"{head} {level}: {record.getMessage()}")
+        return f"{line}{_below(record)}" if record.exc_info or record.stack_info else line
+
+
+def _below(record: logging.LogRecord) -> str:
+    texts = [text for text in (_traceback(record), record.stack_info) if text]
+    return "".join(f"\n  {one_line(line)}" for text in texts for line in text.rstrip("\n").split("\n"))
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "ts": _time(record),
+            "pid": record.process,
+            "thread": record.threadName,
+            "lvl": record.levelname,
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        fields = _context(record) | fields
+        if record.exc_info and record.exc_info[1]:
+            error = record.exc_info[1]
+            fields |= {"error_class": error_class(error), "error_message": describe(error)}
+            fields["traceback"] = _traceback(record)
+        if record.stack_info:
+            fields["stack"] = record.stack_info
+        told = ", ".join([f"{_quoted(name)}: {_as_json(value)}" for name, value in fields.items()])
+        return one_json_line(f"{{{told}}}")
+
+
+# --- tracebacks
+
+# An endless recursion repeats itself: the ends say all.
+MOST_FRAMES = 100
+LONGEST_TRACEBACK = 50_000
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    """As Python prints it, with all that it was caused by, but with each exception's own text in one line."""
+    kind, error, trace = record.exc_info or (None, None, None)
+    if kind is None or error is None:
+        return ""
+    try:
+        text = _printed(kind, error, trace)
+    except TimeLimitExceeded:
+        raise  # thrown into the job that logs
+    except BaseException:  # from the methods of the exception, which its author wrote
+        text = f"{error_class(error)}: {describe(error)}"
+    if len(text) > LONGEST_TRACEBACK:
+        text = f"{text[: LONGEST_TRACEBACK // 2]}\n...\n{text[-LONGEST_TRACEBACK // 2 :]}"
+    return text
+
+
+def _printed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
+    whole = traceback.TracebackException(kind, error, trace, limit=-MOST_FRAMES)
+    waiting = [whole]
+    while waiting:
+        one = waiting.pop()
+        one.format_exception_only = _in_one_line(one.format_exception_only)  # type: ignore[method-assign]
+        causes = (one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ()))
+        waiting += [cause for cause in causes if cause is not None]
+    return "".join(whole.format()).rstrip("\n")
+
+
+def _in_one_line(parts: Callable[..., Any]) -> Callable[..., Any]:
+    def escaped(*arguments: Any, **options: Any) -> list[str]:
+        return [one_line(part[:MAX_ERROR_MESSAGE].rstrip("\n")) + "\n" for part in parts(*arguments, **options)]
+
+    return escaped
+
+
+def log_with_stack(log: logging.Logger, level: int, stack: str, message: str, *told: object) -> None:
+    """A stack, of whichever thread, stands below the line, as a traceback does."""
+    if log.isEnabledFor(level):
+        log.handle(log.makeRecord(log.name, level, __file__, 0, message, told, None, sinfo=stack))
+
+
+def _as_json(value: object) -> str:
+    # Nearly all are these, and the encoder takes longer to begin than for all of a line.
+    if type(value) is str:
+        return _quoted(value)
+    return str(value) if type(value) is int else _encode(value)
+
+
+_quoted: Callable[[str], str] = json.encoder.encode_basestring  # in C where CPython has it
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode

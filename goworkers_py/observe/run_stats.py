@@ -1,0 +1,117 @@
+"""What came of the jobs of a queue, by class: counts and two histograms.
+
+A row is a flat list of numbers, so that rows are added up by position and travel as JSON.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable
+
+from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
+from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
+from goworkers_py.observe.executions import Executions
+
+# The upper bounds of the buckets; there is one more for what took longer.
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+RESULTS = ("done", "retried", "dead", "discarded", "requeued", "unacknowledged")
+
+# Where in a row things stand.
+RUN_SUM = len(RESULTS)
+RUN = RUN_SUM + 1
+WAIT_SUM = RUN + len(BOUNDS_S) + 1
+WAIT = WAIT_SUM + 1
+END = WAIT + len(BOUNDS_S) + 1
+# For Sidekiq's page, which looks only at the times of runs that ended well, and has buckets of its own.
+DONE_SUM = END
+DONE_RUN = DONE_SUM + 1
+_LENGTH = DONE_RUN + len(SIDEKIQS_BOUNDS_S) + 1
+
+# Classes are named by strangers, and each has a row here and in every monitor.
+MOST_CLASSES = 500
+LONGEST_CLASS = 200
+OTHERS = "(others)"
+
+Row = list[float]
+Rows = dict[str, Row]
+
+_PLACE: dict[type[Outcome], int] = {
+    kind: place for place, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
+}
+
+
+# Runs that are counted together: workers that met at a lock for each one would take turns at every job.
+COUNTED_AT_ONCE = 200
+
+
+class Tally:
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        """Each class in `known` has a row from the start: a monitor sees the first failure only as a change from 0."""
+        self._lock = threading.Lock()
+        self._rows: Rows = {}
+        for job_class in known:
+            self._new_row(job_class)
+        self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()  # not counted yet
+
+    def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:
+        """On every job's path: the lock is met once in COUNTED_AT_ONCE."""
+        self._runs.append((job_class, outcome, ran_s, waited_s))
+        if len(self._runs) >= COUNTED_AT_ONCE:
+            with self._lock:
+                self._count()
+
+    def _count(self) -> None:
+        """Under the lock. Others may add meanwhile."""
+        take, row_of = self._runs.popleft, self._rows.get
+        for _ in range(len(self._runs)):
+            job_class, outcome, ran_s, waited_s = take()
+            row = row_of(job_class) or self._new_row(job_class)
+            if outcome is DONE:
+                row[0] += 1
+                row[DONE_SUM] += ran_s
+                row[DONE_RUN + bisect_right(SIDEKIQS_BOUNDS_S, ran_s)] += 1
+            else:
+                row[_PLACE[type(outcome)]] += 1
+            row[RUN_SUM] += ran_s
+            row[RUN + bisect_left(BOUNDS_S, ran_s)] += 1
+            if waited_s is not None:
+                row[WAIT_SUM] += waited_s if waited_s > 0 else 0.0  # clocks differ
+                row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
+
+    def _new_row(self, job_class: str) -> Row:
+        name = job_class[:LONGEST_CLASS]
+        if name not in self._rows and len(self._rows) >= MOST_CLASSES:
+            name = OTHERS
+        return self._rows.setdefault(name, [0] * _LENGTH)
+
+    @property
+    def ended(self) -> int:
+        """How many runs, whatever came of them."""
+        return int(sum(sum(row[:RUN_SUM]) for row in self.snapshot().values()))
+
+    def snapshot(self) -> Rows:
+        with self._lock:
+            self._count()
+            return {name: row[:END] for name, row in self._rows.items()}
+
+    def executions(self) -> dict[str, Executions]:
+        with self._lock:
+            self._count()
+            return {name: _executions(row) for name, row in self._rows.items()}
+
+
+def _executions(row: Row) -> Executions:
+    done, retried, dead, discarded = map(int, row[:4])
+    failures = retried + dead + discarded
+    return Executions(done + failures, failures, int(row[DONE_SUM] * 1000), tuple(map(int, row[DONE_RUN:])))
+
+
+def sum_of(several: Iterable[Rows]) -> Rows:
+    sums: Rows = {}
+    for rows in several:
+        for job_class, row in rows.items():
+            name = job_class if job_class in sums or len(sums) < MOST_CLASSES else OTHERS
+            sums[name] = [one + other for one, other in zip(sums[name], row, strict=True)] if name in sums else row
+    return sums

@@ -1,0 +1,42 @@
+"""The jobs that run, as `/stats` shows them: a bounded number of each queue, none of them long."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from typing import TypedDict
+
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire.process_record import shortened
+
+# Of each queue. A child of `processes = N` tells its parent of them every second.
+MOST_SHOWN = 200
+LONGEST_SHOWN = 2_000  # bytes
+
+
+class Running(TypedDict):
+    message: str  # JSON: the payload, or a few fields of one that is long
+    started_at: int  # epoch seconds
+
+
+def shown(deliveries: Iterable[Delivery]) -> list[Running]:
+    """From any thread."""
+    told = [(delivery, _text(delivery)) for delivery in deliveries]
+    return oldest([[Running(message=text, started_at=int(delivery.begun_at)) for delivery, text in told if text]])
+
+
+def oldest(several: Iterable[Iterable[Running]]) -> list[Running]:
+    return heapq.nsmallest(MOST_SHOWN, itertools.chain.from_iterable(several), key=lambda one: one["started_at"])
+
+
+def _text(delivery: Delivery) -> str:
+    """Empty for what is no job. Made once, because a long payload takes long to read."""
+    if delivery.shown is None:
+        try:
+            text = shortened(delivery.raw, LONGEST_SHOWN).decode()
+        except UnreadablePayload:
+            text = ""
+        delivery.shown = text if len(text) <= LONGEST_SHOWN else ""
+    return delivery.shown

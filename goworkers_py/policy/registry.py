@@ -1,0 +1,126 @@
+"""Which Python code runs a job: by the class on the wire, or one handler for a whole queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
+from goworkers_py.core.errors import ConfigError, UnknownJob
+from goworkers_py.observe.job_log_levels import level_named
+from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire.message import Message
+
+Handler = Callable[[Message], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A callable with its name on the wire and what its code says of it."""
+
+    name: str
+    function: Callable[..., Any]
+    queue: str = "default"
+    options: CodeOptions = field(default_factory=CodeOptions)  # not to be changed
+    takes_message: bool = False  # and not the args
+
+
+class Registry:
+    """Filled while modules are imported, read by the workers: no lock, nothing is taken out again."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobSpec] = {}
+        self._handlers: dict[str, JobSpec] = {}
+        self.any_timeouts = False
+        self.any_log_levels = False
+
+    def add(self, spec: JobSpec) -> None:
+        known = self._jobs.get(spec.name)
+        if known is not None and not _same_place(known.function, spec.function):
+            raise ConfigError(
+                f"two jobs are called {spec.name!r}: {_place(known.function)} and {_place(spec.function)}; "
+                "give one of them another name: @job('Name')"
+            )
+        self._jobs[spec.name] = spec
+        self.any_timeouts |= "timeout" in spec.options
+        self.any_log_levels |= "log_level" in spec.options
+
+    def handle(self, queue: str, handler: Handler, options: CodeOptions = NOTHING_SAID) -> None:
+        self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
+
+    def job(self, name: str) -> JobSpec | None:
+        return self._jobs.get(name)
+
+    def find(self, message: Message) -> JobSpec:
+        spec = self._spec(message)
+        if spec is None:
+            raise UnknownJob(_unknown(message))
+        return spec
+
+    def options_for(self, message: Message) -> CodeOptions:
+        spec = self._spec(message)
+        return spec.options if spec else NOTHING_SAID
+
+    def _spec(self, message: Message) -> JobSpec | None:
+        handler = self._handlers.get(message.queue)
+        return handler if handler and message.job_class != burial.CLASS else self._jobs.get(message.job_class)
+
+    def timeout_for(self, message: Message) -> float | None:
+        return self.options_for(message).get("timeout")
+
+    def may_be_interrupted(self, message: Message) -> bool:
+        return self.options_for(message).get("interrupt") is not False
+
+    def log_level_for(self, message: Message) -> int | None:
+        if "log_level" in message.fields:
+            return level_named(message.get("log_level"))
+        return level_named(self.options_for(message).get("log_level"))
+
+    @property
+    def any_handlers(self) -> bool:
+        return bool(self._handlers)
+
+    def handled(self, queue: str) -> bool:
+        """Whether one handler runs every job of the queue, whatever its class."""
+        return queue in self._handlers
+
+    def names(self) -> list[str]:
+        return sorted(self._jobs)
+
+    def names_in(self, queue: str) -> list[str]:
+        """The classes whose code names this queue, for all runs or for retries."""
+        return sorted(
+            name for name, spec in self._jobs.items() if queue in (spec.queue, spec.options.get("retry_queue"))
+        )
+
+    def queues(self) -> list[str]:
+        """Every queue that registered code names, for all runs or for retries."""
+        of_retries = {queue for spec in self._jobs.values() if (queue := spec.options.get("retry_queue"))}
+        return sorted({spec.queue for spec in self._jobs.values()} | of_retries | set(self._handlers))
+
+
+def _unknown(message: Message) -> str:
+    if message.job_class == burial.CLASS:
+        return (
+            "a payload that is kept as text is not run; where it is a job, `pyworkers dead retry --jid "
+            f"{message.jid}` puts the job itself into its queue"
+        )
+    if not message.job_class:
+        return f"the job names no class, and queue {message.queue!r} has no handler"
+    return (
+        f"no job is registered as {message.job_class!r}: decorate one with @job({message.job_class!r}) "
+        "in a module that `require` names"
+    )
+
+
+def _place(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
+
+
+def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """A module that is imported twice (as __main__ and by its name, or reloaded) registers its own jobs again."""
+    code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
+    if code is None or other_code is None:
+        return one is other
+    return (code.co_filename, code.co_firstlineno) == (other_code.co_filename, other_code.co_firstlineno)

@@ -1,0 +1,1 @@
+"""The threads of a worker process, and what they share."""

@@ -1,0 +1,49 @@
+"""The thread that looks which queues are paused: one small question for all queues of the process, twice a second.
+
+While the server cannot be asked, what it said last holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from goworkers_py.brokers.contracts import Broker
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import BrokerService
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+
+Switch = Callable[[bool], None]  # given whether its queue is paused now
+
+
+class Pauses(BrokerService):
+    def __init__(self, broker: Broker, switches: Mapping[str, Switch], outage: Outage) -> None:
+        super().__init__("pauses", outage)
+        self._broker = broker
+        self._switches = switches
+        self._paused: set[str] = set()  # of these queues; changed by `look` alone
+        self._warned = False
+
+    def run_once(self) -> float:
+        self.look()
+        return LOOK_EVERY_S
+
+    def look(self) -> None:
+        try:
+            paused = self._broker.paused() & set(self._switches)
+        except BrokerRefused as error:
+            self._warn(error)
+            return
+        for queue in sorted(paused ^ self._paused):
+            self._switches[queue](queue in paused)
+            log.warning("queue %s: %s", queue, "paused" if queue in paused else "resumed")
+        self._paused = paused
+
+    def _warn(self, error: BrokerRefused) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("this process cannot see which queues are paused: %s; it goes on as it did", error)

@@ -1,0 +1,1 @@
+"""One process among processes: signals, parent and children, pidfile, systemd, log files."""

@@ -1,0 +1,196 @@
+"""A unix daemon: where, as whom and with which pidfile it works; how it leaves the terminal; how it is asked to stop.
+
+`start` forks. The child detaches itself and works; the parent waits for one word of it, that it works or what is wrong,
+and tells that to whoever started it.
+"""
+
+from __future__ import annotations
+
+import grp
+import json
+import logging
+import os
+import pwd
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError, WorkersError, as_word, of_word
+from goworkers_py.system.parent_link import LINE_VARIABLE
+from goworkers_py.system.pidfile import Pidfile
+
+log = logging.getLogger(__name__)
+
+# Beyond `timeout`: settling, farewell, a parent's children.
+AFTER_TIMEOUT_S = 20.0
+# Who starts it is not kept longer when Redis is not there yet.
+START_S = 30.0
+
+
+# --- where and as whom
+
+
+@contextmanager
+def settled(config: Config) -> Iterator[None]:
+    """All that needs the rights of whoever started this process comes before they are given up."""
+    change_directory(config.directory)
+    if config.umask:
+        os.umask(int(config.umask, 8))
+    pidfile = pidfile_of(config) if config.pidfile else None
+    owner = _owner(config)
+    if pidfile is not None:
+        pidfile.hold()
+    try:
+        _become(*owner)
+        yield
+    finally:
+        if pidfile is not None:
+            pidfile.release()
+
+
+def change_directory(directory: str) -> None:
+    try:
+        os.chdir(directory or ".")
+    except OSError as error:
+        raise ConfigError(f"directory {directory}: {error.strerror}") from None
+
+
+def pidfile_of(config: Config) -> Pidfile:
+    return Pidfile(Path(config.directory, config.pidfile).absolute())
+
+
+def _owner(config: Config) -> tuple[int, int]:
+    uid, gid = os.getuid(), os.getgid()
+    if config.user:
+        try:
+            entry = pwd.getpwnam(config.user)
+        except KeyError:
+            raise ConfigError(f"user {config.user}: there is no such user on this machine") from None
+        uid, gid = entry.pw_uid, entry.pw_gid
+    if config.group:
+        try:
+            gid = grp.getgrnam(config.group).gr_gid
+        except KeyError:
+            raise ConfigError(f"group {config.group}: there is no such group on this machine") from None
+    if (uid, gid) != (os.getuid(), os.getgid()) and os.getuid() != 0:
+        raise ConfigError("user and group: only root can work as somebody else")
+    return uid, gid
+
+
+def _become(uid: int, gid: int) -> None:
+    if (uid, gid) == (os.getuid(), os.getgid()):
+        return
+    # By hand: python-daemon leaves the group as it was where it is told to initialise the groups.
+    entry = pwd.getpwuid(uid)
+    os.initgroups(entry.pw_name, gid)
+    os.setgid(gid)
+    os.setuid(uid)
+    os.environ.update(HOME=entry.pw_dir, USER=entry.pw_name, LOGNAME=entry.pw_name)
+
+
+# --- start
+
+
+def is_child() -> bool:
+    """The parent of `processes` starts its children by the command that it was started by."""
+    return LINE_VARIABLE in os.environ
+
+
+def start(config: Config, work: Callable[[Callable[[], None]], int]) -> bool:
+    """True when the daemon works, False when it does not yet; raises what is wrong. `work` is given what to call when
+    it does."""
+    if is_child():
+        sys.exit(work(lambda: None))
+    for option in ("pidfile", "logfile"):
+        if not getattr(config, option):
+            raise ConfigError(f"start needs a {option}: set it in the configuration file or with --{option}")
+    heard, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(heard)
+        _work_detached(say, work)
+    os.close(say)
+    os.waitpid(child, 0)  # it has only detached the daemon
+    with os.fdopen(heard, encoding="utf-8") as line:
+        if not select.select([line], [], [], START_S)[0]:
+            return False
+        word = line.readline()
+    if not word:
+        raise WorkersError(f"it ended before it worked; {config.logfile} says why")
+    error = json.loads(word)
+    if error:
+        raise of_word(error)
+    return True
+
+
+def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoReturn:
+    from daemon import DaemonContext  # type: ignore[import-untyped]  # only who detaches needs it
+
+    umask = os.umask(0)
+    os.umask(umask)
+    with DaemonContext(
+        detach_process=True, working_directory=".", umask=umask, prevent_core=False, signal_map={}, files_preserve=[say]
+    ):
+        line = os.fdopen(say, "w")
+
+        def tell(error: WorkersError | None = None) -> None:
+            """Once: the first word is the last."""
+            if not line.closed:
+                with suppress(OSError), line:  # whoever has started us may not have waited
+                    line.write(json.dumps(error and as_word(error)) + "\n")
+
+        try:
+            code = work(tell)
+        except WorkersError as error:
+            log.error("%s", error)
+            tell(error)
+            code = 1
+        except Exception:
+            log.critical("the daemon failed", exc_info=True)
+            code = 1
+        sys.exit(code)
+
+
+def tried(config: Config, build: Callable[[], object]) -> bool:
+    """Whether the user's code can be imported, tried in a process of its own, which says what is wrong. It belongs to
+    the user as whom the daemon works: root must not run that user's code."""
+    owner = _owner(config)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            change_directory(config.directory)
+            _become(*owner)
+            build()
+            code = 0
+        except WorkersError as error:
+            sys.stderr.write(f"pyworkers: {error}\n")
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# --- stop and reload
+
+
+def stop(config: Config) -> int | None:
+    """Returns when it has ended: its number, or None if there was none."""
+    return pidfile_of(config).end_holder(lambda pid: send(pid, signal.SIGTERM), config.timeout + AFTER_TIMEOUT_S)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has just ended
+    except PermissionError:
+        raise WorkersError(f"process {pid} belongs to another user") from None

@@ -1,0 +1,90 @@
+"""One run of the program, from its configuration to its exit code: alone, as a parent, or as a child of one."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from goworkers_py.admin.stats import Stats
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import WorkersError
+from goworkers_py.observe.health_report import STARTING, Report, merged
+from goworkers_py.runtime import forks
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.system.daemon import change_directory, settled
+from goworkers_py.system.logs import setup_logging
+from goworkers_py.system.parent_link import Parent
+from goworkers_py.system.signals import run_until_stopped
+from goworkers_py.system.supervisor import Supervisor, own_command
+from goworkers_py.system.systemd import Notifier
+from goworkers_py.web.pages import pages
+from goworkers_py.web.server import StatsServer
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    config: Config,
+    make_launcher: Callable[[], Launcher],
+    stats: Callable[[], Stats],
+    ready: Callable[[], None] = lambda: None,
+) -> int:
+    """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
+    parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
+    forks.report_at_exit()
+    if parent is not None:
+        return _run_child(config, parent, make_launcher)
+    command = own_command()
+    with settled(config):
+        setup_logging(config.log_level, config.log_format, config.logfile)
+        return _run_main(config, command, make_launcher, stats, Notifier(ready=ready))
+
+
+def _tell_of_root() -> None:
+    """No warning: in containers it is usual."""
+    if os.geteuid() == 0:
+        log.info("running as root, and so do the jobs: set `user`, User= in the unit or USER in the Dockerfile")
+
+
+def _run_child(config: Config, parent: Parent, make_launcher: Callable[[], Launcher]) -> int:
+    try:
+        change_directory(config.directory)
+        setup_logging(config.log_level, config.log_format, config.logfile)
+        return run_until_stopped(make_launcher(), parent, Notifier())
+    except WorkersError as error:
+        parent.fail(error)
+        return 1
+
+
+def _run_main(
+    config: Config,
+    command: list[str],
+    make_launcher: Callable[[], Launcher],
+    stats: Callable[[], Stats],
+    notifier: Notifier,
+) -> int:
+    if config.needs_a_parent:
+        supervisor = Supervisor(config.processes, command, notifier)
+        with _port(config, supervisor.report, supervisor.stats):
+            _tell_of_root()
+            return supervisor.run()
+    launcher: Launcher | None = None
+    with _port(config, lambda: launcher.report() if launcher else merged(STARTING, []), stats):
+        launcher = make_launcher()
+        _tell_of_root()
+        return run_until_stopped(launcher, None, notifier)
+
+
+@contextmanager
+def _port(config: Config, report: Callable[[], Report], stats: Callable[[], Stats]) -> Iterator[None]:
+    if not config.stats_port:
+        yield
+        return
+    server = StatsServer(config.stats_host, config.stats_port, pages(report, stats))
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()

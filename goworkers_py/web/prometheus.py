@@ -1,0 +1,125 @@
+"""A report in Prometheus' text format."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from itertools import accumulate
+
+from goworkers_py.admin.stats import Stats
+from goworkers_py.core.version import __version__
+from goworkers_py.observe.health_report import Report, not_live, not_ready
+from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Row, sum_of
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Labels = dict[str, str]
+Sample = tuple[str, Labels, float]  # what follows the metric's name, labels, value
+
+_COUNTS = {
+    "recovered": ("recovered_jobs_total", "jobs taken over from processes that had died"),
+    "poison": ("poison_jobs_total", "jobs buried because their processes died, again and again"),
+    "stuck": ("stuck_jobs_total", "jobs that did not end at their time limit"),
+    "lost_leases": ("lost_leases_total", "jobs that ended here after they had been given to others"),
+    "settle_retries": ("settle_retries_total", "times that the end of jobs could not be stored at once"),
+    "outage_seconds": ("outage_seconds_total", "seconds during which Redis did not serve"),
+}
+_BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
+
+
+def exposition(report: Report, stats: Stats | None) -> str:
+    """`stats` is None while the server cannot be asked."""
+    metrics = [_of_build(), *_of_jobs(report), *_of_processes(report), *_of_server(stats)]
+    return "".join(line for metric in metrics for line in metric)
+
+
+def _of_build() -> Iterator[str]:
+    labels = {"version": __version__, "python": platform.python_version()}
+    return _metric("build_info", "gauge", "always 1; the labels tell what runs", [("", labels, 1)])
+
+
+def _of_jobs(report: Report) -> Iterator[Iterator[str]]:
+    rows = [
+        ({"queue": queue, "class": name or "(none)"}, row)
+        for queue, rows in report["jobs"].items()
+        for name, row in rows.items()
+    ]
+    yield _metric(
+        "jobs_total",
+        "counter",
+        "runs of jobs by how they ended",
+        [
+            ("", {**labels, "result": result}, count)
+            for labels, row in rows
+            for result, count in zip(RESULTS, row[:RUN_SUM], strict=True)
+        ],
+    )
+    ran = [sample for labels, row in rows for sample in _histogram(labels, row, RUN, RUN_SUM)]
+    yield _metric("job_run_seconds", "histogram", "how long runs took", ran)
+    by_queue = {queue: sum_of({"": row} for row in rows.values()).get("") for queue, rows in report["jobs"].items()}
+    waited = [
+        sample
+        for queue, row in by_queue.items()
+        if row is not None
+        for sample in _histogram({"queue": queue}, row, WAIT, WAIT_SUM)
+    ]
+    yield _metric("queue_latency_seconds", "histogram", "how long jobs had waited when they began", waited)
+
+
+def _histogram(labels: Labels, row: Row, start: int, sum_at: int) -> Iterator[Sample]:
+    counts = list(accumulate(row[start : start + len(_BUCKETS)]))
+    for bound, count in zip(_BUCKETS, counts, strict=True):
+        yield "_bucket", {**labels, "le": bound}, count
+    yield "_sum", labels, row[sum_at]
+    yield "_count", labels, counts[-1]
+
+
+def _of_processes(report: Report) -> Iterator[Iterator[str]]:
+    yield _one("live", "gauge", "0 when a loop stands still", not not_live(report))
+    yield _one("ready", "gauge", "1 while jobs are fetched", not not_ready(report))
+    yield _one("processes", "gauge", "processes that these figures are of", report["processes"])
+    yield _one("oldest_job_seconds", "gauge", "since when the oldest running job runs", report["oldest_s"])
+    for what, name, about in (
+        ("busy", "busy_threads", "threads that run a job"),
+        ("capacity", "threads", "threads that can run a job"),
+        ("waiting", "prefetched_jobs", "jobs that were fetched and wait for a thread"),
+        ("stuck", "stuck_threads", "threads that a stuck job holds, and that no other worker has replaced"),
+    ):
+        samples = [("", {"queue": queue}, told[what]) for queue, told in report["queues"].items()]  # type: ignore[literal-required]
+        yield _metric(name, "gauge", about, samples)
+    for count, (name, about) in _COUNTS.items():
+        yield _one(name, "counter", about, report["counts"][count])
+
+
+def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
+    yield _one("redis_up", "gauge", "1 when Redis answered just now", stats is not None)
+    if stats is None:
+        return
+    for name, value, about in (
+        ("scheduled_jobs", stats.scheduled, "jobs in the set of scheduled ones"),
+        ("retry_jobs", stats.retries, "jobs in the set of those to be retried"),
+        ("dead_jobs", stats.dead, "jobs in the dead set"),
+        ("in_progress_jobs", stats.in_progress, "jobs in the hands of all processes of the fleet"),
+    ):
+        yield _one(name, "gauge", about, value)
+    sizes = [("", {"queue": queue.name}, float(queue.size)) for queue in stats.queues]
+    yield _metric("queue_size", "gauge", "jobs that wait in the queue", sizes)
+    paused = [("", {"queue": queue.name}, float(queue.paused)) for queue in stats.queues]
+    yield _metric("queue_paused", "gauge", "1 while the queue is paused", paused)
+    ages = [("", {"queue": queue.name}, queue.latency_s) for queue in stats.queues]
+    yield _metric("queue_oldest_seconds", "gauge", "how long the next job of the queue has waited", ages)
+
+
+def _one(name: str, kind: str, about: str, value: float) -> Iterator[str]:
+    return _metric(name, kind, about, [("", {}, value)])
+
+
+def _metric(name: str, kind: str, about: str, samples: list[Sample]) -> Iterator[str]:
+    yield f"# HELP pyworkers_{name} {about}\n# TYPE pyworkers_{name} {kind}\n"
+    for suffix, labels, value in samples:
+        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"pyworkers_{name}{suffix}{f'{{{told}}}' if told else ''} {value:.15g}\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,152 @@
+"""One job as a program sees it: the raw bytes, never changed, and the fields parsed from them."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire import payload
+
+# Sidekiq 8 writes integer milliseconds, everybody else seconds; an epoch in milliseconds passed this in 1973,
+# one in seconds will in the year 5138.
+_MILLISECONDS_FROM = 100_000_000_000
+# Nobody means a time by such a number; it need not even fit a float.
+_NO_TIME_FROM = 1e18
+
+_COUNTS = range(-(2**63), 2**63)
+
+
+class Message:
+    """What handlers, jobs and middleware are given.
+
+    `args` may be changed by a middleware and the job sees it; what is acknowledged, retried or buried is always made
+    from the bytes that were fetched.
+    """
+
+    __slots__ = ("args", "expired", "fields", "interrupt", "job_class", "queue", "raw")
+
+    def __init__(self, raw: bytes, queue: str) -> None:
+        self.fields = fields = payload.read(raw)  # not to be changed
+        self.raw = raw
+        self.queue = queue
+        # The class that the producer meant: for ActiveJob the wrapped one.
+        name = fields.get("wrapped") or fields.get("class")
+        self.job_class: str = name if isinstance(name, str) else ""
+        self.args: Any = fields.get("args")
+        self.expired = False  # turns true at the job's time limit, see `watchdog`
+        self.interrupt: Callable[[], object] | None = None  # how to end a run that is not Python code of this thread
+
+    @property
+    def jid(self) -> str:
+        jid = self.fields.get("jid")
+        return jid if isinstance(jid, str) else ""
+
+    @property
+    def retry_count(self) -> int | None:
+        """How many retries have failed: None before the first failure, 0 after it."""
+        return whole_number(self.fields.get("retry_count"))
+
+    @property
+    def tags(self) -> list[str]:
+        tags = self.fields.get("tags")
+        return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+    @property
+    def created_at(self) -> float | None:
+        return epoch(self.fields.get("created_at"))
+
+    @property
+    def enqueued_at(self) -> float | None:
+        return epoch(self.fields.get("enqueued_at"))
+
+    @property
+    def failed_at(self) -> float | None:
+        return epoch(self.fields.get("failed_at"))
+
+    def __getitem__(self, field: str) -> Any:
+        return self.fields[field]
+
+    def get(self, field: str, default: Any = None) -> Any:
+        return self.fields.get(field, default)
+
+    def __contains__(self, field: object) -> bool:
+        return field in self.fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def to_json(self) -> str:
+        return json.dumps(self.fields, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"<Message {self.job_class} jid={self.jid} queue={self.queue}>"
+
+
+_current: ContextVar[Message | None] = ContextVar("goworkers_py_current_message", default=None)
+
+
+def current_message() -> Message | None:
+    """The job that this thread (or task) is running now; None outside of one."""
+    return _current.get()
+
+
+set_current = _current.set
+reset_current = _current.reset
+
+
+def describe(raw: bytes, queue: str) -> str:
+    """Class, jid and queue, for people."""
+    try:
+        message = Message(raw, queue)
+    except UnreadablePayload:
+        return f"an unreadable payload queue={queue}"
+    return f"class={message.job_class or '?'} jid={message.jid or '?'} queue={queue}"
+
+
+def new_jid() -> str:
+    return secrets.token_hex(12)
+
+
+def jid_where_missing(message: Message) -> dict[str, str]:
+    """The change that a payload needs before it goes into a sorted set. Equal bytes are one entry there, so two jobs
+    without a jid could become one."""
+    return {} if message.jid else {"jid": new_jid()}
+
+
+def whole_number(value: Any) -> int | None:
+    """An int that is no bool (JSON's `true` is a Python int too) and of a size that counts have."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in _COUNTS else None
+
+
+def epoch(value: Any) -> float | None:
+    """Epoch seconds from float seconds, integer milliseconds or Go's `2006-01-02 15:04:05 UTC`."""
+    if type(value) is float and -_MILLISECONDS_FROM < value < _MILLISECONDS_FROM:
+        return value  # nearly always, and on every job's path
+    if isinstance(value, str):
+        return _epoch_from_go(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _NO_TIME_FROM:
+        return None
+    return value / 1000 if value >= _MILLISECONDS_FROM else float(value)
+
+
+def _epoch_from_go(text: str) -> float | None:
+    try:
+        return float(calendar.timegm(time.strptime(text.removesuffix(" UTC"), "%Y-%m-%d %H:%M:%S")))
+    except ValueError:
+        return None
+
+
+class Timestamps:
+    """How a fleet writes `created_at` and its kin: float seconds everywhere, or the integers of Sidekiq 8."""
+
+    def __init__(self, style: str = "seconds") -> None:
+        self._milliseconds = style == "ms"
+
+    def write(self, at: float) -> float | int:
+        return int(at * 1000) if self._milliseconds else float(at)

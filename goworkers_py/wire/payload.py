@@ -1,0 +1,289 @@
+"""A job's JSON as text: strict reading, checking what goes in, and rewriting by splicing.
+
+A rewritten payload is cut and pasted from the original text: only the named top-level fields change. So every other
+field, the order of fields, the digits of every number and the spelling of every string survive any number of trips,
+also those that Python could not write the same way again (1.0e+16, 12345678901234567890.10, a lone \\ud800).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
+from typing import Any, NoReturn
+
+from goworkers_py.core.errors import ArgumentError, UnreadablePayload
+
+# What Ruby reads and writes; the job's own object and its args are two of these levels.
+MAX_NESTING = 100
+
+# A little less than int() takes.
+_DIGITS_AT_ONCE = 4_000
+_TOO_LARGE = 10**_DIGITS_AT_ONCE
+
+_SPACE = " \t\n\r"
+_Scan = Callable[[str, int], tuple[Any, int]]
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise TypeError(f"{type(value).__qualname__} is not JSON")
+
+
+def _int_of_any_size(digits: str) -> int:
+    # In halves: int() refuses more than 4,300 digits, and takes a minute for a million where it is told not to.
+    if len(digits) <= _DIGITS_AT_ONCE:
+        return int(digits)
+    if digits[0] == "-":
+        return -_int_of_any_size(digits[1:])
+    low = len(digits) // 2
+    shift: int = 10**low
+    return _int_of_any_size(digits[:-low]) * shift + _int_of_any_size(digits[-low:])
+
+
+_scan: _Scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
+# int() refuses more than 4,300 digits, Ruby does not. Slower, so only where the first one failed.
+_scan_patiently: _Scan = json.JSONDecoder(  # type: ignore[attr-defined]
+    parse_constant=_refuse_constant, parse_int=_int_of_any_size
+).scan_once
+# What json.JSONEncoder.encode makes anew for each value. It looks for no circles: `check_plain` has found them.
+_chunks: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, _refuse, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
+
+
+def read(raw: bytes) -> dict[str, Any]:
+    """The fields of a job. Raises UnreadablePayload for what is not one strict JSON object in UTF-8."""
+    try:
+        text = raw.decode("utf-8")
+        value, end = _scan(text, 0)
+    except (ValueError, StopIteration, RecursionError):
+        text, value, end = _read_patiently(raw)
+    if end != len(text) and _skip_space(text, end) != len(text):
+        raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
+    if type(value) is not dict:
+        raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
+    # Each level takes two characters.
+    if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and _nested_deeper(value, MAX_NESTING):
+        raise UnreadablePayload(f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read")
+    return value
+
+
+def _read_patiently(raw: bytes) -> tuple[str, Any, int]:
+    """As `read` does at first, with what is rare: a space before the value, endless numbers, and words for a flaw."""
+    try:
+        text = raw.decode("utf-8")
+        return text, *_read_value(text, _skip_space(text, 0))
+    except StopIteration as stop:
+        raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
+    except (ValueError, RecursionError) as error:
+        raise UnreadablePayload(f"not JSON: {error}") from None
+
+
+def ruby_flaw(raw: bytes) -> str:
+    """Why Ruby's JSON cannot read a payload that `read` accepts, or not write it again; empty when it can do both."""
+    if not _MAY_BE_FLAWED(raw):
+        return ""
+    half = next((escape[1] for escape in _ESCAPES.finditer(raw) if escape[1]), None)
+    if half:
+        return f"it holds half of a surrogate pair (\\{half.decode()}), which Ruby cannot read"
+    text = raw.decode("utf-8")
+    try:
+        _scan_for_ruby(text, _skip_space(text, 0))
+    except OverflowError as error:
+        return str(error)
+    return ""
+
+
+def _float_for_ruby(text: str) -> None:
+    if math.isinf(float(text)):
+        shown = text if len(text) <= 20 else f"{text[:20]}..."
+        raise OverflowError(f"it holds the number {shown}, which is infinite to Ruby")
+
+
+# Half of a pair, or a number beyond all floats, takes one of these. Nearly no payload has one.
+_MAY_BE_FLAWED = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}|[0-9]{200}").search
+# A backslash stands in strings only. A group of its own for the half of a pair.
+_ESCAPES = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+_scan_for_ruby: _Scan = json.JSONDecoder(parse_float=_float_for_ruby, parse_int=len).scan_once  # type: ignore[attr-defined]
+
+
+def _opens_many(raw: bytes) -> bool:
+    """Whether there are more brackets than levels: a look that does not take long at large payloads either."""
+    found = 0
+    for bracket in b"[", b"{":
+        at = -1
+        while found <= MAX_NESTING and (at := raw.find(bracket, at + 1)) >= 0:
+            found += 1
+    return found > MAX_NESTING
+
+
+def _nested_deeper(value: Any, levels: int) -> bool:
+    layer = [value]  # without recursion: Python would have an opinion on the depth too
+    for _ in range(levels):
+        layer = [
+            item
+            for outer in layer
+            for item in (outer.values() if type(outer) is dict else outer)
+            if type(item) is list or type(item) is dict
+        ]
+    return bool(layer)
+
+
+def _read_value(text: str, start: int) -> tuple[Any, int]:
+    try:
+        return _scan(text, start)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return _scan_patiently(text, start)
+
+
+def encode(value: Any) -> str:
+    """Compact, in raw UTF-8, as Ruby writes it. The value has passed `check_plain` or is our own."""
+    return "".join(_chunks(value, 0))
+
+
+def write(fields: Mapping[str, Any]) -> bytes:
+    return encode(fields).encode("utf-8")
+
+
+def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
+    """The same job with some top-level fields set or dropped and everything else as it was written."""
+    return splicer(changes, drop)(raw)
+
+
+def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[[bytes], bytes]:
+    """`splice` for many jobs that are changed alike."""
+    marks = [f'"{name}"'.encode() for name in (*changes, *drop)]
+    addition = f",{encode(changes)[1:]}".encode()
+
+    def spliced(raw: bytes) -> bytes:
+        if changes and b":" in raw and not _may_have(raw, marks):
+            return raw.rstrip()[:-1] + addition
+        return _rebuilt(raw, changes, drop)
+
+    return spliced
+
+
+def splice_into(raw: bytes, name: str, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
+    """`splice`, but the fields are those of the object in the job's field `name`."""
+    members = _members(raw.decode("utf-8"))
+    text = members[name]
+    _, after_name = scanstring(text, 1, True)
+    value = splice(text[after_name + 1 :].encode(), changes, drop).decode()
+    members[name] = f"{text[: after_name + 1]}{value}"
+    return f"{{{','.join(members.values())}}}".encode()
+
+
+def _rebuilt(raw: bytes, changes: Mapping[str, Any], drop: Collection[str]) -> bytes:
+    members = _members(raw.decode("utf-8"))
+    for name in drop:
+        members.pop(name, None)
+    for name, value in changes.items():
+        members[name] = f"{encode(name)}:{encode(value)}"
+    return f"{{{','.join(members.values())}}}".encode()
+
+
+def _may_have(raw: bytes, marks: Iterable[bytes]) -> bool:
+    """False when none of these fields can be there, and it stands on one line."""
+    if b"\\u" in raw or b"\n" in raw or b"\r" in raw:
+        return True
+    for mark in marks:  # noqa: SIM110  # any() takes twice as long
+        if mark in raw:
+            return True
+    return False
+
+
+def _members(text: str) -> dict[str, str]:
+    """Name to the text of `"name":value`, for an object that `read` accepts."""
+    members: dict[str, str] = {}
+    at = _skip_space(text, _skip_space(text, 0) + 1)
+    while text[at] != "}":
+        name, after_name = scanstring(text, at + 1, True)
+        name_text = text[at:after_name]
+        start = _skip_space(text, _skip_space(text, after_name) + 1)  # past the colon
+        _, end = _read_value(text, start)
+        members[name] = f"{name_text}:{_one_line(text[start:end])}"
+        at = _skip_space(text, end)
+        if text[at] == ",":
+            at = _skip_space(text, at + 1)
+    return members
+
+
+def _one_line(text: str) -> str:
+    # Browsers turn line feeds into CRLF, so that Sidekiq's page could not delete a pretty-printed job.
+    # A raw line end cannot stand inside a JSON string: dropping them all changes no value.
+    return text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def check_plain(value: Any, name: str, levels: int = MAX_NESTING - 1) -> None:
+    """Raises ArgumentError with the path of the first part that JSON would lose, change or refuse.
+
+    A field of a job may be nested one level less than the job.
+    """
+    flaw = _flaw(value, levels)
+    if flaw:
+        path, why = flaw
+        raise ArgumentError(f"{name}{path} {why}")
+
+
+def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
+    kind = type(value)
+    if value is None or kind is bool:
+        return None
+    if isinstance(value, str):
+        return None if encodable(value) else ("", "holds half of a surrogate pair, which is no Unicode text")
+    if isinstance(value, int):
+        return None if -_TOO_LARGE < value < _TOO_LARGE else ("", "has more digits than a JSON reader takes")
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot say")
+    if kind is list or kind is dict:
+        if levels_left == 0:
+            return "", f"is nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
+        return _flaw_inside(value, levels_left - 1)
+    return "", f"is a {kind.__qualname__}, not plain JSON{_HINTS.get(kind.__name__, '')}"
+
+
+def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[str, str] | None:
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict) and not isinstance(key, str):
+            return f"[{key!r}]", f"is a key of type {type(key).__name__}; JSON keys are text"
+        if type(item) is str and item.isascii() and type(key) is int:
+            continue  # the most of what is pushed, without a call
+        flaw = _flaw(item, levels_left) or (_flaw(key, levels_left) if isinstance(key, str) else None)
+        if flaw:
+            return f"[{key!r}]{flaw[0]}", flaw[1]
+    return None
+
+
+def encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_HINTS = {
+    "tuple": ": pass a list",
+    "set": ": pass a list",
+    "datetime": ": pass .timestamp() or .isoformat()",
+    "date": ": pass .isoformat()",
+    "Decimal": ": pass str(value)",
+    "UUID": ": pass str(value)",
+    "bytes": ": pass text, for example base64",
+}
