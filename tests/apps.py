@@ -20,9 +20,9 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import awake_and_asleep
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.identity import Lease
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.quarantine import Quarantine
 
 

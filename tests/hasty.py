@@ -30,7 +30,7 @@ def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
 
 
 def _apply(told: dict[str, Any]) -> None:
-    from goworkers_py.core import identity
+    from goworkers_py.core import proc
 
     for name, value in told["constants"].items():
         module, _, constant = name.rpartition(".")
@@ -38,7 +38,7 @@ def _apply(told: dict[str, Any]) -> None:
         assert hasattr(owner, constant), name
         setattr(owner, constant, value)
     if told["machine"]:
-        identity._machine = lambda: told["machine"]  # type: ignore[assignment]
+        proc._machine = lambda: told["machine"]  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections, Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import Membership
-from goworkers_py.brokers.redis.sidekiq_metrics import Metrics
+from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import Executions
-from goworkers_py.policy.poison import Fate
-from goworkers_py.wire.process_record import Member, Moment
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
@@ -263,8 +263,8 @@ DEAD, LONG_GONE = "host:1:dddddddddddd", "host:2:dddddddddddd"
 
 
 def recovers(life: Life) -> object:
-    def judge(found: Found) -> Fate:
-        return Fate(found.raw)
+    def judge(found: Found) -> RecoveryDecision:
+        return RecoveryDecision(found.raw)
 
     dead = {"queues": {"q": 1}, "trial": "", "origin": {}}
     life.redis.hset("pyworkers:owners", mapping={DEAD: json.dumps(dead), LONG_GONE: json.dumps(dead)})
@@ -290,7 +290,7 @@ def meets_the_fleet(life: Life) -> object:
     life.redis.lpush(f"{me}-signals", "TSTP")
     membership = Membership(life.connections, Keys(), Member(1.0, {"q": 1}))
     running = {"worker:q:1": begun(Delivery(job(), "q", me), 1.0)}
-    words = membership.meet(me, Moment(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False))
+    words = membership.meet(me, ProcessSnapshot(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False))
     keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
     shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")
     membership.leave()
@@ -303,7 +303,7 @@ def sees_what_is_paused(life: Life) -> object:
 
 def writes_metrics(life: Life) -> object:
     for layout in "78":
-        Metrics(life.connections, Keys(), layout).write({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
+        SidekiqMetrics(life.connections, Keys(), layout).write({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
     return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
 
 

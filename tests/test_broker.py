@@ -43,9 +43,9 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, LeaseGone, PoisonPill
-from goworkers_py.core.identity import origin
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
-from goworkers_py.policy.poison import Fate
+from goworkers_py.core.proc import origin
+from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.wire import payload
@@ -162,9 +162,9 @@ def beat(broker: Broker, owner: str, queues: Iterable[str] = ("q",), process: st
     return broker.beat(Presence(owner, dict.fromkeys(queues, 10), process))
 
 
-def as_it_was(found: Found) -> Fate:
+def as_it_was(found: Found) -> RecoveryDecision:
     """Back into its queue, unchanged."""
-    return Fate(found.raw)
+    return RecoveryDecision(found.raw)
 
 
 def recover(broker: Broker, by_lease: bool, owner: str = OWNER) -> list[Recovered]:
@@ -172,7 +172,7 @@ def recover(broker: Broker, by_lease: bool, owner: str = OWNER) -> list[Recovere
 
 
 def back(queue: str, owner: str, raw: bytes) -> Recovered:
-    return Recovered(queue, owner, raw, Fate(raw))
+    return Recovered(queue, owner, raw, RecoveryDecision(raw))
 
 
 numbers = iter(range(1_000_000))
@@ -581,9 +581,9 @@ def test_a_list_that_is_none_does_not_keep_the_other_jobs_from_being_recovered(
 def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
     site: Site, broker: Broker, jobs: int
 ) -> None:
-    def judge(one: Found) -> Fate:
+    def judge(one: Found) -> RecoveryDecision:
         found.append(one)
-        return Fate(one.raw)
+        return RecoveryDecision(one.raw)
 
     other, begun = site.broker("another"), {3: 2, 250: 120}[jobs]
     other.beat(Presence(OTHER, {"q": 1, "mail": 0}, alone="that of an earlier beat"))
@@ -596,15 +596,15 @@ def test_who_recovers_is_told_what_can_have_been_begun_and_what_ran_alone(
 
 
 def test_a_recovered_job_goes_where_it_is_judged_to(site: Site, broker: Broker) -> None:
-    fates = {
-        job(1): Fate(job("changed")),
-        job(2): Fate(job("buried"), PoisonPill("three times")),
-        job(4): Fate(job(4)),
+    decisions = {
+        job(1): RecoveryDecision(job("changed")),
+        job(2): RecoveryDecision(job("buried"), PoisonPill("three times")),
+        job(4): RecoveryDecision(job(4)),
     }
-    strand(site.broker("another"), *fates)
+    strand(site.broker("another"), *decisions)
     site.let_lease_run_out(OTHER)
-    recovered = list(broker.recover(OWNER, lambda found: fates[found.raw], proof=""))
-    assert recovered == [Recovered("q", OTHER, raw, fate) for raw, fate in fates.items()]
+    recovered = list(broker.recover(OWNER, lambda found: decisions[found.raw], proof=""))
+    assert recovered == [Recovered("q", OTHER, raw, decision) for raw, decision in decisions.items()]
     assert broker.held(OTHER, "q") == []
     assert promote_all(broker) == 0
     assert fetch_all(broker) == [job("changed"), job(4)]
@@ -971,10 +971,10 @@ def test_what_is_recovered_is_not_counted(one: RedisBroker, redis: redis_py.Redi
 
 
 def test_what_is_buried_on_recovery_has_failed(one: RedisBroker, redis: redis_py.Redis) -> None:
-    fates = {job(1): Fate(job("buried"), PoisonPill("three times")), job(3): Fate(job(3))}
-    strand(one, *fates)
+    decisions = {job(1): RecoveryDecision(job("buried"), PoisonPill("three times")), job(3): RecoveryDecision(job(3))}
+    strand(one, *decisions)
     redis.delete(KEYS.lease(OTHER))
-    list(one.recover(OWNER, lambda found: fates[found.raw], proof=""))
+    list(one.recover(OWNER, lambda found: decisions[found.raw], proof=""))
     assert (redis.get(KEYS.processed), redis.get(KEYS.failed)) == (b"1", b"1")
     assert redis.zrange(KEYS.dead, 0, -1) == [job("buried")]
 
@@ -1434,9 +1434,9 @@ class Deaths:
         list(self._one.recover(OWNER, self._judge, proof=""))
         return self.told
 
-    def _judge(self, found: Found) -> Fate:
+    def _judge(self, found: Found) -> RecoveryDecision:
         self.told[found.owner] = found.alone
-        return Fate(found.raw)
+        return RecoveryDecision(found.raw)
 
 
 @pytest.fixture
@@ -1642,14 +1642,14 @@ def test_the_lists_of_the_dead_and_of_names_do_not_outlive_their_use(one: RedisB
 def test_a_job_that_the_judge_stumbles_over_goes_back_and_the_next_is_judged(
     one: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def judge(found: Found) -> Fate:
+    def judge(found: Found) -> RecoveryDecision:
         if found.raw == job(1):
             raise OverflowError("int too large to convert to float")
-        return Fate(job("judged"))
+        return RecoveryDecision(job("judged"))
 
     strand(one, job(1), job(2))
     redis.delete(KEYS.lease(OTHER))
-    assert [found.fate.payload for found in one.recover(OWNER, judge, proof="")] == [job(1), job("judged")]
+    assert [found.decision.payload for found in one.recover(OWNER, judge, proof="")] == [job(1), job("judged")]
     assert "cannot be judged; it goes back to its queue" in caplog.text
 
 

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 
 
 def test_counters_count_what_is_added() -> None:
@@ -43,14 +44,14 @@ def test_no_count_is_lost_between_threads() -> None:
 
 @pytest.mark.parametrize("fixed", [0, 7, 500])
 def test_a_fixed_prefetch_does_not_depend_on_the_jobs(fixed: int) -> None:
-    pace = Pace(fixed, 1)
+    pace = AdaptivePrefetch(fixed, 1)
     assert pace.reserve() == fixed
     pace.record(10.0)
     assert pace.reserve() == fixed
 
 
 def test_nothing_is_held_in_reserve_until_something_is_known() -> None:
-    assert Pace(None, 1).reserve() == 0
+    assert AdaptivePrefetch(None, 1).reserve() == 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_nothing_is_held_in_reserve_until_something_is_known() -> None:
     [(0.1, 0), (0.021, 0), (0.02, 1), (0.01, 2), (0.001, 20), (0.0001, 100), (0.0, 100)],
 )
 def test_about_twenty_milliseconds_of_work_are_held_in_reserve(seconds: float, reserve: int) -> None:
-    pace = Pace(None, 1)
+    pace = AdaptivePrefetch(None, 1)
     for _ in range(3):
         pace.record(seconds)
     assert pace.reserve() == reserve
@@ -66,19 +67,19 @@ def test_about_twenty_milliseconds_of_work_are_held_in_reserve(seconds: float, r
 
 @pytest.mark.parametrize(("seconds", "reserve"), [(0.1, 0), (0.021, 0), (0.02, 25), (0.01, 50), (0.001, 100)])
 def test_many_workers_get_through_more_in_that_time(seconds: float, reserve: int) -> None:
-    pace = Pace(None, 25)
+    pace = AdaptivePrefetch(None, 25)
     pace.record(seconds)
     assert pace.reserve() == reserve
 
 
 def test_the_reserve_is_capped() -> None:
-    pace = Pace(None, 1, longest_reserve=8)
+    pace = AdaptivePrefetch(None, 1, longest_reserve=8)
     pace.record(0.0)
     assert pace.reserve() == 8
 
 
 def test_the_average_forgets() -> None:
-    pace = Pace(None, 1)
+    pace = AdaptivePrefetch(None, 1)
     pace.record(0.001)
     pace.record(10.0)
     assert pace.reserve() == 0
@@ -88,7 +89,7 @@ def test_the_average_forgets() -> None:
 
 
 def test_one_slow_job_among_quick_ones_weighs_a_tenth() -> None:
-    pace = Pace(None, 1)
+    pace = AdaptivePrefetch(None, 1)
     pace.record(0.001)
     pace.record(0.011)
     assert pace.reserve() == 10

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 import pytest
 from waiting import eventually
 
-from goworkers_py.core.delivery import STOP, Buffer, Delivery, Held, unheld
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.runtime.buffer import STOP, Buffer
+from goworkers_py.runtime.unsettled import Unsettled, unheld
 
 
 def deliveries(*names: str, owner: str = "me") -> list[Delivery]:
@@ -159,7 +161,7 @@ def test_workers_stop_after_what_waits_before_the_word() -> None:
 
 
 def test_held_deliveries_are_known_until_they_are_removed() -> None:
-    held, jobs = Held(), deliveries("a", "b", "c")
+    held, jobs = Unsettled(), deliveries("a", "b", "c")
     held.add(jobs)
     held.remove(jobs[1:2])
     assert held.snapshot() == [jobs[0], jobs[2]]
@@ -169,7 +171,7 @@ def test_held_deliveries_are_known_until_they_are_removed() -> None:
 
 
 def test_deliveries_of_equal_bytes_are_held_one_by_one() -> None:
-    held, (one, other) = Held(), deliveries("same", "same")
+    held, (one, other) = Unsettled(), deliveries("same", "same")
     held.add([one, other])
     held.remove([one])
     assert held.snapshot() == [other]

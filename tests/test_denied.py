@@ -27,7 +27,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
-from goworkers_py.policy.poison import Fate
+from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.message import Timestamps
 
 SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
@@ -167,8 +167,8 @@ def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
     return None if entry.startswith(b"no job") else json.loads(entry)["queue"], entry
 
 
-def judge(found: Found) -> Fate:
-    return Fate(found.raw)
+def judge(found: Found) -> RecoveryDecision:
+    return RecoveryDecision(found.raw)
 
 
 def assert_none_lost_none_doubled(before: set[str], redis: redis_py.Redis) -> None:

@@ -24,7 +24,7 @@ import redis
 from goworkers_py.brokers.redis import embedded
 from goworkers_py.brokers.redis import server_guardian as keeper_module
 from goworkers_py.brokers.redis.embedded import EmbeddedServer, find_server
-from goworkers_py.brokers.redis.server_guardian import Keeper
+from goworkers_py.brokers.redis.server_guardian import ServerGuardian
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 # The programs import the module alone: they are started by the dozen, and the whole package takes its time.
@@ -685,7 +685,7 @@ class KeeperThread:
 
     def __init__(self, home: Path, binary: str) -> None:
         self.lock = keeper_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
-        self.keeper = Keeper(home, f"{home}/redis.sock", binary, self.lock)
+        self.keeper = ServerGuardian(home, f"{home}/redis.sock", binary, self.lock)
         self.result: bool | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()

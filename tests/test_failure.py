@@ -16,12 +16,10 @@ from jsontext import JOBS, examples, field_texts
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.core.errors import ArgumentError, DiscardJob, KillJob, RetryJob
 from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
+from goworkers_py.policy.retry import MAX_BACKTRACE_LINES, USUAL_BACKTRACE_LINES, RetryPolicy
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import (
-    MAX_BACKTRACE_LINES,
     MAX_ERROR_MESSAGE,
-    USUAL_BACKTRACE_LINES,
-    RetryPolicy,
     backtrace,
     describe,
     error_class,

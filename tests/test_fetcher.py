@@ -16,13 +16,15 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Buffer, Delivery, Held
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.identity import Lease
-from goworkers_py.observe.counters import Pace
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.runtime import fetcher as module
+from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S, Fetcher
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.wire.message import Message
 
 OWNER_LIST = "queue:q:{}:inprogress"
@@ -35,8 +37,8 @@ class Fetching:
         self, broker: RedisBroker, concurrency: int = 2, prefetch: int | None = 1, lease: Lease | None = None
     ) -> None:
         self.lease = lease or fresh_lease()
-        self.buffer, self.held = Buffer(concurrency), Held()
-        self.pace = Pace(prefetch, concurrency)
+        self.buffer, self.held = Buffer(concurrency), Unsettled()
+        self.pace = AdaptivePrefetch(prefetch, concurrency)
         self.given_back: list[bytes] = []
         self.fetcher = Fetcher(
             "q", broker, self.lease, self.buffer, self.held, concurrency, self.pace,
@@ -146,7 +148,7 @@ def test_many_that_no_link_acknowledged_are_neither_copied_nor_read_again_and_ag
         fetching.buffer.done(delivery)
 
     done: list[str] = []
-    for place, name in ((Held, "snapshot"), (RedisBroker, "held")):
+    for place, name in ((Unsettled, "snapshot"), (RedisBroker, "held")):
         real = getattr(place, name)
         monkeypatch.setattr(place, name, lambda *args, real=real, name=name: [done.append(name), real(*args)][1])
     push(redis, 100)
@@ -380,7 +382,7 @@ def test_what_is_on_its_way_when_the_queue_is_paused_goes_back_past_the_workers(
 
     def paused_meanwhile(owner: str, queue: str, most: int, wait: bool = True) -> list[bytes]:
         fetched = fetch(owner, queue, most, wait)
-        fetching.fetcher.hold()
+        fetching.fetcher.pause()
         return fetched
 
     monkeypatch.setattr(broker, "fetch", paused_meanwhile)

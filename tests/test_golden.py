@@ -11,8 +11,9 @@ from jsontext import field_texts
 
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.outcome import DISCARD, Dead, Retry
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.wire import payload
-from goworkers_py.wire.failure import RetryPolicy, unpack_backtrace
+from goworkers_py.wire.failure import unpack_backtrace
 from goworkers_py.wire.message import Message, Timestamps, epoch
 
 FOLDER = Path(__file__).parent / "golden"

@@ -18,7 +18,7 @@ from test_watchdog import gated
 from waiting import eventually
 
 from goworkers_py.admin import owners
-from goworkers_py.core.identity import origin
+from goworkers_py.core.proc import origin
 from goworkers_py.observe.health_report import OF_SUSPECT, not_ready
 from goworkers_py.runtime import heartbeat
 

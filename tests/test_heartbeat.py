@@ -19,11 +19,11 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.identity import Lease
 from goworkers_py.core.outcome import DONE, Outcome
-from goworkers_py.policy.poison import Fate, PoisonPolicy, name_of
+from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision, name_of
 from goworkers_py.runtime import heartbeat as module
 from goworkers_py.runtime.heartbeat import BEAT_EVERY_S, Heartbeat
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire.message import Message
@@ -110,7 +110,7 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     it.beat()
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
-    assert not list(broker.recover("another", lambda found: Fate(found.raw), proof=""))
+    assert not list(broker.recover("another", lambda found: RecoveryDecision(found.raw), proof=""))
     it.beat()
     assert lease.identity != dead
     assert lease.fresh
@@ -202,7 +202,7 @@ def test_a_look_for_the_dead_while_a_beat_finds_writes_lost_makes_nobody_dead(
 
     def looked_meanwhile(presence: Presence) -> Beat:
         answer = beat(presence)
-        list(broker.recover(lease.identity, lambda found: Fate(found.raw), it.proof(0)))
+        list(broker.recover(lease.identity, lambda found: RecoveryDecision(found.raw), it.proof(0)))
         declared.extend(redis.hkeys(KEYS.gone))
         return answer
 

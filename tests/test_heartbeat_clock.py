@@ -18,7 +18,7 @@ from goworkers_py.brokers.contracts import Found, Presence
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import RetryJob
-from goworkers_py.policy.poison import Fate
+from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.runtime import heartbeat
 from goworkers_py.wire.message import Message
 
@@ -157,8 +157,8 @@ def test_who_left_is_remembered_for_as_long_as_a_late_job_may_come(
 ) -> None:
     """However fast the clock of the one who looks."""
 
-    def judge(found: Found) -> Fate:
-        return Fate(found.raw)
+    def judge(found: Found) -> RecoveryDecision:
+        return RecoveryDecision(found.raw)
 
     with own_broker(redis_url) as broker:
         broker.beat(Presence("leaver", {"q": 1}))

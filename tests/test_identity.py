@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from goworkers_py.core import identity
-from goworkers_py.core.identity import Lease, awake_and_asleep, certainly_dead, new_identity, origin
+from goworkers_py.core import proc
+from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.identity import new_identity
+from goworkers_py.core.proc import certainly_dead, origin
+from goworkers_py.runtime import lease as lease_module
+from goworkers_py.runtime.lease import Lease
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look at")
 
@@ -39,7 +43,7 @@ def test_a_dyno_is_called_after_its_variable(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 5.0
-    monkeypatch.setattr(identity, "awake_and_asleep", lambda: now)
+    monkeypatch.setattr(lease_module, "awake_and_asleep", lambda: now)
     lease = Lease(40)
     assert not lease.fresh
     lease.confirm(now)
@@ -115,7 +119,7 @@ def test_an_identity_that_is_replaced_during_the_look_is_not_ours_by_the_freshne
         lease.confirm(now)
         return now
 
-    monkeypatch.setattr(identity, "awake_and_asleep", replaced_meanwhile)
+    monkeypatch.setattr(lease_module, "awake_and_asleep", replaced_meanwhile)
     assert not lease.surely_of(old)
 
 
@@ -130,7 +134,7 @@ def test_the_clock_of_the_lease_goes_on() -> None:
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[str]]:
     """Tells its own origin, and runs until it is told to end."""
-    tell = "import json, sys; from goworkers_py.core.identity import origin"
+    tell = "import json, sys; from goworkers_py.core.proc import origin"
     tell += "; print(json.dumps(origin()), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", tell]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -159,8 +163,8 @@ def test_a_process_that_proc_hides_from_us_is_not_dead_until_it_has_ended(
     """Where /proc is mounted with hidepid (systemd: ProtectProc), other users' processes are not to be seen."""
     assert child.stdout is not None
     told = json.loads(child.stdout.readline())
-    monkeypatch.setattr(identity, "_machine", lambda: told["machine"])
-    monkeypatch.setattr(identity, "_PROC", tmp_path)
+    monkeypatch.setattr(proc, "_machine", lambda: told["machine"])
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
     assert not certainly_dead(told)
     child.kill()
     child.wait()
@@ -174,7 +178,7 @@ def test_a_hidden_process_of_another_user_is_not_dead(monkeypatch: pytest.Monkey
         raise PermissionError
 
     told = origin()
-    monkeypatch.setattr(identity, "_PROC", tmp_path)
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
     monkeypatch.setattr(os, "kill", refuse)
     assert not certainly_dead(told)
 
@@ -216,10 +220,10 @@ def test_an_origin_names_the_boot_and_the_pid_namespace() -> None:
 
 @pytest.fixture
 def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(identity, "_PROC", tmp_path)
-    identity._machine.cache_clear()
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    proc._machine.cache_clear()
     yield
-    identity._machine.cache_clear()
+    proc._machine.cache_clear()
 
 
 def test_where_the_system_tells_nothing_nobody_is_certainly_dead(without_proc: None) -> None:
@@ -241,7 +245,7 @@ def test_where_the_system_tells_nothing_nobody_is_certainly_dead(without_proc: N
 def test_the_start_is_found_behind_any_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stat: str, started: int
 ) -> None:
-    monkeypatch.setattr(identity, "_PROC", tmp_path)
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
     (tmp_path / "12").mkdir()
     (tmp_path / "12" / "stat").write_text(stat)
-    assert identity._start_ticks(12) == started
+    assert proc._start_ticks(12) == started

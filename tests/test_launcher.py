@@ -18,8 +18,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, PoisonPill
-from goworkers_py.core.identity import origin
-from goworkers_py.policy.poison import Fate, name_of
+from goworkers_py.core.proc import origin
+from goworkers_py.policy.poison import RecoveryDecision, name_of
 from goworkers_py.runtime import heartbeat
 from goworkers_py.runtime import launcher as module
 from goworkers_py.runtime.fetcher import Fetcher
@@ -488,7 +488,7 @@ def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
     with own_broker(redis_url) as broker:
         while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
             redis.delete(KEYS.lease(identity))
-            list(broker.recover("another", lambda found: Fate(found.raw), proof=""))
+            list(broker.recover("another", lambda found: RecoveryDecision(found.raw), proof=""))
 
 
 def test_stop_follows_the_data_and_says_farewell_last(

@@ -17,14 +17,14 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import KEEP, REQUEUE
 from goworkers_py.links.retry import Handlers, RetryLink
 from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.manager import Manager, Shared
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.settler import LARGEST_BATCH
 from goworkers_py.runtime.watchdog import Watchdog
-from goworkers_py.wire.failure import RetryPolicy
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import Needs
 
 
 class Managing:

@@ -25,10 +25,10 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.policy.poison import Fate
+from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.runtime import heartbeat
 from goworkers_py.system.lifecycle import SAME_REQUEST_S
-from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, Moment, info, state, work
+from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, ProcessSnapshot, info, state, work
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
@@ -46,9 +46,9 @@ def long(seconds):
 """
 
 
-def moment(**changes: Any) -> Moment:
+def moment(**changes: Any) -> ProcessSnapshot:
     now = {"running": {}, "quiet": False, "rss": 2**20, "round_trip_s": 0.0004, "at": 1700000001.9, "embedded": False}
-    return Moment(**{**now, **changes})
+    return ProcessSnapshot(**{**now, **changes})
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_a_process_that_is_declared_dead_leaves_the_fleet(
     redis.lpush(keys.signals(ME), "TSTP")
     with closing(dies(redis_url, keys)) as heir:
         assert redis.exists(keys.member(ME))
-        list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))
+        list(heir.recover("heir", lambda found: RecoveryDecision(found.raw), proof=""))
     left = (keys.owners, keys.gone, keys.process_cleanup, keys.member(ME))
     assert sorted(redis.keys()) == sorted(key.encode() for key in left)
     assert 0 < redis.ttl(keys.member(ME)) <= 300
@@ -179,7 +179,7 @@ def test_an_owner_who_is_called_like_another_key_costs_nothing(
     redis.set(name, "of others")
     redis.hset(KEYS.owners, name, '{"v":1,"queues":{"q":1},"trial":"","origin":{}}')
     with closing(RedisBroker(Connections(redis_url), KEYS)) as heir:
-        list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))
+        list(heir.recover("heir", lambda found: RecoveryDecision(found.raw), proof=""))
     assert redis.get(name) == b"of others"
     assert redis.hexists(KEYS.gone, name)
 
@@ -193,7 +193,7 @@ def test_the_jobs_of_the_dead_are_recovered_also_where_the_fleet_may_not_be_touc
     dies(own_redis.url).close()
     redis.lpush(KEYS.inprogress("q", ME), job())
     with closing(RedisBroker(Connections(own_redis.url.replace("//", "//walled:secret@")), KEYS)) as heir:
-        assert len(list(heir.recover("heir", lambda found: Fate(found.raw), proof=""))) == 1
+        assert len(list(heir.recover("heir", lambda found: RecoveryDecision(found.raw), proof=""))) == 1
     assert redis.llen("queue:q") == 1
     assert "cannot be removed from the fleet" in caplog.text
 

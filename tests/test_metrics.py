@@ -19,11 +19,11 @@ from waiting import eventually
 from goworkers_py.brokers.redis import sidekiq_metrics as module
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.sidekiq_metrics import Metrics, mark
+from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics, layouts_of, mark
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Retry
-from goworkers_py.observe.executions import BOUNDS_S, Executions, layouts_of
-from goworkers_py.observe.run_stats import Tally
+from goworkers_py.observe.executions import BOUNDS_S, Executions
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime import heartbeat
 
 AT = datetime(2025, 2, 14, 8, 3, 59, tzinfo=timezone.utc).timestamp()
@@ -83,7 +83,7 @@ def test_the_bounds_of_the_histogram_are_those_of_sidekiq() -> None:
 def test_executions_stand_where_that_version_looks_for_them(
     connections: Connections, redis: redis_py.Redis, choice: str, hashes: dict[str, int], bits: str, written: set[str]
 ) -> None:
-    Metrics(connections, Keys(), choice).write({"Foo": FOO}, AT)
+    SidekiqMetrics(connections, Keys(), choice).write({"Foo": FOO}, AT)
     assert keys(redis) == written
     for key, life in hashes.items():
         assert counts(redis, key) == {"Foo|p": 5, "Foo|f": 1, "Foo|ms": 1234}
@@ -96,20 +96,20 @@ def test_executions_stand_where_that_version_looks_for_them(
     ("seconds", "bucket"), [(0.0, 0), (0.0199, 0), (0.020, 1), (0.099, 4), (334.9, 24), (335.0, 25), (1e6, 25)]
 )
 def test_a_run_that_ended_well_falls_into_the_bucket_where_sidekiq_puts_it(seconds: float, bucket: int) -> None:
-    tally = Tally()
+    tally = RunStats()
     tally.add("Foo", DONE, seconds, None)
     assert tally.executions() == {"Foo": Executions(1, 0, int(seconds * 1000), histogram(**{f"b{bucket}": 1}))}
 
 
 def test_runs_that_failed_count_and_their_times_do_not() -> None:
-    tally = Tally()
+    tally = RunStats()
     for outcome in (Retry(1.0, b""), Dead(b""), DISCARD, REQUEUE, KEEP):
         tally.add("Foo", outcome, 5.0, None)
     assert tally.executions() == {"Foo": Executions(3, 3, 0, histogram())}
 
 
 def test_only_what_is_new_is_added(connections: Connections, redis: redis_py.Redis) -> None:
-    one, other = Metrics(connections, Keys(), "8"), Metrics(connections, Keys(), "8")
+    one, other = SidekiqMetrics(connections, Keys(), "8"), SidekiqMetrics(connections, Keys(), "8")
     one.write({"Foo": FOO}, AT)
     other.write({"Foo": FOO}, AT)  # another process
     more = Executions(6, 1, 1250, histogram(b0=4, b25=1))
@@ -124,13 +124,13 @@ def test_only_what_is_new_is_added(connections: Connections, redis: redis_py.Red
 
 
 def test_a_bucket_that_is_full_stays_full(connections: Connections, redis: redis_py.Redis) -> None:
-    Metrics(connections, Keys(), "8").write({"Foo": FOO._replace(histogram=histogram(b1=70_000))}, AT)
+    SidekiqMetrics(connections, Keys(), "8").write({"Foo": FOO._replace(histogram=histogram(b1=70_000))}, AT)
     assert buckets(redis, "h|Foo-14-8:3") == list(histogram(b1=65_535))
 
 
 def test_what_could_not_be_written_comes_with_the_next(own_redis: RedisServer) -> None:
     connections = Connections(own_redis.url)
-    it = Metrics(connections, Keys(), "7")
+    it = SidekiqMetrics(connections, Keys(), "7")
     own_redis.stop()
     with pytest.raises(BrokerUnavailable):
         it.write({"Foo": FOO}, AT)
@@ -141,13 +141,13 @@ def test_what_could_not_be_written_comes_with_the_next(own_redis: RedisServer) -
 
 
 def test_classes_that_would_break_the_page_are_left_out(connections: Connections, redis: redis_py.Redis) -> None:
-    Metrics(connections, Keys(), "7").write({"a|b": FOO, "": FOO, "\ud800": FOO, "Foo": FOO}, AT)
+    SidekiqMetrics(connections, Keys(), "7").write({"a|b": FOO, "": FOO, "\ud800": FOO, "Foo": FOO}, AT)
     assert keys(redis) == SEVEN
     assert len(counts(redis, "j|20250214|8:3")) == 3
 
 
 def test_off_is_off(connections: Connections, redis: redis_py.Redis) -> None:
-    Metrics(connections, Keys(), "off").write({"Foo": FOO}, AT)
+    SidekiqMetrics(connections, Keys(), "off").write({"Foo": FOO}, AT)
     assert not redis.keys()
 
 
@@ -181,13 +181,13 @@ def test_auto_looks_at_the_processes(
     connections: Connections, redis: redis_py.Redis, infos: list[Any], written: set[str]
 ) -> None:
     show(redis, *infos)
-    Metrics(connections, Keys(), "auto").write({"Foo": FOO}, AT)
+    SidekiqMetrics(connections, Keys(), "auto").write({"Foo": FOO}, AT)
     assert keys(redis) == written
 
 
 def test_auto_looks_again(connections: Connections, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
-    it = Metrics(connections, Keys(), "auto")
+    it = SidekiqMetrics(connections, Keys(), "auto")
     show(redis, {"version": "7.3.0"})
     it.write({"Foo": FOO}, AT)
     show(redis, {"version": "8.0.0"})
@@ -199,7 +199,7 @@ def test_without_the_permission_it_warns_once(own_redis: RedisServer, caplog: py
     redis = own_redis.client()
     redis.execute_command("ACL", "SETUSER", "walled", "on", ">secret", "~queue*", "+@all")
     connections = Connections(own_redis.url.replace("//", "//walled:secret@"))
-    it = Metrics(connections, Keys(), "7")
+    it = SidekiqMetrics(connections, Keys(), "7")
     with caplog.at_level(logging.WARNING):
         for runs in (1, 2, 3):
             it.write({"Foo": FOO._replace(runs=runs)}, AT)

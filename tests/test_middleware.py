@@ -26,10 +26,10 @@ from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import close_own_loop, perform
 from goworkers_py.links.retry import Handlers, RetryLink
 from goworkers_py.links.stats import stats
-from goworkers_py.observe.counters import Pace
-from goworkers_py.observe.run_stats import RESULTS, RUN_SUM, WAIT_SUM, Tally
+from goworkers_py.observe.run_stats import RESULTS, RUN_SUM, WAIT_SUM, RunStats
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.wire.failure import RetryPolicy
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.wire.message import Message, current_message, reset_current, set_current
 
 NOW = 1_700_000_000.0
@@ -415,7 +415,7 @@ def test_runs_are_not_logged_below_the_level(caplog: pytest.LogCaptureFixture) -
 
 
 def test_stats_tally_each_end_and_learn_the_pace() -> None:
-    tally, pace = Tally(), Pace(None, 1)
+    tally, pace = RunStats(), AdaptivePrefetch(None, 1)
     link = stats(tally, pace, wall=lambda: NOW + 2)
     for outcome in (DONE, DONE, RETRY, KEEP):
         assert link(lambda message, outcome=outcome: outcome)(message(enqueued_at=NOW + 0.5)) is outcome  # type: ignore[misc]

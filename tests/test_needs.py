@@ -20,15 +20,19 @@ from jsontext import examples, field_texts
 from waiting import eventually
 
 from goworkers_py import EnqueueOptions, __version__
+from goworkers_py.api import worker_check
 from goworkers_py.api.client import Client
-from goworkers_py.brokers.contracts import Presence
+from goworkers_py.api.worker_check import WorkerCheck
+from goworkers_py.brokers.contracts import Presence, WorkerEntry
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.outcome import Dead, Outcome, Reschedule
+from goworkers_py.policy import needs as policy
+from goworkers_py.policy.needs import MOST_ROUNDS, Needs
 from goworkers_py.wire import needs, payload
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.needs import MOST_ROUNDS, Needs, WorkerEntry, Workers, field_of, lacking
+from goworkers_py.wire.needs import field_of, lacking
 
 KEYS = Keys()
 NOW = 1_700_000_000.0
@@ -153,17 +157,17 @@ def test_two_equal_jobs_without_a_jid_stay_two() -> None:
 
 def test_each_need_is_warned_of_once_and_only_so_many_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
     deciding = Needs()
-    for number in range(3 * needs.MOST_REMEMBERED):
+    for number in range(3 * policy.MOST_REMEMBERED):
         for _ in range(2):
             deciding.unmet(Message(job(pyworkers=field_of([f"feature-{number}"])), "q"))
-    assert len(caplog.records) == needs.MOST_REMEMBERED
+    assert len(caplog.records) == policy.MOST_REMEMBERED
 
 
 NEWER = {
     "wire.needs.SPEAKS": ["locks"],
-    "wire.needs.FIRST_PAUSE_S": 0.05,
-    "wire.needs.LONGEST_PAUSE_S": 0.2,
-    "wire.needs.MOST_ROUNDS": 400,
+    "policy.needs.FIRST_PAUSE_S": 0.05,
+    "policy.needs.LONGEST_PAUSE_S": 0.2,
+    "policy.needs.MOST_ROUNDS": 400,
 }
 OLDER = {**NEWER, "wire.needs.SPEAKS": []}
 
@@ -192,7 +196,7 @@ def test_without_such_a_worker_the_job_ends_in_the_dead_set_and_no_code_of_the_u
     tmp_path: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:
     with Fleet(tmp_path, redis_url, redis) as fleet:
-        fleet.start("-q", "q", "--poll-interval", "0.1", prefix=hasty({**OLDER, "wire.needs.MOST_ROUNDS": 3})).ready()
+        fleet.start("-q", "q", "--poll-interval", "0.1", prefix=hasty({**OLDER, "policy.needs.MOST_ROUNDS": 3})).ready()
         fleet.push("j", "Short", pyworkers=LOCKS, dead=False)
         assert eventually(lambda: redis.zcard("dead") == 1), fleet.told()
         fleet.push("plain", "Short")
@@ -210,11 +214,11 @@ OLD, NEW = WorkerEntry("old", ["q"]), WorkerEntry("new", ["q"], "0.3.0", {"locks
 def test_a_feature_that_no_live_worker_of_the_queue_knows_is_refused() -> None:
     elsewhere = WorkerEntry("other", ["other"], "0.3.0", {"locks"})
     with pytest.raises(ArgumentError, match=r"queue q knows locks: old \(before 0\.2\.0\)"):
-        Workers(lambda: [OLD, elsewhere]).check("q", ["locks"])
+        WorkerCheck(lambda: [OLD, elsewhere]).check("q", ["locks"])
 
 
 def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    workers = Workers(lambda: [OLD, NEW])
+    workers = WorkerCheck(lambda: [OLD, NEW])
     for _ in range(2):
         workers.check("q", ["locks"])
     [record] = caplog.records
@@ -222,7 +226,7 @@ def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytes
 
 
 def test_where_nobody_works_the_queue_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    workers = Workers(list)
+    workers = WorkerCheck(list)
     for _ in range(2):
         workers.check("q", ["locks"])
     [record] = caplog.records
@@ -233,18 +237,18 @@ def test_a_producer_that_may_not_look_pushes_all_the_same(caplog: pytest.LogCapt
     def refuse() -> list[WorkerEntry]:
         raise BrokerRefused("NOPERM")
 
-    Workers(refuse).check("q", ["locks"])
+    WorkerCheck(refuse).check("q", ["locks"])
     assert "cannot see whether the workers know locks: NOPERM" in caplog.text
 
 
 def test_a_look_at_the_workers_lasts_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    workers = Workers(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
+    workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
     for _ in range(3):
         workers.check("q", ["locks"])
     assert len(looks) == 1
-    monkeypatch.setattr(needs, "LOOK_EVERY_S", 0.0)
-    workers = Workers(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(worker_check, "LOOK_EVERY_S", 0.0)
+    workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
     for _ in range(2):
         workers.check("q", ["locks"])
     assert len(looks) == 3

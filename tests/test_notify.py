@@ -22,7 +22,7 @@ from waiting import eventually
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.observe.health_report import merged
 from goworkers_py.runtime import launcher as launcher_module
-from goworkers_py.system.systemd import Notifier
+from goworkers_py.system.systemd import SystemdNotifier
 
 UNITS = sorted((Path(__file__).parents[1] / "conf/systemd").glob("*.service"))
 
@@ -177,8 +177,8 @@ def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, monkeypatch: py
 def test_the_word_of_the_start_is_said_again_until_it_gets_through(tmp_path: Path) -> None:
     systemd = Systemd(str(tmp_path / "notify"))
     try:
-        notifier = Notifier(of(systemd, 0.02))
-        fill = Notifier(of(systemd))
+        notifier = SystemdNotifier(of(systemd, 0.02))
+        fill = SystemdNotifier(of(systemd))
         while fill.say("STATUS=somebody else"):
             pass
         notifier.follow("working", lambda: merged("working", []))
@@ -195,7 +195,7 @@ def test_a_start_that_is_told_to_be_quiet_ends_too(tmp_path: Path) -> None:
     systemd = Systemd(str(tmp_path / "notify"))
     ready: list[None] = []
     try:
-        notifier = Notifier(of(systemd), lambda: ready.append(None))
+        notifier = SystemdNotifier(of(systemd), lambda: ready.append(None))
         for state in ("starting", "quiet", "stopping"):
             notifier.follow(state, lambda: merged("", []))
         milestones = [line for line in systemd.heard() if line in ("READY=1", "STOPPING=1")]
@@ -207,14 +207,14 @@ def test_a_start_that_is_told_to_be_quiet_ends_too(tmp_path: Path) -> None:
 
 def test_without_systemd_nothing_is_said() -> None:
     environment: dict[str, str] = {}
-    notifier = Notifier(environment)
+    notifier = SystemdNotifier(environment)
     notifier.follow("working", lambda: pytest.fail("no report is asked for"))
     notifier.say("READY=1")
 
 
 def test_a_watchdog_that_is_meant_for_another_process_is_not_ours(tmp_path: Path) -> None:
     environment = {"NOTIFY_SOCKET": str(tmp_path / "none"), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": str(os.getppid())}
-    notifier = Notifier(environment)
+    notifier = SystemdNotifier(environment)
     asked = []
     for _ in range(3):
         notifier.follow("working", lambda: asked.append(1) or merged("working", []))  # type: ignore[func-returns-value]

@@ -19,7 +19,7 @@ from goworkers_py import App, ArgumentError, ConfigError, EnqueueOptions, Job
 from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.core.outcome import Dead, Retry
-from goworkers_py.wire.failure import RetryPolicy
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.wire.message import Message
 
 ROOT = Path(__file__).resolve().parent.parent

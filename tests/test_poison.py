@@ -17,14 +17,14 @@ from waiting import eventually
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError, PoisonPill
-from goworkers_py.policy.poison import ALONE_S, PATIENCE_S, Fate, PoisonPolicy, name_of
+from goworkers_py.policy.poison import ALONE_S, PATIENCE_S, PoisonPolicy, RecoveryDecision, name_of
 from goworkers_py.wire.message import Message, Timestamps
 
 NOW = 1_700_000_000.0
 EARLIER = NOW - 3_600
 
 
-def judge(raw: bytes, begun: bool = True, alone: str = "", now: float = NOW, **policy: Any) -> Fate:
+def judge(raw: bytes, begun: bool = True, alone: str = "", now: float = NOW, **policy: Any) -> RecoveryDecision:
     """`alone`: "j1" means this very job."""
     name = name_of(Message(raw, "q")) if alone == "j1" and raw != b"no job" else alone
     return PoisonPolicy(**policy).judge(raw, "q", "host:1:abc", begun, name, now)
@@ -39,7 +39,7 @@ def struck(count: Any, since: Any = EARLIER, **more: Any) -> bytes:
 
 def test_the_first_recovery_is_noted_in_the_job_with_its_time() -> None:
     raw = b'{"class":"J","args":[1.10,1E3,"\\u00e9"],"jid":"j1","x":{}'
-    assert judge(raw + b"}") == Fate(raw + b',"recovered":{"v":1,"count":1,"since":1700000000.0}}')
+    assert judge(raw + b"}") == RecoveryDecision(raw + b',"recovered":{"v":1,"count":1,"since":1700000000.0}}')
 
 
 def test_what_a_later_release_wrote_into_the_record_is_kept() -> None:
@@ -54,14 +54,14 @@ def test_a_later_one_counts_on_and_keeps_the_time_of_the_first() -> None:
 
 @pytest.mark.parametrize("raw", [struck(2), b"no job", b""])
 def test_what_only_waited_there_and_what_is_no_job_goes_back_as_it_was(raw: bytes) -> None:
-    assert judge(raw, begun=False) == Fate(raw)
-    assert judge(b"no job", alone="j1") == Fate(b"no job")
+    assert judge(raw, begun=False) == RecoveryDecision(raw)
+    assert judge(b"no job", alone="j1") == RecoveryDecision(b"no job")
 
 
 def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
-    fate = judge(struck(2, at=1, other=[1]), alone="j1")
-    assert fate.error
-    assert json.loads(fate.payload) == {
+    decision = judge(struck(2, at=1, other=[1]), alone="j1")
+    assert decision.error
+    assert json.loads(decision.payload) == {
         **json.loads(job(jid="j1", other=[1])),
         "error_class": "goworkers_py.PoisonPill",
         "error_message": "3 processes died while they ran this job, the last one (host:1:abc) while it ran nothing "
@@ -69,12 +69,12 @@ def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
         "failed_at": NOW,
         "retry_count": 0,
     }
-    assert isinstance(fate.error, PoisonPill)
+    assert isinstance(decision.error, PoisonPill)
 
 
 def test_a_job_that_had_failed_before_keeps_the_record_of_it() -> None:
-    fate = judge(struck(2, failed_at=EARLIER, retry_count=4), alone="j1", timestamps=Timestamps("ms"))
-    buried = json.loads(fate.payload)
+    decision = judge(struck(2, failed_at=EARLIER, retry_count=4), alone="j1", timestamps=Timestamps("ms"))
+    buried = json.loads(decision.payload)
     assert (buried["failed_at"], buried["retried_at"], buried["retry_count"]) == (EARLIER, NOW * 1000, 4)
 
 
@@ -87,9 +87,9 @@ def test_a_guess_never_convicts(limit: int) -> None:
     """However often the job was near: others ran beside it each time."""
     raw = job(jid="j1")
     for deaths in range(1, limit + 5):
-        fate = judge(raw, limit=limit)
-        assert not fate.error
-        raw = fate.payload
+        decision = judge(raw, limit=limit)
+        assert not decision.error
+        raw = decision.payload
         assert json.loads(raw)["recovered"] == {"v": 1, "count": deaths, "since": NOW}
         assert PoisonPolicy(limit).is_suspect(Message(raw, "q")) is (deaths >= limit - 1)
     assert judge(raw, alone="j1", limit=limit).error
@@ -97,21 +97,21 @@ def test_a_guess_never_convicts(limit: int) -> None:
 
 def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
     for raw in (struck(1), struck(2, jid="j2"), job(jid="j3")):
-        assert judge(raw, alone="another") == Fate(raw)
+        assert judge(raw, alone="another") == RecoveryDecision(raw)
 
 
 def test_a_job_without_a_jid_is_buried_for_its_own_name_only() -> None:
     raw = job(recovered={"count": 2, "since": EARLIER})
     assert not judge(raw).error
-    fate = judge(raw, alone=name_of(Message(raw, "q")), begun=False)
-    assert fate.error
-    assert len(json.loads(fate.payload)["jid"]) == 24  # equal bytes would be one entry of the dead set
+    decision = judge(raw, alone=name_of(Message(raw, "q")), begun=False)
+    assert decision.error
+    assert len(json.loads(decision.payload)["jid"]) == 24  # equal bytes would be one entry of the dead set
 
 
 def test_deaths_that_are_long_past_do_not_count() -> None:
     assert judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600).error
-    fate = judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600 + 1)
-    assert json.loads(fate.payload)["recovered"] == {"v": 1, "count": 1, "since": EARLIER + 72 * 3_600 + 1}
+    decision = judge(struck(2), alone="j1", now=EARLIER + 72 * 3_600 + 1)
+    assert json.loads(decision.payload)["recovered"] == {"v": 1, "count": 1, "since": EARLIER + 72 * 3_600 + 1}
     assert not judge(struck(2), alone="j1", window_s=3_599).error
 
 
@@ -130,12 +130,12 @@ def test_a_count_that_is_none_starts_anew(told: Any) -> None:
 
 def test_the_record_of_a_later_release_is_left_alone() -> None:
     raw = job(jid="j1", recovered={"v": 2, "count": [7]})
-    assert judge(raw) == judge(raw, alone="j1") == Fate(raw)
+    assert judge(raw) == judge(raw, alone="j1") == RecoveryDecision(raw)
     assert not PoisonPolicy().is_suspect(Message(raw, "q"))
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
-    assert judge(struck(50), alone="j1", limit=0) == Fate(struck(50))
+    assert judge(struck(50), alone="j1", limit=0) == RecoveryDecision(struck(50))
     assert not PoisonPolicy(0).is_suspect(Message(struck(50), "q"))
 
 
@@ -183,8 +183,8 @@ FIELDS = ("jid", "class", "args", "queue", "recovered", "failed_at", "retry_coun
 def test_no_field_makes_the_judge_stumble(told: dict[str, Any], alone: bool) -> None:
     raw = json.dumps(told).replace("Infinity", "1e999").replace("NaN", "0").encode()
     message = Message(raw, "q")
-    fate = judge(raw, alone=name_of(message) if alone else "")
-    assert isinstance(json.loads(fate.payload), dict)
+    decision = judge(raw, alone=name_of(message) if alone else "")
+    assert isinstance(json.loads(decision.payload), dict)
     policy = PoisonPolicy()
     assert policy.alone_s(message) >= ALONE_S
     if policy.is_suspect(message) and policy.patience_s(message) is not None:

@@ -13,10 +13,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import LEASE_S
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import BrokerUnavailable, PoisonPill
-from goworkers_py.core.identity import Lease
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.recoverer import LOOK_EVERY_S, STEADY_FOR_S, Recoverer
 from goworkers_py.wire.message import Message

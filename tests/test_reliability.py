@@ -32,7 +32,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts import Presence
 from goworkers_py.brokers.redis import broker as redis_broker
-from goworkers_py.policy.poison import Fate
+from goworkers_py.policy.poison import RecoveryDecision
 
 LEASE_S = SHORT["brokers.redis.leases.LEASE_S"]
 BEAT_S = SHORT["runtime.heartbeat.BEAT_EVERY_S"]
@@ -126,7 +126,7 @@ def test_brokers_that_recover_in_the_same_moment_move_each_job_once(redis_url: s
     def recover() -> None:
         with own_broker(redis_url) as broker:
             together.wait(10)
-            recovered = list(broker.recover("me", lambda found: Fate(found.raw), proof=""))
+            recovered = list(broker.recover("me", lambda found: RecoveryDecision(found.raw), proof=""))
             moved.extend(job.raw for job in recovered)
 
     with own_broker(redis_url) as broker:

@@ -146,10 +146,10 @@ def test_a_hint_of_something_sooner_ends_its_sleep_and_one_of_something_later_do
     sleep_s = it.run_once()
     it.hint(time.time() + sleep_s + 10)
     began = time.monotonic()
-    it.pause(0.05)
+    it.wait_between(0.05)
     assert time.monotonic() - began >= 0.05
     it.hint(time.time() + 1)
-    it.pause(50)
+    it.wait_between(50)
     assert time.monotonic() - began < 40
 
 
@@ -160,7 +160,7 @@ def test_a_hint_is_reckoned_by_the_clock_that_knows_the_servers_time(broker: Red
     sleep_s = it.run_once()
     began = time.monotonic()
     it.hint(time.time() + 1_000 + sleep_s - 5)
-    it.pause(50)
+    it.wait_between(50)
     assert time.monotonic() - began < 40
 
 

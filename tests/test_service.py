@@ -215,7 +215,7 @@ class Loop(BrokerService):
             raise step
         return step
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         self.done.append(seconds)
 
     def after_failure(self) -> None:

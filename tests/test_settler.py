@@ -15,13 +15,15 @@ from waiting import eventually
 from goworkers_py.brokers.contracts import Batch, Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Delivery, Held
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
-from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.runtime import settler as module
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.wire.message import Message
 
 OWNER = "here:1:abcdef"
@@ -31,9 +33,11 @@ LIST = f"queue:q:{OWNER}:inprogress"
 class Settling:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
         self._redis = redis
-        self.held, self.counters = Held(), Counters()
+        self.held, self.counters = Unsettled(), Counters()
         self.told: list[float] = []
-        self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), self.told.append)
+        self.settler = Settler(
+            "q", broker, self.held, AdaptivePrefetch(None, 1), self.counters, Outage(), self.told.append
+        )
 
     def fetched(self, *raws: bytes) -> list[Delivery]:
         if raws:

@@ -15,18 +15,18 @@ import pytest
 from waiting import eventually
 
 from goworkers_py.admin.stats import Stats
-from goworkers_py.observe.health_report import Report, merged, not_ready
+from goworkers_py.observe.health_report import HealthReport, merged, not_ready
 from goworkers_py.system import child_process as child_module
-from goworkers_py.system.child_process import Child
-from goworkers_py.system.parent_link import RECOVER, RETIRE, Parent
+from goworkers_py.system.child_process import ChildProcess
+from goworkers_py.system.parent_link import RECOVER, RETIRE, ParentLink
 from goworkers_py.system.supervisor import Supervisor
-from goworkers_py.system.systemd import Notifier
+from goworkers_py.system.systemd import SystemdNotifier
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
 def test_a_first_child_that_a_signal_for_the_group_ends_before_the_parent_is_no_fault(number: str) -> None:
     child = f"import os, signal; signal.signal(signal.{number}, signal.SIG_DFL); os.kill(os.getpid(), signal.{number})"
-    assert Supervisor(2, [sys.executable, "-c", child], Notifier({})).run() == 0
+    assert Supervisor(2, [sys.executable, "-c", child], SystemdNotifier({})).run() == 0
 
 
 SPEAK = """
@@ -46,7 +46,7 @@ REPORT = {**merged("working", []), "queues": {"q": QueueReport(busy=1, capacity=
 
 def supervised(child: str, meanwhile: Callable[[Supervisor], None], processes: int = 1) -> int:
     """Its exit code. `meanwhile` runs beside it, and then it is asked to stop."""
-    supervisor = Supervisor(processes, [sys.executable, "-c", SPEAK + textwrap.dedent(child)], Notifier({}))
+    supervisor = Supervisor(processes, [sys.executable, "-c", SPEAK + textwrap.dedent(child)], SystemdNotifier({}))
     failed: list[BaseException] = []
 
     def watch() -> None:
@@ -80,7 +80,7 @@ def supervised(child: str, meanwhile: Callable[[Supervisor], None], processes: i
     ],
 )
 def test_no_figures_of_a_child_end_the_parent(figures: str, caplog: pytest.LogCaptureFixture) -> None:
-    reports: list[Report] = []
+    reports: list[HealthReport] = []
 
     def look(supervisor: Supervisor) -> None:
         assert eventually(lambda: supervisor.state == "working")
@@ -138,7 +138,7 @@ def test_a_successor_that_hangs_before_it_says_a_word_is_given_up(
 def test_two_children_that_die_at_once_before_any_was_ready_end_the_parent(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    def die(child: Child) -> None:
+    def die(child: ChildProcess) -> None:
         (tmp_path / str(child.process.pid)).touch()
 
     def look(supervisor: Supervisor) -> None:
@@ -184,7 +184,7 @@ class Failing:
         self.retire, self.stop_without_hurry = self.retired.set, self.stopped.set
         self.processed = 0
 
-    def report(self) -> Report:
+    def report(self) -> HealthReport:
         return merged("working", [])
 
     def look_for_the_dead(self) -> None:
@@ -202,7 +202,7 @@ def test_whatever_fails_a_child_listens_to_its_parent_and_notices_its_end() -> N
     ours.settimeout(0.02)
     failing = Failing()
     with ours:
-        Parent(ours, 0, 0, look).attend(failing, failing)  # type: ignore[arg-type]
+        ParentLink(ours, 0, 0, look).attend(failing, failing)  # type: ignore[arg-type]
         with theirs:
             assert looked.wait(10)
             theirs.send(RECOVER + b"\n" + RETIRE + b"\n")

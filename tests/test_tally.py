@@ -16,7 +16,7 @@ from goworkers_py.observe.run_stats import (
     RUN_SUM,
     WAIT,
     WAIT_SUM,
-    Tally,
+    RunStats,
     sum_of,
 )
 
@@ -27,7 +27,7 @@ from goworkers_py.observe.run_stats import (
      (REQUEUE, "requeued"), (KEEP, "unacknowledged")],
 )  # fmt: skip
 def test_each_end_has_its_place(outcome: Outcome, result: str) -> None:
-    tally = Tally()
+    tally = RunStats()
     tally.add("A", outcome, 0.2, None)
     row = tally.snapshot()["A"]
     assert [name for name, count in zip(RESULTS, row, strict=False) if count] == [result]
@@ -39,7 +39,7 @@ def test_each_end_has_its_place(outcome: Outcome, result: str) -> None:
     ("seconds", "bucket"), [(0.0, 0), (BOUNDS_S[0], 0), (BOUNDS_S[0] * 1.01, 1), (1.0, 7), (1e9, len(BOUNDS_S))]
 )
 def test_a_bucket_ends_with_its_bound(seconds: float, bucket: int) -> None:
-    tally = Tally()
+    tally = RunStats()
     tally.add("A", DONE, seconds, seconds)
     row = tally.snapshot()["A"]
     assert row[RUN + bucket] == row[WAIT + bucket] == 1
@@ -47,14 +47,14 @@ def test_a_bucket_ends_with_its_bound(seconds: float, bucket: int) -> None:
 
 
 def test_a_clock_that_is_behind_makes_no_wait_below_zero() -> None:
-    tally = Tally()
+    tally = RunStats()
     tally.add("A", DONE, 0.0, -5.0)
     row = tally.snapshot()["A"]
     assert (row[WAIT], row[WAIT_SUM]) == (1, 0)
 
 
 def test_a_class_that_is_known_has_a_row_before_its_first_run() -> None:
-    tally = Tally(["A", "B"])
+    tally = RunStats(["A", "B"])
     tally.add("B", Dead(b""), 0.1, None)
     rows = tally.snapshot()
     assert [sum(rows[name][:RUN_SUM]) for name in ("A", "B")] == [0, 1]
@@ -62,7 +62,7 @@ def test_a_class_that_is_known_has_a_row_before_its_first_run() -> None:
 
 
 def test_strangers_cannot_name_classes_without_end() -> None:
-    tally = Tally()
+    tally = RunStats()
     for number in range(MOST_CLASSES + 10):
         tally.add(f"C{number}", DONE, 0.0, None)
     rows = tally.snapshot()
@@ -72,7 +72,7 @@ def test_strangers_cannot_name_classes_without_end() -> None:
 
 
 def test_strangers_cannot_give_a_class_a_name_without_end() -> None:
-    tally = Tally()
+    tally = RunStats()
     for number in range(3):
         tally.add("C" * 1_000_000 + str(number), DONE, 0.0, None)
     ((name, row),) = tally.snapshot().items()
@@ -80,7 +80,7 @@ def test_strangers_cannot_give_a_class_a_name_without_end() -> None:
 
 
 def test_strangers_cannot_name_classes_without_end_on_sidekiqs_page_either() -> None:
-    of_queues = [Tally(), Tally()]
+    of_queues = [RunStats(), RunStats()]
     for tally in of_queues:
         for number in range(MOST_CLASSES + 10):
             tally.add(f"C{number}", DONE, 0.0, None)
@@ -90,7 +90,7 @@ def test_strangers_cannot_name_classes_without_end_on_sidekiqs_page_either() -> 
 
 
 def test_no_count_of_any_thread_is_lost() -> None:
-    tally = Tally()
+    tally = RunStats()
     threads = [
         threading.Thread(target=lambda: [tally.add("A", DONE, 0.0, 0.0) for _ in range(5_000)]) for _ in range(4)
     ]
@@ -102,7 +102,7 @@ def test_no_count_of_any_thread_is_lost() -> None:
 
 
 def test_a_run_is_noted_without_a_lock_but_for_one_in_many() -> None:
-    tally = Tally()
+    tally = RunStats()
     adding = threading.Thread(target=tally.add, args=("A", DONE, 0.0, None), daemon=True)
     with tally._lock:
         adding.start()
@@ -112,7 +112,7 @@ def test_a_run_is_noted_without_a_lock_but_for_one_in_many() -> None:
 
 
 def test_rows_add_up_by_position() -> None:
-    one, other = Tally(), Tally()
+    one, other = RunStats(), RunStats()
     for tally, name in product((one, other), ("A", "B")):
         tally.add(name, DONE, 1.0, None)
     other.add("C", KEEP, 1.0, None)
@@ -122,7 +122,7 @@ def test_rows_add_up_by_position() -> None:
 
 
 def test_the_bound_of_classes_holds_for_sums_too() -> None:
-    one, other = Tally(), Tally()
+    one, other = RunStats(), RunStats()
     for number in range(MOST_CLASSES):
         one.add(f"A{number}", DONE, 0.0, None)
         other.add(f"B{number}", DONE, 0.0, None)

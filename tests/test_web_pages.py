@@ -25,8 +25,8 @@ from waiting import eventually
 from goworkers_py.admin.stats import QueueStats, Stats
 from goworkers_py.core.outcome import DONE
 from goworkers_py.core.version import __version__
-from goworkers_py.observe.health_report import COUNTERS, Report, merged
-from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, Tally
+from goworkers_py.observe.health_report import COUNTERS, HealthReport, merged
+from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RunStats
 from goworkers_py.web.prometheus import exposition
 
 DASHBOARD = Path(__file__).parents[1] / "conf/grafana/pyworkers.json"
@@ -232,12 +232,12 @@ def test_a_key_of_another_type_is_no_outage(redis_url: str, redis: redis_py.Redi
 # --- the text
 
 
-def report(**changes: object) -> Report:
+def report(**changes: object) -> HealthReport:
     return {**merged("working", []), **changes}  # type: ignore[typeddict-item]
 
 
 def test_labels_may_hold_anything() -> None:
-    tally, name = Tally(), 'a\\b"c\nd{}é'
+    tally, name = RunStats(), 'a\\b"c\nd{}é'
     tally.add(name, DONE, 0.02, 0.02)
     text = exposition(report(jobs={name: tally.snapshot()}), None)
     told = samples_of(text)
@@ -247,7 +247,7 @@ def test_labels_may_hold_anything() -> None:
 
 
 def test_every_result_of_a_class_that_is_known_is_there_before_the_first_of_them() -> None:
-    told = samples_of(exposition(report(jobs={"q": Tally(["A"]).snapshot()}), None))
+    told = samples_of(exposition(report(jobs={"q": RunStats(["A"]).snapshot()}), None))
     results = {dict(labels)["result"]: value for (name, labels), value in told.items() if name == "jobs_total"}
     assert results == dict.fromkeys(RESULTS, 0)
     assert told["job_run_seconds_count", (("class", "A"), ("queue", "q"))] == 0
@@ -262,7 +262,7 @@ def test_the_version_is_told_and_which_queues_are_paused() -> None:
 
 
 def test_buckets_add_up_to_the_count() -> None:
-    tally = Tally()
+    tally = RunStats()
     for seconds in (0.001, 0.02, 0.02, 9_999.0):
         tally.add("A", DONE, seconds, None)
     told = samples_of(exposition(report(jobs={"q": tally.snapshot()}), None))
@@ -286,7 +286,7 @@ def test_every_metric_has_one_head_and_every_count_a_metric() -> None:
 
 
 def test_the_dashboard_asks_for_what_there_is() -> None:
-    tally = Tally()
+    tally = RunStats()
     tally.add("A", DONE, 0.1, 0.1)
     queues = {"q": {"busy": 0, "capacity": 1, "waiting": 0, "stuck": 0}}
     told = samples_of(

@@ -16,21 +16,24 @@ from waiting import eventually
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Deadline, awake_and_asleep
-from goworkers_py.core.delivery import Buffer, Delivery, Held
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform
-from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime import service
+from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.settler import Settler
+from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.runtime.worker import Worker
 from goworkers_py.wire import enclosure as burial
 from goworkers_py.wire.message import Message, current_message
-from goworkers_py.wire.needs import Needs
 
 OTHERS = "elsewhere:1:abcdef"
 
@@ -41,8 +44,10 @@ class Working:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis, chain: Run) -> None:
         self._redis = redis
         self.lease = fresh_lease()
-        self.buffer, self.held, self.counters = Buffer(10), Held(), Counters()
-        self.settler = Settler("q", broker, self.held, Pace(None, 1), self.counters, Outage(), lambda at: None)
+        self.buffer, self.held, self.counters = Buffer(10), Unsettled(), Counters()
+        self.settler = Settler(
+            "q", broker, self.held, AdaptivePrefetch(None, 1), self.counters, Outage(), lambda at: None
+        )
         self.announced: list[str] = []
         self.quarantine = Quarantine(
             PoisonPolicy(),

@@ -18,7 +18,7 @@ HEARD_OF_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class InProgressJob:
     """A job in somebody's list."""
 
     owner: Owner
@@ -49,12 +49,12 @@ class InProgress:
     def owners(self) -> list[Owner]:
         return all_owners(self._connections, self._keys)
 
-    def jobs(self) -> Iterator[Held]:
+    def jobs(self) -> Iterator[InProgressJob]:
         since = {(one.identity, one.entry.raw): one.since for one in Processes(self._connections, self._keys).running()}
         for owner in self.owners():
             for queue in owner.queues:
                 for raw in self._listed(self._keys.inprogress(queue, owner.identity)):
-                    yield Held(owner, queue, Entry(raw, queue), since.get((owner.identity, raw)))
+                    yield InProgressJob(owner, queue, Entry(raw, queue), since.get((owner.identity, raw)))
 
     def _listed(self, key: str) -> Iterator[bytes]:
         """Oldest first. What comes and goes meanwhile may be missed: these lists are short and lively."""

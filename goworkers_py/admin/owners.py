@@ -8,7 +8,7 @@ from goworkers_py.admin.processes import number
 from goworkers_py.brokers.redis.connection import Connections, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import read_entries
-from goworkers_py.core.identity import certainly_dead, origin, stopped
+from goworkers_py.core.proc import certainly_dead, origin, stopped
 
 # Four beats.
 SILENT_AFTER_S = 20.0

@@ -16,7 +16,7 @@ from goworkers_py.admin.stats import Inspector
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.job import Job
 from goworkers_py.brokers.contracts import Broker
-from goworkers_py.brokers.open_broker import Backend
+from goworkers_py.brokers.open_broker import OpenBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.job_options import NO_OPTIONS, CodeOptions, EnqueueOptions, checked
@@ -30,7 +30,7 @@ from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handler as FailureHandler
 from goworkers_py.links.retry import Handlers
-from goworkers_py.observe.health_report import STARTING, Report, merged
+from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.registry import Handler, JobSpec, Registry
 from goworkers_py.runtime.launcher import Launcher, Work
 from goworkers_py.system.run_process import run
@@ -62,11 +62,11 @@ class App:
         self._during_drain: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         # Made when they are first needed; but for the client, changed under the lock only.
-        self._opened: Backend | None = None
+        self._opened: OpenBroker | None = None
         self._client: Client | None = None
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
-        self._report: Callable[[], Report] = lambda: merged(STARTING, [])
+        self._report: Callable[[], HealthReport] = lambda: merged(STARTING, [])
 
     # --- configuration
 
@@ -104,14 +104,14 @@ class App:
             return self._config
 
     @property
-    def _backend(self) -> Backend:
+    def _backend(self) -> OpenBroker:
         # First without the lock, which in the child that a job has forked may be held by a thread of its parent.
         if (opened := self._opened) is not None:
             return opened
         config = self.config
         with self._lock:
             if self._opened is None:
-                self._opened = Backend(config)
+                self._opened = OpenBroker(config)
             return self._opened
 
     @property

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.contracts import Broker, Push
 from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, is_name
 from goworkers_py.config.moments import moment
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, Workers, field_of
+from goworkers_py.wire.needs import FIELD, field_of
 
 BULK_SLICE = 1_000
 
@@ -60,7 +61,7 @@ class Client:
         self._timestamps = timestamps or Timestamps()
         self._wall = wall
         self._address = address  # to show, so without a password
-        self._workers = Workers(lambda: broker().workers())
+        self._workers = WorkerCheck(lambda: broker().workers())
         self.on_schedule: Callable[[float], None] = lambda at: None
 
     def push(self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions = NO_OPTIONS) -> str | None:

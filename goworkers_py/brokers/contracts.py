@@ -8,14 +8,13 @@ and `fetch`. What a fetch took whose reply was lost is found with `held`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Outcome
-from goworkers_py.policy.poison import Fate
-from goworkers_py.wire.needs import WorkerEntry
+from goworkers_py.policy.poison import RecoveryDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Recovered:
     queue: str
     owner: str
     raw: bytes
-    fate: Fate
+    decision: RecoveryDecision
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +107,24 @@ class Beat:
     proof: str  # what the lease holds from this beat on to the next
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEntry:
+    """What a live process told of itself with its last beat. One of 0.1.0 tells neither version nor features."""
+
+    identity: str
+    queues: Collection[str]
+    version: str = ""
+    speaks: Collection[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.identity} (version {self.version})" if self.version else f"{self.identity} (before 0.2.0)"
+
+
 class DeclaredDead(Exception):
     """This process was not heard of for so long that others were given its jobs."""
 
 
-Judge = Callable[[Found], Fate]
+Judge = Callable[[Found], RecoveryDecision]
 
 # Given a due entry and the time, its queue (None: the dead set) and its payload there.
 Forward = Callable[[bytes, float], tuple[str | None, bytes]]

@@ -14,7 +14,7 @@ from goworkers_py.config.parsers import with_password
 from goworkers_py.core.errors import ConfigError
 
 
-class Backend:
+class OpenBroker:
     """An embedded server is started at once; to another one nothing is said before the first question."""
 
     def __init__(self, config: Config) -> None:

@@ -9,7 +9,7 @@ import click
 
 import goworkers_py
 from goworkers_py.admin.entries import Entry, counted
-from goworkers_py.admin.in_progress import Held, InProgress
+from goworkers_py.admin.in_progress import InProgress, InProgressJob
 from goworkers_py.admin.job_sets import Changed
 from goworkers_py.brokers.contracts import Found, Recovered
 from goworkers_py.cli.base import FAILED, connected, fail
@@ -18,18 +18,18 @@ from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.config.options import Config
 from goworkers_py.observe.escaping import one_line
-from goworkers_py.policy.poison import Fate, PoisonPolicy
+from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.wire.message import Timestamps, describe
 
 
-def _of_entry(text: Callable[[Entry], str]) -> Callable[[Held], str]:
+def _of_entry(text: Callable[[Entry], str]) -> Callable[[InProgressJob], str]:
     return lambda held: text(held.entry)
 
 
 # Live processes reconnect within some seconds after an outage, and then beat at once.
 SIGN_OF_LIFE_S = 15.0
 
-_COLUMNS: dict[str, Callable[[Held], str]] = {
+_COLUMNS: dict[str, Callable[[InProgressJob], str]] = {
     "process": lambda held: held.owner.identity,
     "alive": lambda held: "yes" if held.owner.alive else "no",
     "began": lambda held: when(held.running_since),
@@ -67,7 +67,7 @@ def recover(config: Config, go_process: str | None, yes: bool, as_json: bool) ->
     policy = PoisonPolicy(config.poison_limit, config.poison_window, Timestamps(config.timestamps))
     clock = goworkers_py.app.clock
 
-    def judge(found: Found) -> Fate:
+    def judge(found: Found) -> RecoveryDecision:
         return policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=clock.wall())
 
     count = 0
@@ -90,7 +90,7 @@ def _await_the_silent() -> None:
 
 
 def _line(job: Recovered) -> str:
-    what = f"to the dead set: {job.fate.error}" if job.fate.error else "back to its queue"
+    what = f"to the dead set: {job.decision.error}" if job.decision.error else "back to its queue"
     return f"{describe(job.raw, job.queue)} of {job.owner}: {what}"
 
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_args, get_type_hints
 
+from goworkers_py.config.log_levels import LEVELS
 from goworkers_py.config.moments import Moment, is_number, moment
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.observe.job_log_levels import LEVELS
 from goworkers_py.wire import payload
 
 if TYPE_CHECKING:

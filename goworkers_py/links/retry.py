@@ -14,7 +14,8 @@ from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
-from goworkers_py.wire.failure import RetryPolicy, describe, error_class, in_place_of, next_count, own_traceback
+from goworkers_py.policy.retry import RetryPolicy
+from goworkers_py.wire.failure import describe, error_class, in_place_of, next_count, own_traceback
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run, Wrap
-from goworkers_py.observe.counters import Pace
-from goworkers_py.observe.run_stats import Tally
+from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.wire.message import Message
 
 
-def stats(tally: Tally, pace: Pace, wall: Callable[[], float] = time.time) -> Wrap:
+def stats(tally: RunStats, pace: AdaptivePrefetch, wall: Callable[[], float] = time.time) -> Wrap:
     add, record, monotonic = tally.add, pace.record, time.monotonic
 
     def wrap(inner: Run) -> Run:

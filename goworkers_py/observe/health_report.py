@@ -32,7 +32,7 @@ class QueueReport(TypedDict):
     stuck: int  # threads that a stuck job holds
 
 
-class Report(TypedDict):
+class HealthReport(TypedDict):
     processes: int
     state: str
     stale: str  # which loop stands still; empty while all come round
@@ -46,21 +46,21 @@ class Report(TypedDict):
 
 # Figures of another shape cannot be added to ours. USR2 after an upgrade gives a parent children of another version.
 SHAPE = " ".join(
-    [__version__, str(END), *Report.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
+    [__version__, str(END), *HealthReport.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
 )
 
 
-def past(report: Report) -> Report:
+def past(report: HealthReport) -> HealthReport:
     """What stays of one whose process has ended."""
     return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}, "running": {}}
 
 
-def not_live(report: Report) -> str:
+def not_live(report: HealthReport) -> str:
     """Why this process should be started again; empty while it should not. An outage is no reason."""
     return report["stale"]
 
 
-def not_ready(report: Report) -> str:
+def not_ready(report: HealthReport) -> str:
     """Why this process fetches no jobs now; empty while it does."""
     if report["state"] != WORKING:
         return report["state"]
@@ -69,13 +69,13 @@ def not_ready(report: Report) -> str:
     return report["stale"] or report["cut_off"] or all_stuck(report)
 
 
-def all_stuck(report: Report) -> str:
+def all_stuck(report: HealthReport) -> str:
     """Names the queues that have no thread left for another job; empty while each has one."""
     queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
     return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
 
 
-def merged(state: str, reports: Iterable[Report]) -> Report:
+def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
     """Several processes as one."""
     reports = list(reports)
     queues: dict[str, QueueReport] = {}
@@ -87,7 +87,7 @@ def merged(state: str, reports: Iterable[Report]) -> Report:
             sums["waiting"] += queue["waiting"]
             sums["stuck"] += queue["stuck"]
     all_queues = {name: None for report in reports for name in report["jobs"]}
-    return Report(
+    return HealthReport(
         processes=sum(report["processes"] for report in reports),
         state=state,
         stale="; ".join(filter(None, (report["stale"] for report in reports))),
@@ -100,7 +100,7 @@ def merged(state: str, reports: Iterable[Report]) -> Report:
     )
 
 
-def in_words(report: Report) -> str:
+def in_words(report: HealthReport) -> str:
     """One line for people."""
     queues = report["queues"]
     busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))

@@ -13,16 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# Sidekiq's names.
-LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "fatal": logging.CRITICAL,
-}
-
+from goworkers_py.config.log_levels import LEVELS
 
 # That of the job which this thread (or task) runs now; None where the job asks for none.
 _of_run: ContextVar[int | None] = ContextVar("goworkers_py_log_level", default=None)

@@ -46,7 +46,7 @@ _PLACE: dict[type[Outcome], int] = {
 COUNTED_AT_ONCE = 200
 
 
-class Tally:
+class RunStats:
     def __init__(self, known: Iterable[str] = ()) -> None:
         """Each class in `known` has a row from the start: a monitor sees the first failure only as a change from 0."""
         self._lock = threading.Lock()

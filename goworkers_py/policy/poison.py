@@ -32,7 +32,7 @@ MOST_STEPS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class RecoveryDecision:
     """What becomes of a job found in a dead process's list."""
 
     payload: bytes
@@ -68,23 +68,23 @@ class PoisonPolicy:
         changes = {"queue": message.queue, **jid_where_missing(message)}
         return payload.splice(raw, changes, drop=("at",))
 
-    def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> Fate:
+    def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
         """`begun`: the job can have been running. `alone`: the name of the suspect in quarantine there, or empty."""
         try:
             message = Message(raw, queue)
         except UnreadablePayload:
-            return Fate(raw)
+            return RecoveryDecision(raw)
         record = _Record.of(message)
         if alone:
             begun = name_of(message) == alone  # nothing else was
         if not begun or not self.limit or record is None:
-            return Fate(raw)
+            return RecoveryDecision(raw)
         if record.since is None or now - record.since > self.window_s:
             record = _Record(since=now)
         count = record.count + 1
         if alone and count >= self.limit:
             return self._bury(message, dead_owner, count, now)
-        return Fate(_Record(count, record.since).put_into(message))
+        return RecoveryDecision(_Record(count, record.since).put_into(message))
 
     def _deaths_beyond_suspicion(self, message: Message) -> int:
         """Negative while the job is no suspect."""
@@ -96,14 +96,14 @@ class PoisonPolicy:
     def _severity(self, message: Message) -> int:
         return int(4 ** min(max(0, self._deaths_beyond_suspicion(message)), MOST_STEPS))
 
-    def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> Fate:
+    def _bury(self, message: Message, dead_owner: str, count: int, now: float) -> RecoveryDecision:
         """Also a job that says `dead: false`: that is meant for failures, which the application hears of."""
         error = PoisonPill(
             f"{count} processes died while they ran this job, the last one ({dead_owner}) while it ran nothing else; "
             "it is not tried again"
         )
         changes = failure_fields(message, error, self.timestamps.write(now))
-        return Fate(payload.splice(message.raw, changes, drop=(FIELD, "at")), error)
+        return RecoveryDecision(payload.splice(message.raw, changes, drop=(FIELD, "at")), error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts import Broker
-from goworkers_py.core.delivery import Buffer, Delivery, Held, unheld
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
-from goworkers_py.core.identity import Lease
-from goworkers_py.observe.counters import Pace
+from goworkers_py.policy.prefetch import AdaptivePrefetch
+from goworkers_py.runtime.buffer import Buffer
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.service import BrokerService
+from goworkers_py.runtime.unsettled import Unsettled, unheld
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +51,9 @@ class Fetcher(BrokerService):
         broker: Broker,
         lease: Lease,
         buffer: Buffer,
-        held: Held,
+        held: Unsettled,
         concurrency: int,
-        pace: Pace,
+        pace: AdaptivePrefetch,
         give_back: Callable[[list[Delivery]], None],
         outage: Outage,
         quarantine: Quarantine,
@@ -173,9 +175,9 @@ class Fetcher(BrokerService):
     def after_failure(self) -> None:
         self._reconcile_at = 0.0
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         if self._may_fetch.is_set():
-            super().pause(seconds)
+            super().wait_between(seconds)
         else:
             self._may_fetch.wait(PAUSED_LOOK_S)
 
@@ -183,12 +185,12 @@ class Fetcher(BrokerService):
         """Not while the queue is paused, nor while a suspect runs alone in this process."""
         return self._may_fetch.is_set() and not self._quarantine.closed
 
-    def hold(self) -> None:
-        """Fetches nothing until `release`. From any thread."""
+    def pause(self) -> None:
+        """Fetches nothing until `resume`. From any thread."""
         self._may_fetch.clear()
         self._end_fetch()
 
-    def release(self) -> None:
+    def resume(self) -> None:
         self._may_fetch.set()
 
     def wake(self) -> None:

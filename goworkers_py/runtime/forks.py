@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from goworkers_py.core.identity import name_and_stat
+from goworkers_py.core.proc import name_and_stat
 from goworkers_py.wire.message import current_message
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from goworkers_py.brokers.contracts import Beat, Broker, DeclaredDead, Presence
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.identity import Lease, new_identity
+from goworkers_py.core.identity import new_identity
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.service import BrokerService
@@ -71,7 +72,7 @@ class Heartbeat(BrokerService):
         """Something has changed that the others should learn of. From any thread."""
         self._asked.set()
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         self._asked.wait(seconds)
 
     def wake(self) -> None:

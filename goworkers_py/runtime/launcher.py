@@ -14,12 +14,12 @@ from goworkers_py.brokers.contracts import Broker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import Membership
-from goworkers_py.brokers.redis.sidekiq_metrics import Metrics
+from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock, Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
-from goworkers_py.core.identity import Lease, resident_bytes
+from goworkers_py.core.proc import resident_bytes
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers, RetryLink
 from goworkers_py.observe.counters import Counters
@@ -31,16 +31,19 @@ from goworkers_py.observe.health_report import (
     STARTING,
     STOPPING,
     WORKING,
+    HealthReport,
     QueueReport,
-    Report,
     all_stuck,
     not_live,
 )
 from goworkers_py.observe.running_jobs import shown
+from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.manager import Manager, Shared
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pauses import Pauses
@@ -48,10 +51,8 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.recoverer import Recoverer, report
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.watchdog import Watchdog, Watched
-from goworkers_py.wire.failure import RetryPolicy
 from goworkers_py.wire.message import Timestamps, describe
-from goworkers_py.wire.needs import Needs
-from goworkers_py.wire.process_record import Member, Moment
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class Launcher:
         self.scheduler = Scheduler(broker, config.poll_interval, timestamps, clock, self._outage)
         member = Member(clock.wall(), {queue.name: queue.concurrency for queue in queues}, config.tag)
         self._membership = Membership(*place, member)
-        self._metrics = Metrics(*place, config.metrics)
+        self._metrics = SidekiqMetrics(*place, config.metrics)
         poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
         self._quarantine = Quarantine(
             poison, self._lease, clock.wall, self._beat, self._others_run, self._give_back_waiting
@@ -139,7 +140,7 @@ class Launcher:
         self._pauses = Pauses(broker, {manager.queue: manager.set_paused for manager in self.managers}, self._outage)
 
     def _meet_the_fleet(self) -> None:
-        moment = Moment(
+        moment = ProcessSnapshot(
             running=self.running,
             quiet=self.quiet_now,
             rss=resident_bytes(),
@@ -317,7 +318,7 @@ class Launcher:
             return QUIET
         return WORKING if self._started else STARTING
 
-    def report(self) -> Report:
+    def report(self) -> HealthReport:
         """How this process does. From any thread."""
         running = self.running.values()
         busy, stuck = Counter(delivery.queue for delivery in running), self._watchdog.stuck
@@ -326,7 +327,7 @@ class Launcher:
         cut_off = self._started and not self._lease.fresh
         counts = dict.fromkeys(COUNTERS, 0.0) | self.counters.snapshot()
         counts["outage_seconds"] = self._outage.total_s
-        return Report(
+        return HealthReport(
             processes=1,
             state=self.state,
             stale=", ".join(still),

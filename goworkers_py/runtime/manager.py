@@ -15,24 +15,27 @@ from dataclasses import dataclass
 from goworkers_py.brokers.contracts import Broker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Buffer, Delivery, Held
-from goworkers_py.core.identity import Lease
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.links.chain import Middleware, Wrap, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
-from goworkers_py.observe.counters import Counters, Pace
-from goworkers_py.observe.run_stats import Tally
+from goworkers_py.observe.counters import Counters
+from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.needs import Needs
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.fetcher import Fetcher
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.runtime.worker import Worker
-from goworkers_py.wire.needs import Needs
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +67,8 @@ class Manager:
     def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
         self.queue = config.name
         self.concurrency = config.concurrency
-        self.tally = Tally(shared.registry.names_in(config.name))
-        pace = Pace(config.prefetch, config.concurrency)
+        self.tally = RunStats(shared.registry.names_in(config.name))
+        pace = AdaptivePrefetch(config.prefetch, config.concurrency)
         prepended = list(shared.prepended)
         wraps: list[Wrap] = [
             *([shared.retry] if prepended else []),
@@ -79,7 +82,7 @@ class Manager:
         ]
         chain = wrap_all(perform(shared.registry), wraps)
         self._pace = pace
-        self._held = Held()
+        self._held = Unsettled()
         self._buffer = Buffer(config.concurrency)
         self._settler = Settler(
             config.name, shared.broker, self._held, pace, shared.counters, shared.outage, shared.on_retry
@@ -124,10 +127,10 @@ class Manager:
     def set_paused(self, paused: bool) -> None:
         """What runs is run to its end; nothing is fetched or begun until the queue is resumed. From any thread."""
         if paused:
-            self.fetcher.hold()
+            self.fetcher.pause()
             self.give_back_waiting()
         else:
-            self.fetcher.release()
+            self.fetcher.resume()
 
     def stop_fetching(self) -> None:
         self.fetcher.stop()

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.identity import Lease
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.payload import ruby_flaw
 

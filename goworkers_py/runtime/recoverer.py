@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from goworkers_py.brokers.contracts import Broker, Found, Recovered
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import PoisonPill
-from goworkers_py.core.identity import Lease
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
-from goworkers_py.policy.poison import Fate, PoisonPolicy
+from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire.message import Message, describe
@@ -63,7 +63,7 @@ class Recoverer(BrokerService):
     def recover(self) -> None:
         """In the thread that starts this process, and after that in this service's own."""
         for job in self._broker.recover(self._lease.identity, self._judge, self._proof(STEADY_FOR_S)):
-            error = job.fate.error
+            error = job.decision.error
             if error is None:
                 self._counters.add("recovered")
                 report([job], "recovered from dead process")
@@ -77,10 +77,10 @@ class Recoverer(BrokerService):
         for message, error in deaths:
             self._handlers.tell_of_death(message, error)
 
-    def _judge(self, found: Found) -> Fate:
+    def _judge(self, found: Found) -> RecoveryDecision:
         return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=self._clock.wall())
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         self._asked.wait(seconds)
 
     def wake(self) -> None:

@@ -93,7 +93,7 @@ class Scheduler(BrokerService):
         for waiting in WaitingSet:
             self._outage.forget(self._line_of(waiting))
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         self._hinted.wait(seconds)
 
     def wake(self) -> None:

@@ -104,7 +104,7 @@ class BrokerService(Service):
                 self.after_failure()
             else:
                 self._outage.recovered(self.name)
-            self.pause(pause_s)
+            self.wait_between(pause_s)
         self._outage.forget(self.name)
 
     def run_once(self) -> float:
@@ -119,6 +119,6 @@ class BrokerService(Service):
     def after_failure(self) -> None:
         """What a failed exchange leaves to be checked."""
 
-    def pause(self, seconds: float) -> None:
+    def wait_between(self, seconds: float) -> None:
         if seconds > 0:
             self.stopping.wait(seconds)

@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.brokers.contracts import Batch, Broker, Finished, Settled
-from goworkers_py.core.delivery import Delivery, Held
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Outcome, Reschedule, Retry
-from goworkers_py.observe.counters import Counters, Pace
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.wire.message import describe
 
 log = logging.getLogger(__name__)
@@ -43,8 +45,8 @@ class Settler(Service):
         self,
         queue_name: str,
         broker: Broker,
-        held: Held,
-        pace: Pace,
+        held: Unsettled,
+        pace: AdaptivePrefetch,
         counters: Counters,
         outage: Outage,
         on_retry: Callable[[float], None],

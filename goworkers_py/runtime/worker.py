@@ -6,19 +6,20 @@ import logging
 import os
 from collections.abc import Callable
 
-from goworkers_py.core.delivery import Buffer, Delivery
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.identity import Lease
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Dead, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.policy import poison
+from goworkers_py.policy.needs import Needs
+from goworkers_py.runtime.buffer import Buffer
+from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, describe, reset_current, set_current
-from goworkers_py.wire.needs import Needs
 
 log = logging.getLogger(__name__)
 

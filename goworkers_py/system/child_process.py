@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from goworkers_py.core.errors import WorkersError
-from goworkers_py.observe.health_report import STALE_AFTER_S, Report, merged
+from goworkers_py.observe.health_report import STALE_AFTER_S, HealthReport, merged
 
 # Until the first report: imports, of large models too.
 LONGEST_START_S = 600.0
 
 
 @dataclass(eq=False)
-class Child:
+class ChildProcess:
     process: subprocess.Popen[bytes]
     line: socket.socket
     born: float = field(default_factory=time.monotonic)
@@ -26,7 +26,7 @@ class Child:
     ended_well: bool = False  # what is left is the end of its interpreter
     alike: bool = False  # its figures can be added to ours
     heard: bytes = b""  # the beginning of a line
-    report: Report | None = None
+    report: HealthReport | None = None
     error: WorkersError | None = None  # what it could not begin or go on for
     reported_at: float | None = None  # monotonic
 
@@ -48,7 +48,7 @@ class Child:
         *lines, self.heard = (self.heard + heard).split(b"\n")
         return lines
 
-    def says(self) -> Report:
+    def says(self) -> HealthReport:
         """Its last report, or that there is none. Only who was ready counts as a process that works."""
         report = self.report or merged("", [])
         stale = "" if self.retired else self.silence() or report["stale"]

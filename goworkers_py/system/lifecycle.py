@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 SAME_REQUEST_S = 0.5
 
 
-class Life:
+class Lifecycle:
     def __init__(self, launcher: Launcher, ended: Callable[[], None]) -> None:
         self.thread = threading.Thread(target=self._live, name="launcher", daemon=True)
         self.when_ready: Callable[[], None] = lambda: None

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 
 from goworkers_py.admin.stats import Stats
 from goworkers_py.core.errors import BrokerError, WorkersError, as_word
-from goworkers_py.core.identity import resident_bytes
+from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.health_report import SHAPE
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.system.lifecycle import Life
+from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import reopen_log_files
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def _kept_alive() -> Iterator[None]:
         log.exception("what is said to the parent, or asked by it, failed")
 
 
-class Parent:
+class ParentLink:
     """Tells the parent when this process is ready and when it is worn out, and does what the parent asks for."""
 
     def __init__(self, line: socket.socket, max_jobs: int, max_memory: int, look: Look | None) -> None:
@@ -56,7 +56,7 @@ class Parent:
         self._one_at_a_time = threading.Lock()  # two threads speak
 
     @classmethod
-    def of_this_process(cls, max_jobs: int, max_memory: int, look: Look | None) -> Parent | None:
+    def of_this_process(cls, max_jobs: int, max_memory: int, look: Look | None) -> ParentLink | None:
         """None where there is none. Found once: programs that a job starts have no part in it. `look` asks the server
         for the figures that the parent shows, if it shows any."""
         number = os.environ.pop(LINE_VARIABLE, None)
@@ -67,12 +67,12 @@ class Parent:
         line.settimeout(LOOK_EVERY_S)
         return cls(line, max_jobs, max_memory, look)
 
-    def attend(self, launcher: Launcher, life: Life) -> None:
+    def attend(self, launcher: Launcher, life: Lifecycle) -> None:
         self._say(FIGURES + SHAPE.encode())
         life.when_ready = lambda: self._say(READY)
         threading.Thread(target=self._listen, args=(launcher, life), name="parent", daemon=True).start()
 
-    def _listen(self, launcher: Launcher, life: Life) -> None:
+    def _listen(self, launcher: Launcher, life: Lifecycle) -> None:
         table = {RECOVER: launcher.look_for_the_dead, REOPEN: reopen_log_files, RETIRE: life.retire}
         while True:
             try:

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from goworkers_py.admin.stats import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import WorkersError
-from goworkers_py.observe.health_report import STARTING, Report, merged
+from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system.daemon import change_directory, settled
 from goworkers_py.system.logs import setup_logging
-from goworkers_py.system.parent_link import Parent
+from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.signals import run_until_stopped
 from goworkers_py.system.supervisor import Supervisor, own_command
-from goworkers_py.system.systemd import Notifier
+from goworkers_py.system.systemd import SystemdNotifier
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
 
@@ -32,14 +32,14 @@ def run(
     ready: Callable[[], None] = lambda: None,
 ) -> int:
     """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
-    parent = Parent.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
+    parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
     forks.report_at_exit()
     if parent is not None:
         return _run_child(config, parent, make_launcher)
     command = own_command()
     with settled(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
-        return _run_main(config, command, make_launcher, stats, Notifier(ready=ready))
+        return _run_main(config, command, make_launcher, stats, SystemdNotifier(ready=ready))
 
 
 def _tell_of_root() -> None:
@@ -48,11 +48,11 @@ def _tell_of_root() -> None:
         log.info("running as root, and so do the jobs: set `user`, User= in the unit or USER in the Dockerfile")
 
 
-def _run_child(config: Config, parent: Parent, make_launcher: Callable[[], Launcher]) -> int:
+def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[], Launcher]) -> int:
     try:
         change_directory(config.directory)
         setup_logging(config.log_level, config.log_format, config.logfile)
-        return run_until_stopped(make_launcher(), parent, Notifier())
+        return run_until_stopped(make_launcher(), parent, SystemdNotifier())
     except WorkersError as error:
         parent.fail(error)
         return 1
@@ -63,7 +63,7 @@ def _run_main(
     command: list[str],
     make_launcher: Callable[[], Launcher],
     stats: Callable[[], Stats],
-    notifier: Notifier,
+    notifier: SystemdNotifier,
 ) -> int:
     if config.needs_a_parent:
         supervisor = Supervisor(config.processes, command, notifier)
@@ -78,7 +78,7 @@ def _run_main(
 
 
 @contextmanager
-def _port(config: Config, report: Callable[[], Report], stats: Callable[[], Stats]) -> Iterator[None]:
+def _port(config: Config, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> Iterator[None]:
     if not config.stats_port:
         yield
         return

@@ -26,10 +26,10 @@ from types import FrameType
 
 from goworkers_py.observe.log_format import log_with_stack
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.system.lifecycle import Life
+from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import log_files, reopen_log_files
-from goworkers_py.system.parent_link import Parent
-from goworkers_py.system.systemd import Notifier
+from goworkers_py.system.parent_link import ParentLink
+from goworkers_py.system.systemd import SystemdNotifier
 from goworkers_py.wire.message import describe
 
 log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ _ENDED = 0  # in the queue of signals: the daemon's life is over
 LONGEST_SLEEP_S = 0.2
 
 
-def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notifier) -> int:
+def run_until_stopped(launcher: Launcher, parent: ParentLink | None, notifier: SystemdNotifier) -> int:
     """The exit code: 0 when nothing was left behind."""
     happened: queue.SimpleQueue[int | str] = queue.SimpleQueue()
-    life = Life(launcher, ended=lambda: happened.put(_ENDED))
+    life = Lifecycle(launcher, ended=lambda: happened.put(_ENDED))
     launcher.stop_wanted = life.ask_to_stop
     launcher.obey = happened.put
     if parent is not None:
@@ -74,7 +74,7 @@ def run_until_stopped(launcher: Launcher, parent: Parent | None, notifier: Notif
             signal.signal(number, handler)
 
 
-def _answers(launcher: Launcher, life: Life, alone: bool) -> dict[int | str, Callable[[], None]]:
+def _answers(launcher: Launcher, life: Lifecycle, alone: bool) -> dict[int | str, Callable[[], None]]:
     """The answer to each signal and to each word of the fleet. `alone`: there is no parent that Ctrl-C is for."""
 
     def dump() -> None:

@@ -42,8 +42,8 @@ from types import FrameType
 
 from goworkers_py.admin.stats import Stats
 from goworkers_py.core.errors import BrokerUnavailable, WorkersError, of_word
-from goworkers_py.observe.health_report import QUIET, SHAPE, STARTING, STOPPING, WORKING, Report, merged, past
-from goworkers_py.system.child_process import Child
+from goworkers_py.observe.health_report import QUIET, SHAPE, STARTING, STOPPING, WORKING, HealthReport, merged, past
+from goworkers_py.system.child_process import ChildProcess
 from goworkers_py.system.logs import log_files, reopen_log_files
 from goworkers_py.system.parent_link import (
     ENDED_WELL,
@@ -58,7 +58,7 @@ from goworkers_py.system.parent_link import (
     STATS,
     WORN_OUT,
 )
-from goworkers_py.system.systemd import Notifier
+from goworkers_py.system.systemd import SystemdNotifier
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +72,13 @@ STOPPED = (-signal.SIGTERM, -signal.SIGINT)
 
 
 class Supervisor:
-    def __init__(self, processes: int, command: list[str], notifier: Notifier) -> None:
+    def __init__(self, processes: int, command: list[str], notifier: SystemdNotifier) -> None:
         self._processes = processes
         self._notifier = notifier
         self._command = command
-        self._children: list[Child] = []
-        self._to_replace: deque[Child] = deque()
-        self._successor: Child | None = None
+        self._children: list[ChildProcess] = []
+        self._to_replace: deque[ChildProcess] = deque()
+        self._successor: ChildProcess | None = None
         self._begin_at = 0.0  # monotonic: no child is started before
         self._pause_s = 0.0
         self._any_was_ready = False
@@ -128,7 +128,7 @@ class Supervisor:
             return QUIET
         return WORKING if self._all_were_ready else STARTING
 
-    def report(self) -> Report:
+    def report(self) -> HealthReport:
         """Also asked for by threads of the HTTP port."""
         with self._burial:
             reports = [self._past, *(child.says() for child in self._children)]
@@ -182,7 +182,7 @@ class Supervisor:
     def _working(self) -> int:
         return sum(not child.retired and child is not self._successor for child in self._children)
 
-    def _begin(self) -> Child | None:
+    def _begin(self) -> ChildProcess | None:
         """None when the machine has no room for another one now, or the program is just being replaced on the disk."""
         try:
             ours, theirs = socket.socketpair()
@@ -197,14 +197,14 @@ class Supervisor:
             log.error("cannot begin a process: %s", error)
             self._put_off(time.monotonic())
             return None
-        child = Child(process, ours)
+        child = ChildProcess(process, ours)
         ours.setblocking(False)
         self._children.append(child)
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._listen(child))
         log.info("%s begins", child)
         return child
 
-    def _listen(self, child: Child) -> None:
+    def _listen(self, child: ChildProcess) -> None:
         try:
             lines = child.hear()
         except EOFError:
@@ -219,7 +219,7 @@ class Supervisor:
                 child.ended_well |= line == ENDED_WELL
                 self._take_figures(child, line)
 
-    def _take_figures(self, child: Child, line: bytes) -> None:
+    def _take_figures(self, child: ChildProcess, line: bytes) -> None:
         try:
             if line.startswith(FIGURES):
                 child.alike = line.removeprefix(FIGURES).decode() == SHAPE
@@ -238,7 +238,7 @@ class Supervisor:
         except Exception:  # figures are never worth the processes
             log.exception("figures of %s cannot be read", child)
 
-    def _now_ready(self, child: Child) -> None:
+    def _now_ready(self, child: ChildProcess) -> None:
         child.ready = self._any_was_ready = True
         self._all_were_ready |= sum(child.ready for child in self._children) >= self._processes
         if self._quiet:
@@ -256,7 +256,7 @@ class Supervisor:
             child.given_up = True
             child.process.kill()
 
-    def _retire(self, child: Child) -> None:
+    def _retire(self, child: ChildProcess) -> None:
         log.info("%s retires when its jobs have ended", child)
         child.retired = True
         child.say(RETIRE)
@@ -268,7 +268,7 @@ class Supervisor:
                 self._bury(child)
                 self._ended(child, code)
 
-    def _bury(self, child: Child) -> None:
+    def _bury(self, child: ChildProcess) -> None:
         with suppress(EOFError):
             while True:
                 for line in child.hear():  # its last words
@@ -287,7 +287,7 @@ class Supervisor:
         if all(other is self._successor for other in self._to_replace):
             self._successor = None  # whom it was to replace has died: it has that place already
 
-    def _ended(self, child: Child, code: int) -> None:
+    def _ended(self, child: ChildProcess, code: int) -> None:
         if code in STOPPED and not self._any_was_ready and not self._stopping:
             # systemd and Ctrl-C signal the whole process group: the first child may be struck before this process.
             self._stop()
@@ -314,7 +314,7 @@ class Supervisor:
                 )
                 self._to_replace.clear()
 
-    def _ended_as_asked(self, child: Child, code: int) -> None:
+    def _ended_as_asked(self, child: ChildProcess, code: int) -> None:
         # A signal that comes before a child can handle it, or when it does not any more, ends it too.
         clean = code == 0 or not child.ready or child.ended_well
         if not clean:
@@ -371,7 +371,7 @@ class Supervisor:
                 child.process.send_signal(number)
 
 
-def _summed(state: str, reports: list[Report]) -> Report:
+def _summed(state: str, reports: list[HealthReport]) -> HealthReport:
     try:
         return merged(state, reports)
     except Exception:  # figures are never worth the processes

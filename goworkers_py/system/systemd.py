@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
-from goworkers_py.observe.health_report import QUIET, STOPPING, WORKING, Report, in_words, not_live
+from goworkers_py.observe.health_report import QUIET, STOPPING, WORKING, HealthReport, in_words, not_live
 
 VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
 STATUS_EVERY_S = 5.0
 
 
-class Notifier:
+class SystemdNotifier:
     """Used by the main thread only."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Notifier:
         self._unsaid = ""  # a milestone whose word did not get through yet
         self._next_at = 0.0  # monotonic
 
-    def follow(self, state: str, report: Callable[[], Report]) -> None:
+    def follow(self, state: str, report: Callable[[], HealthReport]) -> None:
         """Called often; says what is new, and now and then that all is well."""
         now, before = time.monotonic(), self._state
         if state == before and now < self._next_at:

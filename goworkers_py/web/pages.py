@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 from goworkers_py.admin.stats import Stats, for_go_workers
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.observe.health_report import Report, in_words, not_live, not_ready
+from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
 from goworkers_py.web.server import JSON, Answer, Page
 
 
-def _of_go_workers(on_server: Stats, here: Report) -> Answer:
+def _of_go_workers(on_server: Stats, here: HealthReport) -> Answer:
     """Each message is written as it was stored: read and written again, its numbers could change their digits."""
     jobs = ",".join(
         f"{json.dumps(queue)}:[{','.join(map(_job, running))}]" for queue, running in here["running"].items()
@@ -32,7 +32,7 @@ def _job(running: Running) -> str:
     return f'{{"message":{running["message"]},"started_at":{running["started_at"]}}}'
 
 
-def pages(report: Callable[[], Report], stats: Callable[[], Stats]) -> dict[str, Page]:
+def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dict[str, Page]:
     """`stats` raises BrokerError where the server cannot be asked."""
 
     def metrics() -> Answer:
@@ -42,7 +42,7 @@ def pages(report: Callable[[], Report], stats: Callable[[], Stats]) -> dict[str,
             on_server = None  # our own figures matter most during an outage
         return Answer(200, exposition(report(), on_server), CONTENT_TYPE)
 
-    def probe(objection: Callable[[Report], str]) -> Page:
+    def probe(objection: Callable[[HealthReport], str]) -> Page:
         def answer() -> Answer:
             told = report()
             why = objection(told)

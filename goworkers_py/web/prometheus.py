@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from goworkers_py.admin.stats import Stats
 from goworkers_py.core.version import __version__
-from goworkers_py.observe.health_report import Report, not_live, not_ready
+from goworkers_py.observe.health_report import HealthReport, not_live, not_ready
 from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Row, sum_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -27,7 +27,7 @@ _COUNTS = {
 _BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
 
 
-def exposition(report: Report, stats: Stats | None) -> str:
+def exposition(report: HealthReport, stats: Stats | None) -> str:
     """`stats` is None while the server cannot be asked."""
     metrics = [_of_build(), *_of_jobs(report), *_of_processes(report), *_of_server(stats)]
     return "".join(line for metric in metrics for line in metric)
@@ -38,7 +38,7 @@ def _of_build() -> Iterator[str]:
     return _metric("build_info", "gauge", "always 1; the labels tell what runs", [("", labels, 1)])
 
 
-def _of_jobs(report: Report) -> Iterator[Iterator[str]]:
+def _of_jobs(report: HealthReport) -> Iterator[Iterator[str]]:
     rows = [
         ({"queue": queue, "class": name or "(none)"}, row)
         for queue, rows in report["jobs"].items()
@@ -74,7 +74,7 @@ def _histogram(labels: Labels, row: Row, start: int, sum_at: int) -> Iterator[Sa
     yield "_count", labels, counts[-1]
 
 
-def _of_processes(report: Report) -> Iterator[Iterator[str]]:
+def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
     yield _one("live", "gauge", "0 when a loop stands still", not not_live(report))
     yield _one("ready", "gauge", "1 while jobs are fetched", not not_ready(report))
     yield _one("processes", "gauge", "processes that these figures are of", report["processes"])

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.version import __version__
@@ -41,7 +40,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ProcessSnapshot:
     """A process of ours: how it is now."""
 
     running: Mapping[str, Delivery]
@@ -52,7 +51,7 @@ class Moment:
     embedded: bool  # part of another program, which nobody else may stop
 
 
-def state(identity: str, member: Member, now: Moment) -> dict[str, str | int]:
+def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str | int]:
     """The process's hash."""
     return {
         "info": info(identity, member, now.embedded),
@@ -68,12 +67,6 @@ def state(identity: str, member: Member, now: Moment) -> dict[str, str | int]:
         # Also of go-workers2: its processes of the highest priority work, the others stand by. Ours come last.
         "manager_priority": -(2**31),
     }
-
-
-def removal(keys: Keys, identity: str) -> list[tuple[str, ...]]:
-    """The commands that take a process from the fleet, for one transaction. Its hash stays and runs out: go-workers2
-    reads the names first and their hashes then, and its heartbeat ends for good at a name without a hash."""
-    return [("SREM", keys.processes, identity), ("DEL", *keys.works(identity), keys.signals(identity))]
 
 
 def info(identity: str, member: Member, embedded: bool) -> str:

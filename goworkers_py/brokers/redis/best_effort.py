@@ -11,7 +11,7 @@ from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused
 log = logging.getLogger(__name__)
 
 
-class Courtesy:
+class BestEffort:
     def __init__(self, without: str) -> None:
         self._without = without  # what is missing when it is refused
         self._warned = False

@@ -20,6 +20,7 @@ from goworkers_py.brokers.contracts import (
     Recovered,
     Settled,
     WaitingSet,
+    WorkerEntry,
 )
 from goworkers_py.brokers.redis.connection import Argument, BlockingLine, Command, Connections, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -28,7 +29,6 @@ from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import BrokerFull, LeaseGone
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
 from goworkers_py.wire import enclosure as burial
-from goworkers_py.wire.needs import WorkerEntry
 
 log = logging.getLogger(__name__)
 

@@ -17,17 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.brokers.contracts import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled
-from goworkers_py.brokers.redis.best_effort import Courtesy
+from goworkers_py.brokers.contracts import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled, WorkerEntry
+from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.membership import removal
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
-from goworkers_py.core.identity import certainly_dead, is_identity, origin
-from goworkers_py.policy.poison import Fate
-from goworkers_py.wire.needs import WorkerEntry
-from goworkers_py.wire.process_record import removal
+from goworkers_py.core.identity import is_identity
+from goworkers_py.core.proc import certainly_dead, origin
+from goworkers_py.policy.poison import RecoveryDecision
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Leases:
         self._connections = connections
         self._keys = keys
         self._end = end
-        self._try = Courtesy("processes that have died cannot be removed from the fleet")
+        self._try = BestEffort("processes that have died cannot be removed from the fleet")
         # Beats that this process has sent, and by identity the last one that the server has confirmed. One thread
         # beats at a time, and no other looks at these.
         self._beats = 0
@@ -165,7 +165,7 @@ class Leases:
         if entry is None:
             return
         self._declare_dead("", owner, "certain", "")
-        yield from self._move_all({owner: entry}, lambda found: Fate(found.raw))
+        yield from self._move_all({owner: entry}, lambda found: RecoveryDecision(found.raw))
         if ended:
             self._forget({owner: entry})
 
@@ -223,7 +223,7 @@ class Leases:
                 Recovered(queue, owner, raw, _judged(judge, Found(queue, owner, raw, position < begun, entry.alone)))
                 for position, raw in enumerate(reversed(listed))
             ]
-            results = self._end(mover, number, queue, [(owner, job.raw, _place(job.fate)) for job in jobs])
+            results = self._end(mover, number, queue, [(owner, job.raw, _place(job.decision)) for job in jobs])
             yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
             errors = [result for result in results if isinstance(result, str)]
             if errors:
@@ -231,18 +231,18 @@ class Leases:
                 break
 
 
-def _judged(judge: Judge, found: Found) -> Fate:
+def _judged(judge: Judge, found: Found) -> RecoveryDecision:
     """A payload that the judge stumbles over goes back as it is: it must not keep its neighbours from being recovered,
     nor a process from starting."""
     try:
         return judge(found)
     except Exception:
         log.exception("a job of %s in queue %s cannot be judged; it goes back to its queue", found.owner, found.queue)
-        return Fate(found.raw)
+        return RecoveryDecision(found.raw)
 
 
-def _place(fate: Fate) -> Place:
-    return ("dead" if fate.error else "back"), 0, fate.payload
+def _place(decision: RecoveryDecision) -> Place:
+    return ("dead" if decision.error else "back"), 0, decision.payload
 
 
 def _number(told: bytes) -> float:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import time
 
-from goworkers_py.brokers.redis.best_effort import Courtesy
+from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Argument, Command, Connections, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.wire.process_record import Member, Moment, removal, state, work
+from goworkers_py.wire.process_record import Member, ProcessSnapshot, state, work
 
 # The hash of a process that was killed must be there until one of those steps removes the name. Other processes of ours
 # declare it dead within 80 seconds, after an outage some more; go-workers2 removes it after 65, unless it is told
@@ -34,10 +34,10 @@ class Membership:
         self._keys = keys
         self._member = member
         self._shown = ""  # the identity of the entry
-        self._try = Courtesy("this process cannot be shown to the fleet or asked by it")
+        self._try = BestEffort("this process cannot be shown to the fleet or asked by it")
         self._prune_at = 0.0
 
-    def meet(self, identity: str, now: Moment) -> list[str]:
+    def meet(self, identity: str, now: ProcessSnapshot) -> list[str]:
         """Returns what the fleet asks of this process, oldest first: TSTP, TERM, TTIN."""
         words: list[str] = []
         self._try(lambda: self._show(identity, now))
@@ -52,7 +52,7 @@ class Membership:
         if self._shown:
             self._try(lambda: self._connections.transaction(removal(self._keys, self._shown)))
 
-    def _show(self, identity: str, now: Moment) -> None:
+    def _show(self, identity: str, now: ProcessSnapshot) -> None:
         commands: list[Command] = []
         if self._shown not in ("", identity):
             commands += removal(self._keys, self._shown)  # it was declared dead and goes on under a fresh identity
@@ -83,6 +83,12 @@ class Membership:
         stale = [name for name, there in zip(names, shown, strict=True) if not there]
         if stale:
             self._connections.call("SREM", keys.processes, *stale)
+
+
+def removal(keys: Keys, identity: str) -> list[tuple[str, ...]]:
+    """The commands that take a process from the fleet, for one transaction. Its hash stays and runs out: go-workers2
+    reads the names first and their hashes then, and its heartbeat ends for good at a name without a hash."""
+    return [("SREM", keys.processes, identity), ("DEL", *keys.works(identity), keys.signals(identity))]
 
 
 def members(connections: Connections, keys: Keys) -> list[str]:

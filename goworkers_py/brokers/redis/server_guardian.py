@@ -30,7 +30,7 @@ ANOTHER = 3  # exit code of a keeper that found another at work
 UNKNOWN, READY, FAILED = 0, 1, 2
 
 
-class Keeper:
+class ServerGuardian:
     """Looks after the server until the last user has left. Whoever makes one holds `lock`, on `keeper.lock`."""
 
     def __init__(self, directory: Path, address: str, binary: str, lock: int) -> None:
@@ -127,7 +127,7 @@ def keep(directory: str, address: str, binary: str) -> None:
     # A service manager or a shutdown signals every process at once; the users still need their server to stop in order.
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
-    sys.exit(0 if Keeper(Path(directory), address, binary, lock).run() else 1)
+    sys.exit(0 if ServerGuardian(Path(directory), address, binary, lock).run() else 1)
 
 
 def take_lock(path: Path, how: int) -> int:

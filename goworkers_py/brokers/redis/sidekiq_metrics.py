@@ -1,19 +1,33 @@
-"""Writes what this process has executed where Sidekiq's Metrics page looks for it, and marks of deploys."""
+"""Writes what this process has executed where Sidekiq's Metrics page looks for it, and marks of deploys.
+
+Versions 7 and 8 have layouts of their own, and the page of the one does not see what is written for the other. Both
+keep a hash of counts for a minute, and for each class a histogram: a bit field of counters.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
-from goworkers_py.brokers.redis.best_effort import Courtesy
+from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
-from goworkers_py.observe.executions import Executions, commands, layouts_of
+from goworkers_py.observe.executions import Executions
+from goworkers_py.wire.payload import encodable
 
 AUTO, OFF = "auto", "off"
+
+MINUTE_LIFE_S = 8 * 3600
+TEN_MINUTES_LIFE_S = 3 * 86_400
+
+SEVEN, EIGHT = 7, 8
+LAYOUTS = (SEVEN, EIGHT)
+
+Word = str | int
 
 LOOK_EVERY_S = 60
 MARK_LIFE_S = 90 * 86_400
@@ -21,7 +35,7 @@ MARK_LIFE_S = 90 * 86_400
 SAME_DEPLOY_S = 60
 
 
-class Metrics:
+class SidekiqMetrics:
     """Used by the heartbeat's thread, and by the farewell when that has ended."""
 
     def __init__(self, connections: Connections, keys: Keys, choice: str) -> None:
@@ -31,7 +45,7 @@ class Metrics:
         self._layouts: Collection[int] = () if choice in (AUTO, OFF) else (int(choice),)
         self._look_at = 0.0
         self._written: Mapping[str, Executions] = {}
-        self._try = Courtesy("nothing can be written for Sidekiq's Metrics page")
+        self._try = BestEffort("nothing can be written for Sidekiq's Metrics page")
 
     def write(self, total: Mapping[str, Executions], at: float) -> None:
         """`total` is all since the start of this process; what is new is added to the minute of `at`."""
@@ -76,3 +90,51 @@ def _version(info: bytes) -> str:
         return str(json.loads(info).get("version", ""))
     except (ValueError, AttributeError):
         return ""
+
+
+def layouts_of(versions: Iterable[str]) -> Collection[int]:
+    """The layouts for the Sidekiq versions that run; both where none tells its version, for a page may be there that
+    has no process, and what nobody reads is small and gone after hours."""
+    majors = {int(found[1]) for version in versions if (found := re.match(r"(\d+)\.", version))}
+    return {EIGHT if major >= EIGHT else SEVEN for major in majors if major >= SEVEN} or (() if majors else LAYOUTS)
+
+
+def commands(
+    keys: Keys, layouts: Collection[int], at: datetime, news: Mapping[str, Executions]
+) -> Iterator[list[Word]]:
+    """What adds `news`, by class, to the minute of `at`, in UTC."""
+    told = {name: executions for name, executions in news.items() if executions.runs and _can_be_told(name)}
+    if not told:
+        return
+    for layout in layouts:
+        if layout == SEVEN:
+            yield from _counts(keys.minute_of_seven(at), MINUTE_LIFE_S, told)
+        else:
+            yield from _counts(keys.minute_of_eight(at), MINUTE_LIFE_S, told)
+            yield from _counts(keys.ten_minutes_of_eight(at), TEN_MINUTES_LIFE_S, told)
+        histogram_of = keys.histogram_of_seven if layout == SEVEN else keys.histogram_of_eight
+        for name, executions in told.items():
+            yield from _histogram(histogram_of(name, at), executions.histogram)
+
+
+def _can_be_told(name: str) -> bool:
+    """Who reads splits a field at the bar."""
+    return name != "" and "|" not in name and encodable(name)
+
+
+def _counts(key: str, life_s: int, told: Mapping[str, Executions]) -> Iterator[list[Word]]:
+    for name, (runs, failures, milliseconds, _) in told.items():
+        for field, amount in (("p", runs), ("f", failures), ("ms", milliseconds)):
+            if amount:
+                yield ["HINCRBY", key, f"{name}|{field}", amount]
+    yield ["EXPIRE", key, life_s]
+
+
+def _histogram(key: str, counts: Iterable[int]) -> Iterator[list[Word]]:
+    increments: list[Word] = []
+    for bucket, count in enumerate(counts):
+        if count:
+            increments += ["INCRBY", "u16", f"#{bucket}", count]
+    if increments:
+        yield ["BITFIELD", key, "OVERFLOW", "SAT", *increments]
+        yield ["EXPIRE", key, MINUTE_LIFE_S]

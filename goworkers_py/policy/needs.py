@@ -1,0 +1,83 @@
+"""What becomes of a job that needs a feature which this release does not know, see `wire.needs`.
+
+A worker never runs such a job: the job goes into the schedule, to come back at the end of its queue, where a newer
+worker may take it. Each such round is counted in the field, and the pauses grow. After about a day the job goes to the
+dead set, with an error that names the need.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from goworkers_py.core.errors import NeedsNewerRelease
+from goworkers_py.core.outcome import Dead, Outcome, Reschedule
+from goworkers_py.core.version import __version__
+from goworkers_py.wire import needs, payload
+from goworkers_py.wire.failure import failure_fields
+from goworkers_py.wire.message import Message, Timestamps, jid_where_missing, whole_number
+
+log = logging.getLogger(__name__)
+
+# With these pauses a job comes back for about a day.
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 3_600.0
+MOST_ROUNDS = 32
+# Needs come from strangers' payloads: no more of them are told of one job, or remembered by a process.
+MOST_OF_A_JOB = 10
+MOST_REMEMBERED = 100
+
+
+@dataclass
+class Needs:
+    """What becomes of a job with needs. Shared by all workers of a process; a warning given twice does no harm."""
+
+    timestamps: Timestamps = field(default_factory=Timestamps)
+    wall: Callable[[], float] = time.time
+    speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
+    _warned_of: set[str] = field(default_factory=set)
+
+    def unmet(self, message: Message) -> Outcome | None:
+        """None for a job that this release may run."""
+        told = message.get(needs.FIELD)
+        lacked = needs.lacking(told, self.speaks)
+        if not lacked:
+            return None
+        rounds = max(0, whole_number(told.get("rounds")) or 0) if isinstance(told, dict) else 0
+        if not isinstance(told, dict) or rounds >= MOST_ROUNDS:
+            met_none = f"it came back to queue {message.queue} {rounds} times and met no worker that does"
+            return self._bury(message, lacked, met_none)
+        if flaw := payload.ruby_flaw(message.raw):
+            return self._bury(message, lacked, f"it cannot wait for a worker that does, because {flaw}")
+        self._warn(lacked[0], message.queue)
+        changes = {"queue": message.queue, **jid_where_missing(message)}
+        raw = payload.splice_into(message.raw, needs.FIELD, {"rounds": rounds + 1})
+        return Reschedule(self.wall() + _pause_s(rounds), payload.splice(raw, changes, drop=("at",)))
+
+    def _bury(self, message: Message, lacked: Sequence[str], why: str) -> Outcome:
+        error = NeedsNewerRelease(
+            f"this job needs {', '.join(lacked[:MOST_OF_A_JOB])}, which pyworkers {__version__} does not know; {why}: "
+            "start one of a newer release, then retry the job"
+        )
+        log.error("moved to the dead set: %s", error)
+        changes = failure_fields(message, error, self.timestamps.write(self.wall()))
+        raw = message.raw
+        if isinstance(message.get(needs.FIELD), dict):
+            raw = payload.splice_into(raw, needs.FIELD, {"rounds": 0})  # who retries it by hand means a new start
+        return Dead(payload.splice(raw, changes, drop=("at",)))
+
+    def _warn(self, need: str, queue: str) -> None:
+        if need not in self._warned_of and len(self._warned_of) < MOST_REMEMBERED:
+            self._warned_of.add(need)
+            log.warning(
+                "queue %s: a job needs %s, which this release (%s) does not know: it is not run here and goes back for "
+                "a newer worker; said once for each need", queue, need, __version__
+            )  # fmt: skip
+
+
+def _pause_s(rounds: int) -> float:
+    pause_s: float = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**rounds)
+    return pause_s * random.uniform(0.9, 1.1)  # many such jobs must not come back in one moment

@@ -1,0 +1,158 @@
+"""What becomes of a failed run, by Sidekiq 8's rules.
+
+Pure: given the job, the error, the time and a random source, the answer is the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from goworkers_py.config.job_options import CodeOptions, RetryIn
+from goworkers_py.core.errors import DiscardJob, KillJob, RetryJob
+from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import backtrace, failure_fields, next_count, pack_backtrace
+from goworkers_py.wire.message import Message, Timestamps, epoch, whole_number
+
+log = logging.getLogger(__name__)
+
+# A deep recursion repeats itself: the ends of its trace say all.
+MAX_BACKTRACE_LINES = 200
+# Of a job that does not say how many: enough to get from a library's inner frames to the job's own line.
+USUAL_BACKTRACE_LINES = 20
+
+# A count from a stranger's payload may be any number; this many steps is a delay of 30,000 years.
+_MOST_STEPS = 1_000
+_LONGEST_DELAY_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Turns a failed run into its outcome."""
+
+    max_retries: int = 25
+    timestamps: Timestamps = field(default_factory=Timestamps)
+    random_below: Callable[[int], int] = random.randrange
+
+    def decide(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Outcome:
+        limit = self._limit(message, options)
+        count = next_count(message)
+        if isinstance(error, DiscardJob):
+            return DISCARD
+        if limit is None:
+            limit = 0
+            if not isinstance(error, KillJob):
+                return DISCARD
+        wish = self._delay(error, options, count, now)
+        if wish == "discard":
+            return DISCARD
+        dies = wish == "kill" or self._exhausted(message, options, count, limit, now)
+        if dies and not wants_burial(message, options):
+            return DISCARD
+        rewritten = self._rewrite(message, self._failure_fields(message, error, options, now, count))
+        if dies:
+            return Dead(rewritten)
+        flaw = payload.ruby_flaw(rewritten)
+        if flaw:
+            log.warning("cannot be retried, for Ruby would lose it: %s", flaw)
+            return Dead(rewritten)  # whatever its options say of burials: this one nobody has asked for
+        return Retry(now + float(wish), rewritten)
+
+    def _limit(self, message: Message, options: CodeOptions) -> int | None:
+        """How many retries; None for a job that wants neither a retry nor a grave."""
+        wanted = _said("retry", message, options, True)
+        if wanted is False:
+            return None
+        number = whole_number(wanted)
+        if number is not None:
+            return number
+        # go-workers2 says true and puts the number beside it; Sidekiq takes any other truthy value for true.
+        go_limit = whole_number(_said("retry_max", message, options))
+        return go_limit if go_limit is not None and go_limit >= 0 else self.max_retries
+
+    def _exhausted(self, message: Message, options: CodeOptions, count: int, limit: int, now: float) -> bool:
+        retry_for = _said("retry_for", message, options)
+        if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
+            first_failure = message.failed_at if message.failed_at is not None else now
+            return now - first_failure > retry_for  # in this order any number fits
+        return count >= limit
+
+    def _delay(self, error: BaseException, options: CodeOptions, count: int, now: float) -> float | str:
+        """Seconds until the next run, or "discard" or "kill"."""
+        if isinstance(error, KillJob):
+            return "kill"
+        if isinstance(error, RetryJob):
+            asked = error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
+            if math.isfinite(asked):  # it was when the error was made
+                return asked
+        wish = _ask(options.get("retry_in"), count, error)
+        if isinstance(wish, str):
+            return wish
+        steps = min(max(count, 0), _MOST_STEPS)
+        base = wish if wish is not None else steps**4 + 15
+        return base + self.random_below(10 * (steps + 1))
+
+    def _failure_fields(
+        self, message: Message, error: BaseException, options: CodeOptions, now: float, count: int
+    ) -> dict[str, Any]:
+        queue = _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue
+        fields = failure_fields(message, error, self.timestamps.write(now)) | {"queue": queue, "retry_count": count}
+        lines = _backtrace_lines(_said("backtrace", message, options))
+        if lines:
+            fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
+        return fields
+
+    def _rewrite(self, message: Message, changes: dict[str, Any]) -> bytes:
+        # Sidekiq's page breaks on Go's text times, and Sidekiq takes an `at` for a job still to be scheduled.
+        for name in ("failed_at", "retried_at", "enqueued_at", "created_at"):
+            value = message.get(name)
+            if name not in changes and isinstance(value, str):
+                at = epoch(value)
+                changes[name] = self.timestamps.write(at) if at is not None else None
+        # The process survived this run, so what it was suspected of is past.
+        return payload.splice(message.raw, changes, drop=("at", "recovered"))
+
+
+def _said(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:
+    """By the payload, else by the job's code."""
+    of_payload = message.get(name)
+    return of_payload if of_payload is not None else options.get(name, default)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and payload.encodable(value) else ""
+
+
+def wants_burial(message: Message, options: CodeOptions) -> bool:
+    return _said("dead", message, options) is not False
+
+
+def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:
+    try:
+        wish = retry_in(count, error) if callable(retry_in) else retry_in
+    except DiscardJob:
+        return "discard"
+    except KillJob:
+        return "kill"
+    except BaseException:
+        log.exception("retry_in failed; using the default delay")
+        return None
+    if wish is None or (isinstance(wish, str) and wish in ("discard", "kill")):
+        return wish
+    if isinstance(wish, int | float) and 0 < wish <= _LONGEST_DELAY_S:
+        return wish
+    log.warning("retry_in says %r, neither seconds above 0 nor 'discard' nor 'kill'; using the default delay", wish)
+    return None
+
+
+def _backtrace_lines(wanted: Any) -> int:
+    if wanted is None:
+        return USUAL_BACKTRACE_LINES
+    if wanted is True:
+        return MAX_BACKTRACE_LINES
+    return min(whole_number(wanted) or 0, MAX_BACKTRACE_LINES)
