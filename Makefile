@@ -15,7 +15,7 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test matrix upgrade chaos bench bench-quick lint format types coverage ci clean
+.PHONY: help setup run test test-fast matrix upgrade chaos bench bench-quick lint format types coverage ci clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -31,14 +31,18 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 test: setup ## run the tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
+# It asks for no server, so it runs where none can be installed.
+test-fast: $(VENV)/.installed ## run the tests that need no server, in seconds
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not server and not slow" --ignore tests/integration $(ARGS)
+
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
 	@MAKE='$(MAKE)' ARGS='$(ARGS)' bin/matrix
 
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
-	$(BIN)/python -m pytest -m '' tests/upgrade $(ARGS)
+	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
-	@PYTHONPATH=tests exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## measure ours and its peers, twenty minutes, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

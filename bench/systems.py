@@ -58,7 +58,7 @@ class Ours(System):
         self.version = f"{goworkers_py.__version__} {commit()}".strip()
 
     def worker(self, url: str, threads: int, *flags: str) -> list[str]:
-        run = [sys.executable, "-m", "goworkers_py.cli", "run", "--redis", url]
+        run = [sys.executable, "-m", "goworkers_py.cli", "run", "--broker", url]
         return [*run, "-r", self.jobs, "--log-level", "warning", "-q", f"{QUEUE}={threads}", *flags]
 
     def client(self) -> list[str]:

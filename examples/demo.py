@@ -1,8 +1,12 @@
-"""The demo of `make run`: a few jobs, and a small producer beside the daemon that keeps them coming.
+"""The demo of `make run`: three jobs, and a thread in the daemon that enqueues them.
 
-Look at what it prints: jobs that run at once, jobs that run two seconds later on the dot, and jobs that fail, wait in
-the retry set and succeed the second or third time. Ctrl-C ends it: what runs is finished, what waits stays in Redis
-and is run when you start it again.
+Watch the log:
+
+- Greet runs at once.
+- Reminder runs two seconds after its push.
+- Billing::InvoiceJob fails, waits in the retry set, and succeeds at its second or third run.
+
+Ctrl-C stops the demo. Running jobs run to their end; waiting jobs stay in Redis and run at the next start.
 """
 
 import itertools

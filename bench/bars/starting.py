@@ -17,7 +17,7 @@ RESIDENT_MB, START_MS = 45.0, 250.0
 IDLE_S = 1.0
 FIRST_JOB_S = 60.0
 IMPORTS = "bare import"
-DEPENDENCIES = "import redis, hiredis, click"
+DEPENDENCIES = "import redis, hiredis, simplejson, click"
 
 
 def footprint(run: Run) -> list[Table]:

@@ -1,4 +1,4 @@
-// The Go systems of bin/bench. Every requirement is pinned, as in tests/interop/go.
+// The Go systems of bin/bench. Every requirement is pinned, as in tests/integration/interop/go.
 module goworkers.test/bench
 
 go 1.19

@@ -8,7 +8,7 @@ import harness
 
 import goworkers_py as workers
 
-os.environ["PYWORKERS_REDIS"] = harness.URL
+os.environ["PYWORKERS_BROKER"] = harness.URL
 
 JOBS = {
     name: workers.job(name.capitalize(), queue="default")(getattr(harness, name)) for name in ("noop", "nap", "stamp")

@@ -1,6 +1,6 @@
-"""Jobs that Ruby, Go and Python programs enqueue; see README.md beside this folder.
+"""Jobs that Ruby, Go and Python programs enqueue: see examples/README.md.
 
-Each may run twice, after a crash for instance, so each is written to do no harm the second time.
+A job may run twice, for instance after a crash. So write each job such that the second run does no harm.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @workers.job("Billing::InvoiceJob", queue="billing", retry=5)
 def invoice(order_id: int, options: dict[str, Any]) -> None:
-    """The name is that of the Ruby class, which is also what Go writes."""
+    """The name is the Ruby class. Go programs write the same name."""
     # A real job would write to the same place for the same order, so that the second run replaces the first.
     log.info("invoice for order %d, options %s", order_id, options)
 
@@ -27,6 +27,6 @@ def summarize(document_id: int) -> None:
 
 @workers.job(queue="web")
 async def fetch(url: str) -> None:
-    """An `async def` job runs in its worker thread's own event loop. Its name on the wire is `fetch`."""
+    """An `async def` job runs in the event loop of its worker thread. Its name on the wire is `fetch`."""
     await asyncio.sleep(0.1)
     log.info("fetched %s", url)

@@ -1,4 +1,4 @@
-"""Enqueues the jobs of jobs.py. PYWORKERS_REDIS names the server; without it, redis://localhost:6379/0 is meant."""
+"""Enqueues the jobs of jobs.py. PYWORKERS_BROKER names the server; the default is redis://localhost:6379/0."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -12,5 +12,5 @@ print(summarize.enqueue_at(datetime.now(timezone.utc) + timedelta(seconds=3), 8)
 print(invoice.set(retry=0, tags=["no hurry"]).enqueue(43, {}))
 print(fetch.enqueue_bulk([["https://example.org/1"], ["https://example.org/2"]]))
 
-# A producer that does not have the job's code names its queue and class.
+# A producer without the job's code gives queue, class and arguments.
 print(workers.enqueue("billing", "Billing::InvoiceJob", [44, {"pdf": False}]))

@@ -2,8 +2,8 @@
 
 # In a Rails application: app/sidekiq/billing/invoice_job.rb
 #
-# The class has no code: it says where the job goes and how often it is retried. The code is in Python, registered
-# under this class's name. No Ruby process may work the queue.
+# The class has no code. It gives the job its queue and its number of retries. The code is in Python, registered under
+# the name of this class. No Ruby process may work the queue.
 module Billing
   class InvoiceJob
     include Sidekiq::Job

@@ -1,1 +1,1 @@
-"""What people read and change: queues, jobs, processes, the doctor."""
+"""Reads and changes queues, jobs and processes: the inspector, its filters, the doctor."""

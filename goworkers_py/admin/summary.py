@@ -1,17 +1,19 @@
-"""The jobs of a set, counted by class and error."""
+"""Counts the jobs of a place by class and error."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from goworkers_py.admin.entries import Entry
-from goworkers_py.wire.message import Message, epoch
+import simplejson
 
-# Classes and errors are named by strangers: the jobs of all further kinds are counted together.
+from goworkers_py.wire.message import Message, epoch
+from goworkers_py.wire.stored_job import StoredJob
+
+# Payloads come from any program, so the number of classes and errors has no limit: beyond MOST_KINDS, the jobs of all
+# further kinds are counted together as OTHERS.
 MOST_KINDS = 1_000
 LONGEST_TEXT = 300
 OTHERS, UNREADABLE, NAMELESS = "(others)", "(unreadable)", "(none)"
@@ -23,9 +25,10 @@ class Kind:
 
     job_class: str
     error_class: str
-    error_message: str = ""  # of the newest
+    error_message: str = ""  # of the newest failure
     count: int = 0
-    oldest: float | None = None  # epoch seconds of its last failure; None where no job tells it
+    # The oldest and the newest of the jobs' last failures, in epoch seconds; None when no job says when it failed.
+    oldest: float | None = None
     newest: float | None = None
 
     def add(self, at: float | None, error_message: str) -> None:
@@ -39,23 +42,23 @@ class Kind:
     @property
     def as_json(self) -> str:
         fields = dataclasses.asdict(self)
-        return json.dumps({"class": fields.pop("job_class"), **fields})
+        return simplejson.dumps({"class": fields.pop("job_class"), **fields})
 
 
 class Summary:
-    """Counts any number of entries in bounded memory."""
+    """Counts any number of jobs in bounded memory."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], Kind] = {}
 
-    def add(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            message = entry.message
+    def add(self, jobs: Iterable[StoredJob]) -> None:
+        for job in jobs:
+            message = job.message
             if message is None:
                 kind = self._kind(UNREADABLE, "")
             else:
                 kind = self._kind(message.job_class[:LONGEST_TEXT] or NAMELESS, _text(message, "error_class"))
-            kind.add(_failed_at(entry), _text(message, "error_message"))
+            kind.add(_failed_at(job), _text(message, "error_message"))
 
     def _kind(self, job_class: str, error_class: str) -> Kind:
         name = job_class, error_class
@@ -73,9 +76,9 @@ def _text(message: Message | None, field: str) -> str:
     return value[:LONGEST_TEXT] if isinstance(value, str) else ""
 
 
-def _failed_at(entry: Entry) -> float | None:
-    """The last failure, as far as it is told; in the dead set at least when the job got there."""
-    message = entry.message
-    told = message and (epoch(message.get("retried_at")) or epoch(message.get("failed_at")))
-    at = told or entry.at
+def _failed_at(job: StoredJob) -> float | None:
+    """When the job failed last: from its payload, else its time in the set. For a dead job that is when it died."""
+    message = job.message
+    of_payload = message and (epoch(message.get("retried_at")) or epoch(message.get("failed_at")))
+    at = of_payload or job.at
     return at if at is not None and math.isfinite(at) else None

@@ -1,1 +1,1 @@
-"""What users import, re-exported by `goworkers_py` itself: App, Job, the client."""
+"""The public API, re-exported by `goworkers_py`: App, Job, the client."""

@@ -1,16 +1,19 @@
-"""Pushing jobs, from any number of threads, in the form that every version of Sidekiq and go-workers reads."""
+"""Pushes jobs, from any number of threads, in the form that every version of Sidekiq and go-workers reads."""
 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from goworkers_py.api.worker_check import WorkerCheck
-from goworkers_py.brokers.contracts import Broker, Push
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, is_name
 from goworkers_py.config.moments import moment
+from goworkers_py.config.options import Config
+from goworkers_py.config.parsers import without_password
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Timestamps, new_jid
@@ -18,7 +21,7 @@ from goworkers_py.wire.needs import FIELD, field_of
 
 BULK_SLICE = 1_000
 
-# A client-side link is given the job about to be pushed and returns it, changed or not, or None to stop the push.
+# A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -28,44 +31,51 @@ class _Written(NamedTuple):
     payload: bytes
 
 
-class _Form:
-    """What the jobs of one push have in common, written once: they differ in their arguments and jids only."""
+class _Template:
+    """The fields that all jobs of one push share. The jobs differ only in their arguments and jids."""
 
     def __init__(self, fields: dict[str, Any], times: dict[str, Any]) -> None:
         self.queue: str = fields["queue"]
         self._fields = fields
         self._times = times
-        self._head = f'{payload.encode(fields)[:-1]},"args":'
-        self._tail = f",{payload.encode(times)[1:]}"
 
-    def as_text(self, args: Sequence[Any], jid: str) -> bytes:
-        return f'{self._head}{payload.encode(args)},"jid":{payload.encode(jid)}{self._tail}'.encode()
+    def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str]) -> list[bytes]:
+        if len(rows) == 1:
+            return [payload.write(self.as_dict(rows[0], jids[0]))]  # for one job, this is faster than joining parts
+        head, tail, *each_args = payload.encode_each([self._fields, self._times, *rows])
+        return [
+            f'{head[:-1]},"args":{args},"jid":{payload.encode(jid)},{tail[1:]}'.encode()
+            for args, jid in zip(each_args, jids, strict=True)
+        ]
 
     def as_dict(self, args: Sequence[Any], jid: str) -> dict[str, Any]:
         return {**self._fields, "args": list(args), "jid": jid, **self._times}
 
 
 class Client:
-    """`broker` is asked for at the first push, so that a program may configure itself after importing its jobs."""
+    """Pushes jobs. `broker` is called at the first push, so that a program may call `configure` after it has imported
+    its jobs."""
 
     def __init__(
         self,
         broker: Callable[[], Broker],
         links: Sequence[ClientLink] = (),
-        timestamps: Timestamps | None = None,
-        wall: Callable[[], float] = time.time,
-        address: str = "",
+        config: Config | None = None,
+        clock: Clock | None = None,
+        on_later: Callable[[float], None] = lambda at: None,
     ) -> None:
+        """`on_later` is called with the time of each push of scheduled jobs."""
+        config = config or Config()
         self._broker = broker
         self._links = links
-        self._timestamps = timestamps or Timestamps()
-        self._wall = wall
-        self._address = address  # to show, so without a password
-        self._workers = WorkerCheck(lambda: broker().workers())
-        self.on_schedule: Callable[[float], None] = lambda at: None
+        self._timestamps = Timestamps(config.timestamps)
+        self._address = without_password(config.broker)  # for the advice in an error
+        self._clock = clock or Clock()
+        self._workers = WorkerCheck(lambda: broker().recoverable.workers())
+        self._on_later = on_later
 
     def push(self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions = NO_OPTIONS) -> str | None:
-        """The jid of the pushed job, or None when a client link stopped it."""
+        """Returns the jid, or None when a client link stopped the push."""
         return self.push_bulk(queue, job_class, [args], options)[0]
 
     def push_bulk(
@@ -76,11 +86,11 @@ class Client:
         options: EnqueueOptions = NO_OPTIONS,
         needs: Collection[str] = (),
     ) -> list[str | None]:
-        """One job a row of arguments, 1,000 in a round trip. All rows are checked before the first is pushed.
+        """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed.
 
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
         """
-        now = self._wall()
+        now = self._clock.wall()
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
         later = at if at is not None and at > now else None
@@ -92,28 +102,28 @@ class Client:
         times = {"created_at": self._timestamps.write(now)}
         if later is None:
             times["enqueued_at"] = times["created_at"]
-        form = _Form(fields, times)
+        form = _Template(fields, times)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
-            jobs = [self._job(form, args, one_jid) for args in rows[start : start + BULK_SLICE]]
+            jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
             self._push([Push(job.queue, job.payload, later) for job in jobs if job is not None], needs)
             jids += [None if job is None else job.jid for job in jobs]
         if later is not None:
-            self.on_schedule(later)
+            self._on_later(later)
         return jids
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str]) -> None:
-        if needs:
+        if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
         if pushes:
             try:
-                self._broker().push(pushes)
+                self._broker().transport.publish(pushes)
             except BrokerUnreachable as error:
                 raise error.with_advice(self._address) from error
 
     def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
-        """Those that all jobs of a push have in common."""
+        """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
@@ -121,13 +131,15 @@ class Client:
         fields = {"retry": True, "queue": queue, "class": job_class, **options.fields}
         return {**fields, FIELD: field_of(needs)} if needs else fields
 
-    def _job(self, form: _Form, args: Sequence[Any], jid: str | None) -> _Written | None:
-        jid = jid or new_jid()
+    def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:
+        jids = [jid or new_jid() for _ in rows]
         if not self._links:
-            return _Written(jid, form.queue, form.as_text(args, jid))
-        # The links may change what they are given: it must be neither the caller's nor another job's.
-        job = self._through_links(copy.deepcopy(form.as_dict(args, jid)))
-        return None if job is None else _Written(job["jid"], job["queue"], payload.write(job))
+            return [_Written(jid, form.queue, text) for jid, text in zip(jids, form.as_texts(rows, jids), strict=True)]
+        # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
+        jobs = (
+            self._through_links(copy.deepcopy(form.as_dict(args, jid))) for args, jid in zip(rows, jids, strict=True)
+        )
+        return [None if job is None else _Written(job["jid"], job["queue"], payload.write(job)) for job in jobs]
 
     def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
         for link in self._links:

@@ -1,4 +1,4 @@
-"""A job as the program that pushes it has it: the function that `@job` decorated."""
+"""A job in the program that pushes it: the function that `@job` decorated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ R = TypeVar("R")
 
 
 class Job(Generic[P, R]):
-    """A function that can be pushed by its name on the wire. Calling it runs it here and now, as in a test."""
+    """A function that can be pushed by its class: `invoice.enqueue(42)`. Calling it, `invoice(42)`, runs the function
+    here and now, as in a test."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Job(Generic[P, R]):
 
     @property
     def name(self) -> str:
+        """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -51,10 +53,10 @@ class Job(Generic[P, R]):
         return result
 
     def set(self, **options: Unpack[SetOptions]) -> Job[P, R]:
-        """The same job with other options for the pushes made through what is returned: `set(queue="slow", retry=1)`.
+        """Returns the same job with other options for its pushes: `invoice.set(queue="slow", retry=1).enqueue(42)`.
 
-        They override those of the decorator; None takes back what an earlier `set` said. The table of all options is in
-        docs/getting-started.md.
+        These options override the decorator's. None removes an option of an earlier `set`. docs/getting-started.md
+        lists all options.
         """
         checked(options, SetOptions)
         changed: dict[str, Any] = {**options}
@@ -62,17 +64,19 @@ class Job(Generic[P, R]):
         return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
 
     def enqueue(self, *args: Any) -> str | None:
-        """Returns the jid; None when a client link stopped the push."""
+        """`invoice.enqueue(42)` pushes the job and returns its jid, or None when a client link stopped the push."""
         return self._push([args], self._complete)[0]
 
     def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
+        """`invoice.enqueue_in(timedelta(hours=1), 42)`: the job runs after a delay, in seconds or as a timedelta."""
         return self.enqueue_at(after(delay, self._clock.wall()), *args)
 
     def enqueue_at(self, at: Moment, *args: Any) -> str | None:
+        """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime."""
         return self._push([args], self._complete.replaced(at=at))[0]
 
     def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
-        """One job a row of arguments, 1,000 in a round trip."""
+        """`invoice.enqueue_bulk([[42], [43]])` pushes one job for each row of arguments, 1,000 in a round trip."""
         return self._push(list(rows), self._complete)
 
     def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
@@ -95,4 +99,4 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except ValueError:
-        return None  # a builtin that does not tell
+        return None  # a builtin without a signature

@@ -1,4 +1,4 @@
-"""What the live workers know, for a producer whose job needs something of them, see `wire.needs`."""
+"""Checks whether the live processes know the features that a pushed job needs, see `wire.needs`."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from goworkers_py.brokers.contracts import WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import WorkerEntry
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 
 log = logging.getLogger(__name__)
 
-# How long a producer trusts the last look at the workers.
+# How long a producer uses the last answer about the processes.
 LOOK_EVERY_S = 5.0
 MOST_REMEMBERED = 100
 
 
 class WorkerCheck:
-    """Safe to share between threads: two that look at the same time look twice."""
+    """Safe to share between threads: two threads that ask at the same time may both ask the broker."""
 
     def __init__(self, ask: Callable[[], Sequence[WorkerEntry]]) -> None:
         self._ask = ask
-        self._seen: tuple[float, Sequence[WorkerEntry]] = (0.0, ())  # until when, on the monotonic clock
+        # The last answer, and until when it is used (monotonic clock). One assignment, so no lock.
+        self._seen: tuple[float, Sequence[WorkerEntry]] = (0.0, ())
         self._warned_of: set[str] = set()
         self._lock = threading.Lock()
 
     def check(self, queue: str, needs: Collection[str]) -> None:
-        """Raises ArgumentError when no live worker of the queue speaks them all; warns once while some do not."""
+        """Raises ArgumentError when no live process of the queue knows all `needs`. Warns once when some do not."""
         try:
             workers = [worker for worker in self._look() if queue in worker.queues]
         except BrokerRefused as error:
-            self._warn("", f"cannot see whether the workers know {_list(needs)}: {error}; pushed all the same")
+            self._warn("", f"cannot check whether the processes know {_list(needs)}: {error}; the job is pushed")
             return
         lacking = [worker for worker in workers if not set(needs) <= set(worker.speaks)]
         if not workers:
-            self._warn(queue, f"nobody works queue {queue} now; a job there needs workers that know {_list(needs)}")
+            self._warn(queue, f"no live process fetches from queue {queue}: start one that knows {_list(needs)}")
         elif len(lacking) == len(workers):
             raise ArgumentError(
-                f"no live worker of queue {queue} knows {_list(needs)}: {_list(map(str, lacking))}; "
-                "upgrade the workers first"
+                f"no live process of queue {queue} knows {_list(needs)}: {_list(map(str, lacking))}; "
+                "upgrade the processes first"
             )
         elif lacking:
             self._warn(
                 queue,
-                f"some workers of queue {queue} do not know {_list(needs)}: {_list(map(str, lacking))}; "
-                "those of 0.2.0 and later leave such jobs to others, an older one runs them without it",
+                f"some processes of queue {queue} do not know {_list(needs)}: {_list(map(str, lacking))}; upgrade "
+                "them: since 0.2.0 a process leaves such jobs to others, an older one runs them without the feature",
             )
 
     def _look(self) -> Sequence[WorkerEntry]:

@@ -1,6 +1,7 @@
-"""What every command shares: configuration by file, environment and flags; errors as one line and an exit code.
+"""Shared by all commands: configuration from file, environment and flags; errors as one line and an exit code.
 
-Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now (try again).
+A command gets an App: the object of click's context if there is one, else the default App, on which the user's modules
+register their jobs. Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now (try again).
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ import click
 from click.shell_completion import CompletionItem
 
 import goworkers_py
-from goworkers_py.config.loader import load
-from goworkers_py.config.options import Config, options_of
+from goworkers_py.api.app import App
+from goworkers_py.config.loader import flag, load
+from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import words
 from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
-from goworkers_py.observe.escaping import one_line
+from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
 Command = Callable[..., Any]
 
 
-class Words(click.Group):
-    """A group that knows which of its commands was called in a wrong way, also where click does not say."""
+class CommandGroup(click.Group):
+    """A group whose usage errors name the command that was called, also when click leaves the command out."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -40,8 +42,8 @@ class Words(click.Group):
             raise
 
 
-class Group(Words):
-    """Turns what the user can mend into one line and the right exit code."""
+class RootGroup(CommandGroup):
+    """Prints an error that the user can fix as one line, and exits with the right code."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _one_line_for_usage():
@@ -59,18 +61,18 @@ class Group(Words):
             fail(str(error), FAILED)
 
 
-class Listing(Words):
-    """A group whose first word may be left out: it lists."""
+class ListGroup(CommandGroup):
+    """A group whose command `list` may be left out: `pyworkers dead` is `pyworkers dead list`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # A shell that completes asks for what may follow: no word is put in.
         left_out = args[0].startswith("-") and args[0] not in ctx.help_option_names if args else True
+        # While a shell completes the first word (resilient parsing), `args` is empty and `list` must not be added.
         if left_out and (args or not ctx.resilient_parsing):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Its commands, or the options of `list`."""
+        """Completes the commands of the group, or the options of `list` if the word begins with a hyphen."""
         command = self.get_command(ctx, "list") if incomplete.startswith("-") else None
         if command is None:
             return super().shell_complete(ctx, incomplete)
@@ -89,31 +91,34 @@ def _one_line_for_usage() -> Iterator[None]:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    # It may have a server's words in it, and some lines of the user's code.
+    # The message may quote the server and several lines of the user's code: each line is escaped by itself.
     click.echo("\n".join(map(one_line, f"pyworkers: {message}".split("\n"))), err=True)
     sys.exit(code)
 
 
-def configured(command: Command, told_of: Container[str] = options_of(Config)) -> Command:
-    """Adds `-c` and a flag for each row of the option table; the command is given the configuration, and the app has
-    it. Its help tells of the flags named in `told_of`."""
+def configured(command: Command, in_help: Container[str] = options_of(Config)) -> Command:
+    """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
+    command's help shows only the flags in `in_help`."""
 
     def run(config_file: str | None, **arguments: Any) -> Any:
-        given = {name: arguments.pop(name) for name in options_of(Config)}
+        given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
         config = load(config_file, flags=flags, queues=arguments.pop("queues", ()))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
-            raise ConfigError("directory: with `processes` the configuration file must be named by its full path")
-        goworkers_py.app.use(config, by_command=True)
-        return command(config, **arguments)
+            raise ConfigError("directory: with `processes`, -c must give the full path of the configuration file")
+        app = click.get_current_context().find_object(App) or goworkers_py.app
+        app.use(config, by_command=True)
+        return command(app, **arguments)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for name, row in reversed(options_of(Config).items()):
-        names = [f"--{name.replace('_', '-')}", *([row.metadata["flag"]] if row.metadata["flag"] else [])]
-        several, hidden = row.metadata["parse"] is words, name not in told_of
-        about = row.metadata["help"] + ("; may be repeated" if several else "")
-        run = click.option(*names, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
+    for row in reversed(options_of(Config).values()):
+        several, short = row.metadata["parse"] is words, row.metadata["flag"]
+        about = help_of(row, flag) + ("; may be repeated" if several else "")
+        # An alias is a hidden flag of its own, so that giving both names is refused. The main flag's help names it.
+        for name in names_of(row):
+            flags, hidden = [flag(name), *([short] if short and name == row.name else [])], name not in in_help
+            run = click.option(*flags, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
 
 
@@ -122,10 +127,10 @@ def _joined(value: str | tuple[str, ...]) -> str:
 
 
 def connected(command: Command) -> Command:
-    """`configured`, for a command that needs to know little more than where the server is."""
-    return configured(command, {"redis", "redis_password_file", "data_dir", "namespace"})
+    """`configured`, for a command that only connects to the broker: its help shows the flags of the connection."""
+    return configured(command, {"broker", "broker_password_file", "data_dir", "namespace"})
 
 
 def with_jobs(command: Command) -> Command:
-    """`connected`, for a command that imports the jobs too."""
-    return configured(command, {"redis", "redis_password_file", "data_dir", "namespace", "require", "timestamps"})
+    """`connected`, for a command that also imports the jobs."""
+    return configured(command, {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"})

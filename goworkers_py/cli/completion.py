@@ -1,4 +1,4 @@
-"""`completion`: what a shell needs to complete the commands of `pyworkers` and their options."""
+"""`completion`: prints the script by which a shell completes the commands of `pyworkers` and their options."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def completion(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         fail(f"this release of click cannot complete in {shell}", FAILED)
-    # The variable is the one that click looks for when a program of this name starts.
+    # click reads this variable when a program with the name `pyworkers` starts.
     click.echo(kind(context.find_root().command, {}, "pyworkers", "_PYWORKERS_COMPLETE").source())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator
 
 import click
+import simplejson
 
-import goworkers_py
 from goworkers_py.admin.doctor import PROBLEM, Doctor, Finding, OurWork
-from goworkers_py.brokers.redis import access
+from goworkers_py.api.app import App
+from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.cli.base import FAILED, with_jobs
 from goworkers_py.cli.selection import as_json
 from goworkers_py.cli.tables import printable
@@ -22,41 +22,41 @@ from goworkers_py.wire.message import Message
 
 
 @click.command()
-@click.option("--skip", multiple=True, metavar="CHECK", help="passes over findings of this check; may be repeated")
-@click.option("--acl", is_flag=True, help="prints the access rules that running and pushing need; asks no server")
+@click.option("--skip", multiple=True, metavar="CHECK", help="leave out the findings of this check; may be repeated")
+@click.option("--acl", is_flag=True, help="print the access rules that running and pushing need, without connecting")
 @as_json
 @with_jobs
-def doctor(config: Config, skip: tuple[str, ...], acl: bool, as_json: bool) -> None:
-    """Looks for what should be mended: a finding a line, with what to do. Exit code 1 when one is a problem."""
+def doctor(app: App, skip: tuple[str, ...], acl: bool, as_json: bool) -> None:
+    """Looks for problems: one finding a line, with what to do. Exit code 1 when a finding is a problem, not a note."""
     if acl:
-        click.echo("\n".join(access.lines(config)))
+        click.echo("\n".join(kind_of_broker(app.config).access_rules(app.config)))
         return
-    findings = [one for one in _findings(config) if one.check not in skip]
+    findings = [one for one in _findings(app) if one.check not in skip]
     for one in findings:
         if as_json:
-            click.echo(json.dumps(dataclasses.asdict(one)))
+            click.echo(simplejson.dumps(dataclasses.asdict(one)))
         else:
             kind = "problem" if one.problem else "note"
             click.echo(printable(f"{kind} ({one.check}): {one.what}; {one.todo}"))
     if not (findings or as_json):
-        click.echo("nothing to mend")
+        click.echo("no findings")
     sys.exit(FAILED if any(one.problem for one in findings) else 0)
 
 
-def _findings(config: Config) -> Iterator[Finding]:
-    broken = list(_broken_modules(config))
+def _findings(app: App) -> Iterator[Finding]:
+    broken = list(_broken_modules(app.config))
     work = None
     if not broken:
         try:
-            work = _our_work()
+            work = _our_work(app)
         except ConfigError as error:
             broken = [_cannot_start(error)]
     yield from broken
-    yield from Doctor(*goworkers_py.app.place, work).findings()
+    yield from Doctor(app.inspector, work).findings()
 
 
 def _broken_modules(config: Config) -> Iterator[Finding]:
-    """Each by itself, so that one does not hide the others."""
+    """Imports each module by itself, so that one error does not hide the others."""
     import_from_here()
     for module in config.require:
         try:
@@ -65,18 +65,20 @@ def _broken_modules(config: Config) -> Iterator[Finding]:
             yield _cannot_start(error)
 
 
-def _our_work() -> OurWork:
-    launcher, registry = goworkers_py.app.launcher(), goworkers_py.app.registry
+def _our_work(app: App) -> OurWork:
+    plan = app.plan()
 
     def knows(message: Message) -> bool:
         try:
-            registry.find(message)
+            plan.registry.find(message)
         except UnknownJob:
             return False
         return True
 
-    return OurWork({manager.queue for manager in launcher.managers}, knows)
+    return OurWork({queue.name for queue in plan.queues}, knows)
 
 
 def _cannot_start(error: ConfigError) -> Finding:
-    return Finding("modules", PROBLEM, str(error).splitlines()[0], "until then no process of this configuration starts")
+    return Finding(
+        "modules", PROBLEM, str(error).splitlines()[0], "until this is fixed, no process of this configuration starts"
+    )

@@ -6,20 +6,18 @@ import time
 
 import click
 
-import goworkers_py
-from goworkers_py.brokers.redis.sidekiq_metrics import mark as mark_deploy
+from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, connected, fail
-from goworkers_py.config.options import Config
 
 
 @click.command()
 @click.argument("label")
 @connected
-def mark(config: Config, label: str) -> None:
+def mark(app: App, label: str) -> None:
     """Marks a deploy: a line at this minute in the graphs of Sidekiq's Metrics page."""
     if not label.strip():
         raise click.UsageError("the label is empty")
-    has = mark_deploy(*goworkers_py.app.place, label, time.time())
+    has = app.inspector.neighbours.mark_deploy(label, time.time())
     if has == label:
         click.echo("marked already")
     elif has is not None:

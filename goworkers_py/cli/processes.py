@@ -1,46 +1,46 @@
-"""`processes`, `processes quiet|stop|dump`: the fleet."""
+"""`processes` lists the processes of the fleet; `processes quiet|stop|dump` asks them."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Sequence
 
 import click
+import simplejson
 
-import goworkers_py
-from goworkers_py.admin.entries import counted
-from goworkers_py.admin.processes import DUMP, QUIET, STOP, Process, Processes
-from goworkers_py.cli.base import FAILED, Listing, connected, fail
-from goworkers_py.cli.listing import tell_of_none
+from goworkers_py.admin.filter import counted
+from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.cli.base import FAILED, ListGroup, connected, fail
+from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.selection import as_json, confirm, yes
 from goworkers_py.cli.tables import Table, duration
-from goworkers_py.config.options import Config
+from goworkers_py.core.command import Command
 
 
-@click.group(cls=Listing)
+@click.group(cls=ListGroup)
 def processes() -> None:
-    """The processes of the fleet: ours, Sidekiq's and go-workers'."""
+    """The processes of the fleet: pyworkers, Sidekiq and go-workers."""
 
 
 @processes.command("list")
 @as_json
 @connected
-def list_(config: Config, as_json: bool) -> None:
-    """What runs where."""
-    found = Processes(*goworkers_py.app.place).all()
+def list_(app: App, as_json: bool) -> None:
+    """Lists the processes with their threads, state and queues."""
+    found = app.inspector.processes()
     if as_json:
         for one in found:
-            click.echo(json.dumps(dataclasses.asdict(one)))
+            click.echo(simplejson.dumps(dataclasses.asdict(one)))
     elif found:
         _show(found)
     else:
-        tell_of_none("processes", as_json)
+        report_none("processes", as_json)
 
 
 def _show(found: Sequence[Process]) -> None:
-    table = Table("process", "busy>", "threads>", "state", "up>", "heard of>", "memory>", "version", "queues")
+    table = Table("process", "busy>", "threads>", "state", "up>", "last beat>", "memory>", "version", "queues")
     table.add([_row(one) for one in found])
 
 
@@ -59,28 +59,28 @@ def _row(one: Process) -> list[str]:
     ]
 
 
-def _add(name: str, word: str, about: str, asks: bool) -> None:
-    @processes.command(name, help=f"{about} Obeyed within ten seconds.")
+def _add(what: Command, about: str, asks: bool) -> None:
+    name = what.value
+
+    @processes.command(name, help=f"{about} Each process obeys within ten seconds.")
     @click.argument("identity", required=False)
-    @click.option("--all", "everyone", is_flag=True, help="all processes of the fleet, whatever they are written in")
+    @click.option("--all", "everyone", is_flag=True, help="all processes of the fleet, in any language")
     @yes
     @connected
-    def command(config: Config, identity: str | None, everyone: bool, yes: bool) -> None:
+    def command(app: App, identity: str | None, everyone: bool, yes: bool) -> None:
         if (identity is None) != everyone:
-            raise click.UsageError("say which process, as `processes list` names it, or --all")
-        fleet = Processes(*goworkers_py.app.place)
-        chosen = [one for one in fleet.all() if everyone or one.identity == identity]
+            raise click.UsageError("give the identity of a process, as `processes list` shows it, or --all")
+        chosen = [one for one in app.inspector.processes() if everyone or one.identity == identity]
         if identity is not None and not chosen:
-            fail(f"there is no process {identity}; pyworkers processes list names them", FAILED)
+            fail(f"there is no process {identity}; `pyworkers processes list` shows all", FAILED)
         if identity is not None and chosen[0].embedded:
-            fail(f"{identity} is a part of another program, which alone can {name} it", FAILED)
+            fail(f"{identity} is part of another program; only that program can {name} it", FAILED)
         if everyone and asks and chosen:
             confirm(f"{name} all of {counted(len(chosen), 'process', 'processes')}", yes)
-        chosen = [one for one in chosen if not one.embedded]
-        fleet.ask([one.identity for one in chosen], word)
-        click.echo(f"{counted(len(chosen), 'process', 'processes')} asked to {name}")
+        asked = app.inspector.ask(chosen, what)
+        click.echo(f"{counted(len(asked), 'process', 'processes')} asked to {name}")
 
 
-_add("quiet", QUIET, "Asks to fetch no new jobs; there is no way back but a restart.", asks=True)
-_add("stop", STOP, "Asks to stop, as TERM does.", asks=True)
-_add("dump", DUMP, "Asks to write the stack of every thread into its log.", asks=False)
+_add(Command.QUIET, "Asks processes to fetch no new jobs. Only a restart ends this.", asks=True)
+_add(Command.STOP, "Asks processes to stop, as TERM does.", asks=True)
+_add(Command.DUMP, "Asks processes to log the stack of every thread.", asks=False)

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 import goworkers_py
-from goworkers_py.cli.base import Group
+from goworkers_py.cli.base import RootGroup
 from goworkers_py.cli.hide_password import hide_password
 
-# The module of each command, imported when it is asked for: `run` is not to wait for what only others need.
+# The module of each command. It is imported when the command is called: `run` must not wait for imports that only
+# other commands need.
 COMMANDS = {
     "run": "run",
     "start": "daemon",
@@ -40,9 +41,9 @@ COMMANDS = {
 }
 
 
-class _Main(Group):
+class _Main(RootGroup):
     def main(self, args: Any = None, *others: Any, **extra: Any) -> Any:
-        if args is None:  # else this is a call from within a program
+        if args is None:  # called from the command line, not by another program
             hide_password()
         return super().main(args, *others, **extra)
 
@@ -59,4 +60,4 @@ class _Main(Group):
 @click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(goworkers_py.__version__, prog_name="pyworkers")
 def main() -> None:
-    """Runs the jobs that Rails, Go and Python put into Redis in Sidekiq's format."""
+    """Runs the jobs that Rails, Go and Python push to Redis in Sidekiq's format."""

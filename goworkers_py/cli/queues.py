@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 
 import click
+import simplejson
 
-import goworkers_py
-from goworkers_py.admin.entries import Filter
-from goworkers_py.admin.job_sets import Changed, SetName
-from goworkers_py.admin.queues import Queues
-from goworkers_py.admin.stats import QueueStats
-from goworkers_py.cli.base import FAILED, Words, connected, fail
-from goworkers_py.cli.job_sets import COLUMNS, NONE, entries_of
-from goworkers_py.cli.listing import IN_QUEUE, list_entries, tell_of_none
-from goworkers_py.cli.selection import Wish, as_json, dry_run, filtered, limit, may_clear, progress, tell, yes
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import Inspector, waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.admin import Changed
+from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.job_sets import PLACES, list_place
+from goworkers_py.cli.listing import IN_QUEUE, list_rows, report_none
+from goworkers_py.cli.selection import (
+    TrackingFilter,
+    as_json,
+    carry_out,
+    dry_run,
+    filtered,
+    limit,
+    may_clear,
+    tell,
+    yes,
+)
 from goworkers_py.cli.tables import Table, duration
-from goworkers_py.config.options import Config
 from goworkers_py.wire import payload
 
 
 @click.command()
 @as_json
 @connected
-def queues(config: Config, as_json: bool) -> None:
-    """The queues: size, how long the next job has waited, whether they are paused."""
-    _show(_queues().all(), as_json)
-    if told := _queues().foreign():
-        fail("; ".join(told), FAILED)
+def queues(app: App, as_json: bool) -> None:
+    """Lists the queues: size, how long the next job has waited, paused or not."""
+    _show(app.inspector.queues(), as_json)
+    if damaged := app.inspector.damaged_queues():
+        fail("; ".join(damaged), FAILED)
 
 
-@click.group(cls=Words)
+@click.group(cls=CommandGroup)
 def queue() -> None:
-    """One queue."""
+    """Shows or changes one queue."""
 
 
 def _name(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not value or not payload.encodable(value):
-        raise click.BadParameter("a queue's name is text")
+        raise click.BadParameter("a queue's name must be text, and not empty")
     return value
 
 
@@ -51,27 +60,27 @@ named = click.argument("name", callback=_name)
 @limit
 @as_json
 @connected
-def show(config: Config, name: str, limit: int, as_json: bool) -> None:
-    """The queue and its next jobs, in the order in which they will run; `jobs` lists all of them."""
-    found = _existing(name)
-    entries = _queues().next_jobs(name, limit)
+def show(app: App, name: str, limit: int, as_json: bool) -> None:
+    """Shows the queue and its next jobs, in the order in which they will run. `pyworkers jobs` lists all jobs."""
+    found = _existing(app.inspector, name)
+    jobs = app.inspector.first(waiting_in(name), limit)
     if as_json:
-        jobs = ",".join(entry.as_json for entry in entries)
-        click.echo(f'{json.dumps(dataclasses.asdict(found))[:-1]}, "next": [{jobs}]}}')
+        next_jobs = ",".join(job.as_json for job in jobs)
+        click.echo(f'{simplejson.dumps(dataclasses.asdict(found))[:-1]}, "next": [{next_jobs}]}}')
     else:
         _show([found], as_json)
         click.echo()
-        list_entries(IN_QUEUE, entries, limit, as_json, f"jobs in queue {name}")
+        list_rows(IN_QUEUE, jobs, limit, as_json, f"jobs in queue {name}")
 
 
 @queue.command()
 @named
 @yes
 @connected
-def clear(config: Config, name: str, yes: bool) -> None:
-    """Deletes all jobs that wait in it."""
-    if may_clear(f"queue {name}", _existing(name).size, yes):
-        tell(Changed(_queues().clear(name)), "deleted")
+def clear(app: App, name: str, yes: bool) -> None:
+    """Deletes all jobs that wait in the queue."""
+    if may_clear(f"queue {name}", _existing(app.inspector, name).size, yes):
+        tell(Changed(app.inspector.clear(waiting_in(name))), "deleted")
 
 
 @queue.command()
@@ -80,78 +89,69 @@ def clear(config: Config, name: str, yes: bool) -> None:
 @dry_run
 @as_json
 @connected
-def delete(config: Config, name: str, wanted: Filter, dry_run: bool, as_json: bool) -> None:
-    """Deletes the jobs that a filter finds."""
+def delete(app: App, name: str, wanted: Filter, dry_run: bool, as_json: bool) -> None:
+    """Deletes the jobs of the queue that fit a filter."""
     if wanted.empty:
-        raise click.UsageError("say which jobs to delete, by --jid or a filter; queue clear deletes all")
-    found, wish, deleted = _existing(name), Wish(wanted), 0
-    with progress(found.size) as advance:
-        for looked_at, removed in _queues().delete(name, wish.fits, dry_run):
-            deleted += removed
-            advance(looked_at)
-    tell(Changed(deleted), "would be deleted" if dry_run else "deleted", as_json)
-    wish.report_missing(f"queue {name}")
+        raise click.UsageError("choose the jobs to delete: by --jid or by a filter; `queue clear` deletes all")
+    found, tracking = _existing(app.inspector, name), TrackingFilter(wanted)
+    total = carry_out(app.inspector.delete(waiting_in(name), tracking, dry_run), found.size)
+    tell(total, "would be deleted" if dry_run else "deleted", as_json)
+    tracking.report_missing(f"queue {name}")
 
 
 @queue.command()
 @named
 @connected
-def pause(config: Config, name: str) -> None:
-    """No pyworkers process begins a job of it until `resume`; what runs is run to its end."""
-    known = _queues().one(name)
-    changed = _queues().pause(name)
+def pause(app: App, name: str) -> None:
+    """Pauses the queue: no pyworkers process begins a job of it until `resume`. Running jobs go on."""
+    known = app.inspector.queue(name)
+    changed = app.inspector.pause(name)
     click.echo(f"{name} is paused" if changed else f"{name} was paused already")
     if known is None:
-        click.echo(f"pyworkers: nothing has been pushed to a queue {name} yet", err=True)
+        click.echo(f"pyworkers: no job has been pushed to queue {name} yet; check the name", err=True)
 
 
 @queue.command()
 @named
 @connected
-def resume(config: Config, name: str) -> None:
-    """Ends a pause."""
-    changed = _queues().resume(name)
+def resume(app: App, name: str) -> None:
+    """Ends the pause of the queue."""
+    changed = app.inspector.resume(name)
     click.echo(f"{name} is resumed" if changed else f"{name} was not paused")
 
 
 @click.command()
 @click.argument("queue", required=False)
-@click.option("--set", "of_set", type=click.Choice([name.value for name in SetName]), help="of a set, not a queue")
+@click.option("--set", "of_set", type=click.Choice(list(PLACES)), help="the jobs of this set instead of a queue")
 @filtered
 @limit
 @as_json
 @connected
-def jobs(config: Config, queue: str | None, of_set: str | None, wanted: Filter, limit: int, as_json: bool) -> None:
-    """The jobs of a queue, the newest first, or of a set."""
-    if (queue is None) == (of_set is None):
-        raise click.UsageError("say where: a queue's name, or --set retries, scheduled or dead")
-    if queue is not None:
-        _existing(queue)
-        entries = (entry for page in _queues().pages(queue) for entry in page)
-        list_entries(IN_QUEUE, filter(wanted.fits, entries), limit, as_json, f"jobs in queue {queue} {wanted}")
+def jobs(app: App, queue: str | None, of_set: str | None, wanted: Filter, limit: int, as_json: bool) -> None:
+    """Lists the jobs of a queue, newest first, or of a set."""
+    if of_set is not None and queue is None:
+        list_place(app, PLACES[of_set], wanted, limit, as_json)
+    elif queue is not None and of_set is None:
+        _existing(app.inspector, queue)
+        found = app.inspector.jobs(waiting_in(queue), wanted)
+        list_rows(IN_QUEUE, found, limit, as_json, f"jobs in queue {queue} {wanted}")
     else:
-        name = SetName(of_set)
-        found = filter(wanted.fits, entries_of(name, config))
-        list_entries(COLUMNS[name], found, limit, as_json, f"{NONE[name]} {wanted}")
+        raise click.UsageError("give either a queue's name, or --set retries, scheduled or dead")
 
 
-def _existing(name: str) -> QueueStats:
-    found = _queues().one(name)
+def _existing(inspector: Inspector, name: str) -> QueueStats:
+    found = inspector.queue(name)
     if found is None:
-        fail(f"there is no queue {name!r}; pyworkers queues lists them", FAILED)
+        fail(f"there is no queue {name!r}; `pyworkers queues` lists all", FAILED)
     return found
 
 
 def _show(found: Sequence[QueueStats], as_json: bool) -> None:
     if as_json:
         for one in found:
-            click.echo(json.dumps(dataclasses.asdict(one)))
+            click.echo(simplejson.dumps(dataclasses.asdict(one)))
         return
     if not found:
-        tell_of_none("queues", as_json)
+        report_none("queues", as_json)
     rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
     Table("queue", "size>", "latency>", "paused").add(rows)
-
-
-def _queues() -> Queues:
-    return Queues(*goworkers_py.app.place)

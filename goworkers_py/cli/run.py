@@ -1,4 +1,4 @@
-"""`run`, and what belongs to it: `config check`, `version`."""
+"""`run`, `config check` and `version`."""
 
 from __future__ import annotations
 
@@ -6,44 +6,51 @@ import sys
 
 import click
 
-import goworkers_py
-from goworkers_py.cli.base import FAILED, Words, configured, fail
-from goworkers_py.config.options import Config
+from goworkers_py.api.app import App
+from goworkers_py.brokers.open_broker import kind_of_broker
+from goworkers_py.cli.base import FAILED, CommandGroup, configured, fail
+from goworkers_py.core.version import __version__
 
 
 @click.command()
 @click.option(
-    "-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="a queue to work; may be repeated"
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME[=THREADS]",
+    help="fetch jobs from this queue; may be repeated",
 )
 @configured
-def run(config: Config) -> None:
-    """Works until TERM or Ctrl-C; TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""
-    sys.exit(goworkers_py.run())
+def run(app: App) -> None:
+    """Runs jobs until TERM or Ctrl-C. TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""
+    sys.exit(app.run())
 
 
 @click.command()
 def version() -> None:
-    """The versions of pyworkers and Python."""
-    click.echo(f"pyworkers {goworkers_py.__version__} (Python {sys.version.split()[0]})")
+    """Prints the versions of pyworkers and Python."""
+    click.echo(f"pyworkers {__version__} (Python {sys.version.split()[0]})")
 
 
-@click.group(cls=Words)
+@click.group(cls=CommandGroup)
 def config() -> None:
-    """The configuration."""
+    """Checks the configuration."""
 
 
 @config.command()
 @click.option("-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="as for run")
 @configured
-def check(config: Config) -> None:
-    """Reads the configuration and imports what it names, without connecting. Exit code 1 when registered jobs have a
-    queue that no process with this configuration works."""
-    launcher = goworkers_py.app.launcher()
-    for manager in launcher.managers:
-        click.echo(f"queue {manager.queue}: {manager.concurrency} threads")
-    names = goworkers_py.app.registry.names()
+def check(app: App) -> None:
+    """Reads the configuration and imports the modules that it names, without connecting. Exit code 1 when registered
+    jobs name a queue that no process with this configuration fetches from."""
+    kind_of_broker(app.config).check(app.config)
+    plan = app.plan()
+    for queue in plan.queues:
+        click.echo(f"queue {queue.name}: {queue.concurrency} threads")
+    names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
-    if unworked := goworkers_py.app.unworked(launcher):
-        told = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
-        fail(f"jobs have a queue that this configuration does not work: {told}; add [queue:NAME] or -q", FAILED)
+    if unworked := app.unworked(plan.queues):
+        queues = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
+        fail(f"jobs are registered for queues that are not configured: {queues}; add [queue:NAME] or -q", FAILED)
     click.echo("the configuration is fine")

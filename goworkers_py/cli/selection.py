@@ -1,32 +1,36 @@
-"""What commands that list and change jobs share: filters, limits, asking before much is lost, a progress bar."""
+"""Shared by the commands that list and change jobs: filters, limits, confirmation, a progress bar."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
+import simplejson
 
-from goworkers_py.admin.entries import PAGE, Entry, Filter, counted
-from goworkers_py.admin.job_sets import Changed
+from goworkers_py.admin.filter import Filter, counted
+from goworkers_py.admin.inspector import Steps
+from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.cli.base import FAILED, Command, fail
-from goworkers_py.observe.escaping import one_line
+from goworkers_py.core.escaping import one_line
+from goworkers_py.wire.stored_job import StoredJob
 
 MOST_PROBLEMS = 20
 
-as_json = click.option("--json", "as_json", is_flag=True, help="for programs: one JSON object a line")
-dry_run = click.option("--dry-run", is_flag=True, help="only shows what would be done")
-yes = click.option("--yes", is_flag=True, help="does not ask")
-limit = click.option("-n", "--limit", type=click.IntRange(min=0), default=50, help="show at most so many (50); 0: all")
+as_json = click.option("--json", "as_json", is_flag=True, help="print one JSON object a line, for programs")
+dry_run = click.option("--dry-run", is_flag=True, help="only show what would be done")
+yes = click.option("--yes", is_flag=True, help="do not ask for confirmation")
+limit = click.option(
+    "-n", "--limit", type=click.IntRange(min=0), default=50, help="show at most this many (50); 0: all"
+)
 
 Advance = Callable[[int], Any]
 
 
 def filtered(command: Command) -> Command:
-    """Adds the filters; the command is given a Filter as `wanted`."""
+    """Adds the filter options, and calls the command with a Filter as `wanted`."""
 
     def run(*args: Any, job_class: str, jids: tuple[str, ...], error: str, match: str, **others: Any) -> Any:
         return command(*args, wanted=Filter(job_class, jids, error, match), **others)
@@ -34,8 +38,8 @@ def filtered(command: Command) -> Command:
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for option in (
-        click.option("--match", default="", metavar="TEXT", help="with this text anywhere in the payload, as written"),
-        click.option("--error", default="", metavar="TEXT", help="with this text in the error's class or message"),
+        click.option("--match", default="", metavar="TEXT", help="jobs with this text in the payload, as written"),
+        click.option("--error", default="", metavar="TEXT", help="jobs with this text in the error's class or message"),
         click.option("--jid", "jids", multiple=True, help="the job with this jid; may be repeated"),
         click.option("--class", "job_class", default="", metavar="CLASS", help="jobs of this class"),
     ):
@@ -43,29 +47,29 @@ def filtered(command: Command) -> Command:
     return run
 
 
-class Wish:
-    """A filter that remembers which of its jids it has met."""
+class TrackingFilter:
+    """A filter that tracks which of its jids it has not met yet."""
 
     def __init__(self, wanted: Filter) -> None:
         self._wanted = wanted
         self._missing = dict.fromkeys(wanted.jids)
 
-    def fits(self, entry: Entry) -> bool:
-        fits = self._wanted.fits(entry)
+    def fits(self, job: StoredJob) -> bool:
+        fits = self._wanted.fits(job)
         if fits and self._missing:
-            self._missing.pop(entry.jid, None)
+            self._missing.pop(job.jid, None)
         return fits
 
     def report_missing(self, place: str) -> None:
-        """Ends the command where a job that was named is not there."""
+        """Fails if the filter named a jid that was not met."""
         if self._missing:
             fail(f"no such job in {place}: jid {', '.join(self._missing)}", FAILED)
 
 
 def tell(changed: Changed, done: str, as_json: bool = False) -> None:
-    """The result on stdout; what could not be done on stderr, and then the command has failed."""
+    """Prints the result on stdout, and the problems on stderr. With problems, the command fails."""
     if as_json:
-        click.echo(json.dumps({done.replace(" ", "_"): changed.done, "problems": changed.problems}))
+        click.echo(simplejson.dumps({done.replace(" ", "_"): changed.done, "problems": changed.problems}))
     else:
         click.echo(f"{counted(changed.done)} {done}")
         for problem in changed.problems[:MOST_PROBLEMS]:
@@ -77,17 +81,17 @@ def tell(changed: Changed, done: str, as_json: bool = False) -> None:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ends the command unless somebody agrees."""
+    """Ends the command unless the user agrees."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"to {question}, say --yes")
+        raise click.UsageError(f"to {question}, add --yes")
     if not click.confirm(f"{question}?", err=True):
         fail("nothing was done", FAILED)
 
 
 def may_clear(place: str, jobs: int, yes: bool) -> bool:
-    """False, and told, where there is nothing to delete."""
+    """Asks for confirmation. Says so and returns False if there is nothing to delete."""
     if jobs or yes:
         confirm(f"delete all of {counted(jobs)} in {place}", yes)
         return True
@@ -97,9 +101,19 @@ def may_clear(place: str, jobs: int, yes: bool) -> bool:
 
 @contextmanager
 def progress(length: int) -> Iterator[Advance]:
-    """A bar on a terminal for what takes more than a moment."""
+    """Shows a bar, if stderr is a terminal and there are many jobs."""
     if length < 10 * PAGE or not sys.stderr.isatty():
         yield lambda steps: None
     else:
         with click.progressbar(length=length, file=sys.stderr) as bar:
             yield bar.update
+
+
+def carry_out(steps: Steps, length: int) -> Changed:
+    """Runs the steps of a change. `length` is the number of jobs, for the bar."""
+    total = Changed()
+    with progress(length) as advance:
+        for looked_at, changed in steps:
+            total.add(changed)
+            advance(looked_at)
+    return total

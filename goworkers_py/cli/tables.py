@@ -1,8 +1,7 @@
-"""How people are shown things: aligned columns, times in words, nothing that plays tricks on a terminal."""
+"""Output for people: aligned columns, times in words, no control characters."""
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -11,16 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+import simplejson
 
-from goworkers_py.observe.escaping import one_line
+from goworkers_py.core.escaping import one_line
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 class Table:
-    """Columns as wide as the first rows need. A header that ends in > is of a column of numbers.
+    """Aligned columns, as wide as the first rows need. A header that ends in > marks a column of numbers.
 
-    Lines are cut at the edge of a terminal; in a pipe they are whole.
+    On a terminal, lines are cut at its width; in a pipe they are whole.
     """
 
     def __init__(self, *headers: str) -> None:
@@ -29,7 +29,7 @@ class Table:
         self._widths: list[int] = []
 
     def add(self, rows: Sequence[Sequence[str]]) -> None:
-        """Prints them; the headers come with the first ones."""
+        """Prints the rows, and the headers before the first ones."""
         for line in self.lines(rows):
             click.echo(cut(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
 
@@ -50,7 +50,7 @@ def cut(line: str, width: int) -> str:
 
 
 def printable(text: str) -> str:
-    """A class or an error message may hold anything, also what a terminal obeys."""
+    """Escapes control characters: a class or an error message may hold any, and a terminal would obey them."""
     return one_line(text).replace("\t", " ")
 
 
@@ -66,21 +66,21 @@ def when(at: float | None) -> str:
     if at is None:
         return "-"
     if math.isinf(at):
-        return str(at)  # a score that Redis takes, and no time
+        return str(at)  # Redis takes an infinite score, which is not a time
     ahead = at - time.time()
     return f"in {duration(ahead)}" if ahead > 0 else f"{duration(-ahead)} ago"
 
 
 def clock_time(at: float | None) -> str:
-    """With the date, in UTC."""
+    """The date and time in UTC, and how long ago."""
     try:
         return "-" if at is None else f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(at))} UTC ({when(at)})"
     except (OverflowError, ValueError, OSError):
-        return str(at)  # no time that a calendar has
+        return str(at)  # outside the years of the calendar
 
 
 def as_text(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return simplejson.dumps(value, ensure_ascii=False, allow_nan=True)  # Python reads 1e400 as infinite
     except ValueError:
         return "(a number with too many digits to show)"

@@ -1,4 +1,4 @@
-"""`top`: the queues, the processes and what they run, on a screen that is drawn anew each second."""
+"""`top`: a screen with the queues, the processes and the running jobs, drawn again each second."""
 
 from __future__ import annotations
 
@@ -17,32 +17,29 @@ from typing import NoReturn
 
 import click
 
-import goworkers_py
-from goworkers_py.admin.processes import Process, Processes, Running
-from goworkers_py.admin.queues import Queues
-from goworkers_py.admin.stats import QueueStats
+from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.fleet import Process, QueueStats, Running
 from goworkers_py.cli.base import connected
 from goworkers_py.cli.tables import Table, as_text, cut, duration
-from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.errors import BrokerUnavailable
 
 EVERY_S = 1.0
 END_KEYS = set(b"qQ\x03")  # the last is Ctrl-C
-# What a terminal is told.
+# Escape sequences of the terminal.
 _OTHER_SCREEN = "\x1b[?1049h\x1b[?25l"  # without a cursor
 _BACK = "\x1b[?25h\x1b[?1049l"
 _HOME = "\x1b[H"
-_CLEAR_LINE = "\x1b[K"  # what is left of it
+_CLEAR_LINE = "\x1b[K"  # from the cursor to the end of the line
 _CLEAR_BELOW = "\x1b[J"
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="prints it once, for scripts")
+@click.option("--once", is_flag=True, help="print the screen once, for scripts")
 @connected
-def top(config: Config, once: bool) -> None:
-    """A live screen: numbers, queues, processes and what they run. q or Ctrl-C ends it."""
-    screen = Screen()
+def top(app: App, once: bool) -> None:
+    """Shows a live screen: counters, queues, processes and running jobs. q or Ctrl-C ends it."""
+    screen = Screen(app)
     if once:
         click.echo("\n".join(screen.lines(height=0)))
     elif not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -63,7 +60,7 @@ def _live(screen: Screen) -> None:
             click.echo(_HOME + shown + _CLEAR_LINE + _CLEAR_BELOW, nl=False)
             if select.select([sys.stdin], [], [], EVERY_S)[0]:
                 typed = os.read(sys.stdin.fileno(), 64)
-                if not typed or END_KEYS & set(typed):  # nothing: the terminal is gone
+                if not typed or END_KEYS & set(typed):  # no bytes: the terminal is gone
                     return
 
 
@@ -73,7 +70,7 @@ def _whole_terminal() -> Iterator[None]:
     old_handler = signal.signal(signal.SIGTERM, _end)
     tty.setcbreak(sys.stdin)
     ours = termios.tcgetattr(sys.stdin)
-    ours[3] &= ~termios.ISIG  # Ctrl-C is a key: an exception may be lost in whatever it meets
+    ours[3] &= ~termios.ISIG  # read Ctrl-C as a key: code that a KeyboardInterrupt strikes may swallow it
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, ours)
     click.echo(_OTHER_SCREEN, nl=False)
     try:
@@ -87,27 +84,27 @@ def _whole_terminal() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_DFL)  # for the second one
+    signal.signal(number, signal.SIG_DFL)  # a second SIGTERM ends the process at once
     sys.exit(128 + number)
 
 
 class Screen:
-    """Remembers the last numbers, for the rates."""
+    """Keeps the last counters, to show jobs per second."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: App) -> None:
+        self._app = app
         self._last: tuple[float, int, int] | None = None  # when, processed, failed
 
     def lines(self, height: int) -> list[str]:
-        """No more than `height`; 0 for all there is to tell."""
-        place = goworkers_py.app.place
-        stats = goworkers_py.app.inspector.stats()
-        queues, fleet = Queues(*place).all(), Processes(*place)
-        processes, running = fleet.all(), fleet.running()
+        """At most `height` lines; 0: all."""
+        inspector = self._app.inspector
+        stats, queues = inspector.stats(), inspector.queues()
+        processes, running = inspector.processes(), inspector.running()
         now = time.time()
         done, failed = self._rates(stats.processed, stats.failed)
         dead = f"  dead {stats.dead:,}"
         head = [
-            f"pyworkers top  {without_password(goworkers_py.app.config.redis)}  {time.strftime('%H:%M:%S')}",
+            f"pyworkers top  {without_password(self._app.config.broker)}  {time.strftime('%H:%M:%S')}",
             f"processed {stats.processed:,}{done}  failed {stats.failed:,}{failed}",
             f"in progress {stats.in_progress:,}  scheduled {stats.scheduled:,}  retries {stats.retries:,}{dead}",
         ]
@@ -127,7 +124,8 @@ class Screen:
 
 
 def _share(height: int, tables: Sequence[Sequence[str]]) -> list[int]:
-    """Rows for each table, from the first: an equal part of what is left, or less if it needs less."""
+    """How many rows each table gets, from the first: an equal part of the rows that are left, or fewer if it needs
+    fewer."""
     rows: list[int] = []
     for position, table in enumerate(tables):
         rows.append(max(0, min(len(table), (height - sum(rows) - position) // (len(tables) - position) - 1)))
@@ -160,7 +158,7 @@ def _processes(processes: Sequence[Process]) -> list[str]:
 def _running(running: Sequence[Running], now: float) -> list[str]:
     rows: list[Sequence[str]] = []
     for one in running:
-        message = one.entry.message
+        message = one.job.message
         told = (message.job_class, message.jid, as_text(message.args)) if message else ("(unreadable)", "", "")
         rows.append((duration(max(0, now - one.since)), one.queue, *told))
     return Table("running>", "queue", "class", "jid", "arguments").lines(rows)

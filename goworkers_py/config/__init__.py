@@ -1,1 +1,1 @@
-"""The options: their table, how they are read from text, and where they are read from."""
+"""The options: their tables, their parsers, and the loader that reads file, environment and flags."""

@@ -1,12 +1,13 @@
-"""The options of a job: one table, which says of each option its type, its check and where it may be given.
+"""The options of a job: one table with the type of each option, its check, and the places where it may be given.
 
     WireOptions    anywhere; each one is the field of that name in the payload
-    CodeOptions    by the job's own code: @job
-    PushOptions    by one push: EnqueueOptions
-    SetOptions     by one push through the job: set()
+    CodeOptions    in the job's own code: @job
+    PushOptions    for one push: EnqueueOptions
+    SetOptions     for one push through the job: set()
 
-For a run, a field in the payload overrides what the job's code says; for a push, the options of `set` or
-EnqueueOptions override it. The same classes are the signatures that editors and type checkers see. None: not said.
+For a run, a field in the payload overrides the options in the job's code; for a push, the options of `set` or
+EnqueueOptions override them. Editors and type checkers show the same classes as signatures. None: the option is not
+given.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _is_bool_or_count(value: Any) -> bool:
 
 
 def _are_names(value: Any) -> bool:
-    """A lone string is a sequence of strings too, and was meant as one name."""
+    """Refuses a single string: it is a sequence of strings too, but was meant as one name."""
     return isinstance(value, list | tuple | set | frozenset) and all(map(is_name, value))
 
 
@@ -83,38 +84,38 @@ class Option:
     wanted: str  # "must be ..."
     about: str
     write: Callable[[Any], Any] | None = _as_it_is  # its form in the payload; None: no field of the payload
-    may_be_empty: bool = False  # an empty text says nothing, as None does
+    may_be_empty: bool = False  # an empty text means, as None does, that the option is not given
 
 
-_QUEUE = Option(is_name, "a name", "where the job waits to be run", write=None)
+_QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=None)
 
 
 class WireOptions(TypedDict, total=False):
     retry: Annotated[
         bool | int | None,
-        Option(_is_bool_or_count, "true, false or a number of retries", "how often a failed job is run again"),
+        Option(_is_bool_or_count, "true, false or a number of retries", "how many retries a failed job gets"),
     ]
     retry_max: Annotated[
         int | None,
-        Option(_is_count, "a number of retries", "how often, beside `retry=True`: the number that go-workers2 reads"),
+        Option(_is_count, "a number of retries", "number of retries beside `retry=True`; go-workers2 reads this one"),
     ]
     retry_for: Annotated[
         float | None,
         Option(
             lambda value: is_number(value) and 0 <= value <= 1e9,
             "0 to 1e9 s",
-            "for how many seconds from its first failure on, whatever `retry` says",
+            "retries end this many seconds after the first failure, whatever `retry` says",
             write=int,
         ),
     ]
-    retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue that its retries go to", may_be_empty=True)]
-    dead: Annotated[bool | None, Option(_is_bool, "a bool", "false: not kept in the dead set without retries left")]
+    retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue of the job's retries", may_be_empty=True)]
+    dead: Annotated[bool | None, Option(_is_bool, "a bool", "false: discarded, not buried, without retries left")]
     backtrace: Annotated[
         bool | int | None,
         Option(
             _is_bool_or_count,
             "a bool or a count",
-            "how many lines of its backtrace a failure stores: true all, false none, 20 if not said",
+            "how many lines of the backtrace a failure stores: true all, false none; default 20",
         ),
     ]
     tags: Annotated[
@@ -130,7 +131,7 @@ class WireOptions(TypedDict, total=False):
         Option(
             lambda value: isinstance(value, str) and value.lower() in LEVELS,
             f"one of {', '.join(LEVELS)}",
-            "the level of the lines that it logs, whatever the others have",
+            "log level of the lines that this job logs, whatever other jobs have",
         ),
     ]
 
@@ -149,31 +150,31 @@ class CodeOptions(WireOptions, total=False):
     ]
     interrupt: Annotated[
         bool | None,
-        Option(_is_bool, "a bool", "false: at its time limit nothing is raised inside of the job", write=None),
+        Option(_is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),
     ]
 
 
 class PushOptions(WireOptions, total=False):
     retry_count: Annotated[
         int | None,
-        Option(_is_whole, "a whole number", "how many retries have failed", write=lambda count: count or None),
+        Option(_is_whole, "a whole number", "how many retries have failed already", write=lambda count: count or None),
     ]
     deadline: Annotated[
         Moment | None,
         Option(
             _is_moment,
             "epoch seconds or a datetime",
-            "when a run must be over",
+            "the time at which a run must be over",
             write=moment,
         ),
     ]
-    jid: Annotated[str | None, Option(is_name, "a text", "the job's id, instead of a random one", write=None)]
+    jid: Annotated[str | None, Option(is_name, "a text", "the job's jid, instead of a random one", write=None)]
     at: Annotated[
         Moment | None,
         Option(
             _is_moment,
             "epoch seconds or a datetime",
-            "when the job becomes due",
+            "the time at which the job becomes due",
             write=None,
         ),
     ]
@@ -194,7 +195,7 @@ class SetOptions(PushOptions, total=False):
 
 NOTHING_SAID = CodeOptions()
 
-# How people give the options of a table, for those who have looked in the wrong one.
+# Where the options of each table are given, for the error about an option in the wrong place.
 _PLACES = {CodeOptions: "@job", SetOptions: "set()", PushOptions: "EnqueueOptions"}
 
 
@@ -205,7 +206,8 @@ def options_of(table: Any) -> dict[str, Option]:
 
 
 def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
-    """What is said, without each None. Raises ArgumentError for what is no option there, and for a wrong value."""
+    """The given options, without None. Raises ArgumentError for an option that is not in the table, and for a wrong
+    value."""
     known = options_of(table)
     for name, value in given.items():
         if name not in known:
@@ -225,15 +227,15 @@ def _elsewhere(name: str, table: Any) -> str:
 
 
 def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
-    """As they stand in the JSON."""
+    """The fields of the payload for these options."""
     rows = options_of(CodeOptions) | options_of(SetOptions)
     written = {name: write(value) for name, value in said.items() if (write := rows[name].write) is not None}
     return {name: value for name, value in written.items() if value is not None}
 
 
 class EnqueueOptions:
-    """What one push says of its job: `EnqueueOptions(retry=3, tags=["a"])`. Unsaid, the job's own code decides, or the
-    default of the program that runs the job."""
+    """The options of one push: `EnqueueOptions(retry=3, tags=["a"])`. If an option is not given, the job's own code
+    decides, or the default of the program that runs the job."""
 
     __slots__ = ("fields", "said")
 
@@ -244,12 +246,14 @@ class EnqueueOptions:
             self.fields = _extra_fields(self.said["extra"]) | self.fields
 
     def over(self, code: CodeOptions) -> EnqueueOptions:
-        """With what the job's code says where this says nothing: other programs respect and show that too."""
+        """Adds the options of the job's code that this push does not give, as in `EnqueueOptions(retry=3).over(code)`.
+        Fields in the payload hold for other programs too."""
         extra = self.said.get("extra", {})
         shared = {name: value for name, value in code.items() if name in options_of(WireOptions) and name not in extra}
         return EnqueueOptions(**{**shared, **self.said})
 
     def replaced(self, **options: Unpack[PushOptions]) -> EnqueueOptions:
+        """The same options with some replaced: `EnqueueOptions(retry=3).replaced(at=4102444800)`."""
         return EnqueueOptions(**{**self.said, **options})
 
     def __repr__(self) -> str:
@@ -260,18 +264,18 @@ NO_OPTIONS = EnqueueOptions()
 
 _SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at")
 _RESERVED = "pyworkers"
-# Options since 0.2.0: programs of before then give them as further fields. The option itself overrides the field.
+# These are options since 0.2.0. Older programs give them in `extra`; the option itself overrides that.
 _ONCE_EXTRA = ("retry_max", "log_level")
 
 
 def _extra_fields(extra: dict[str, Any]) -> dict[str, Any]:
     for name in extra:
         if name in _SET_BY_PUSH:
-            raise ArgumentError(f"extra: {name} is set by the push itself")
+            raise ArgumentError(f"extra: {name} is set by the push; leave it out")
         if name == _RESERVED:
-            raise ArgumentError(f"extra: {name} is reserved for the workers themselves since 0.2.0")
+            raise ArgumentError(f"extra: {name} is reserved for pyworkers since 0.2.0; use another name")
         if name in options_of(PushOptions) and name not in _ONCE_EXTRA:
-            raise ArgumentError(f"extra: {name} is an option of its own")
+            raise ArgumentError(f"extra: {name} is an option; give it as {name}=")
     checked({name: extra[name] for name in _ONCE_EXTRA if name in extra}, PushOptions)
     payload.check_plain(extra, "extra", payload.MAX_NESTING)
     return extra

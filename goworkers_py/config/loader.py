@@ -1,4 +1,4 @@
-"""Reads the configuration: file < environment (`PYWORKERS_REDIS`, ...) < flags.
+"""Reads the configuration: file < environment (`PYWORKERS_BROKER`, ...) < flags.
 
 An error names the file, the section, the key and the word that was probably meant.
 """
@@ -14,11 +14,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from goworkers_py.config.options import SECTION, Config, MiddlewareConfig, QueueConfig, options_of
+from goworkers_py.config.options import SECTION, Config, MiddlewareConfig, QueueConfig, names_of, options_by_any_name
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
+
+# Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
+Place = Callable[[str], str]
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    return f"{ENVIRONMENT_PREFIX}{name.upper()}"
 
 
 def load(
@@ -26,16 +37,18 @@ def load(
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
-    place: Callable[[str], str] = lambda name: f"--{name.replace('_', '-')}",
+    place: Place = flag,
 ) -> Config:
-    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's;
-    `place` is what people call a flag."""
+    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues.
+    `place` makes the name of a flag for errors."""
     file = _read_file(path) if path else configparser.ConfigParser()
     where = str(path) if path else ""
     _refuse_unknown_sections(file, where)
-    values = _section(file, SECTION, Config, where)
-    values |= _from_environment(environment)
-    values |= _parse_all(Config, flags or {}, place)
+    values = _merged(
+        (_items(file, SECTION), _place_in(where, SECTION)),
+        (_from_environment(environment), _in_environment),
+        (flags or {}, place),
+    )
     of_file = tuple(
         QueueConfig(name=_queue_name(section, where), **_section(file, section, QueueConfig, where))
         for section in file.sections()
@@ -47,7 +60,7 @@ def load(
 
 
 def _read_file(path: str | Path) -> configparser.ConfigParser:
-    # No interpolation: a password may hold a percent sign. Inline comments as in the samples.
+    # No interpolation, because a password may hold a percent sign. Inline comments, because the samples have them.
     parser = configparser.ConfigParser(
         interpolation=None, inline_comment_prefixes=(";",), comment_prefixes=(";", "#"), default_section=""
     )
@@ -71,32 +84,60 @@ def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> Non
 
 
 def _section(file: configparser.ConfigParser, section: str, table: type[Any], where: str) -> dict[str, Any]:
-    values = dict(file[section]) if section in file else {}
-    return _parse_all(table, values, lambda name: f"{where}: [{section}] {name}")
+    return _parse_all(table, _items(file, section), _place_in(where, section))
 
 
-def _parse_all(table: type[Any], values: Mapping[str, str], place: Callable[[str], str]) -> dict[str, Any]:
-    rows = options_of(table)
-    parsed = {}
+def _items(file: configparser.ConfigParser, section: str) -> dict[str, str]:
+    return dict(file[section]) if section in file else {}
+
+
+def _place_in(where: str, section: str) -> Place:
+    return lambda name: f"{where}: [{section}] {name}"
+
+
+def _merged(*sources: tuple[Mapping[str, str], Place]) -> dict[str, Any]:
+    """The arguments of Config. A later source overrides an earlier one, also under the other name of an option."""
+    rows = options_by_any_name(Config)
+    values: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for given, place in sources:
+        values |= _parse_all(Config, given, place)
+        spelled |= {rows[name].name: name for name in given}
+    return {**values, "spelled": spelled}
+
+
+def _parse_all(table: type[Any], values: Mapping[str, str], place: Place) -> dict[str, Any]:
+    """The parsed values by the option's main name, whichever of its names was used."""
+    rows = options_by_any_name(table)
+    parsed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in rows:
             raise ConfigError(f"{place(name)} is not an option{_elsewhere(name, table) or did_you_mean(name, rows)}")
+        row = rows[name]
+        if row.name in parsed:
+            # The first name has its file and section, so the second one is given without.
+            first, second = (place(one) for one in names_of(row))
+            raise ConfigError(f"{first} and {second.split()[-1]} are two names of one option: leave one of them out")
         try:
-            parsed[name] = rows[name].metadata["parse"](value)
+            parsed[row.name] = row.metadata["parse"](value)
         except ValueError as error:
             raise ConfigError(f"{place(name)} {error}") from None
     return parsed
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def _in_environment(name: str) -> str:
+    return f"environment: {variable(name)}"
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     ours = {
         name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
         for name, value in environment.items()
         if name.startswith(ENVIRONMENT_PREFIX)
     }
-    rows = options_of(Config)
-    # An unknown name is refused as in a file, but for those that are no options: of the tests, of the command line,
-    # a child's line to its parent, and what Kubernetes sets in every container beside a service called pyworkers.
+    rows = options_by_any_name(Config)
+    # An unknown name is refused, as in a file. These are not options and are left alone: variables of the tests, of the
+    # command line, of a child's line to its parent, and those that Kubernetes sets for a service called pyworkers.
     known = {
         name: value
         for name, value in ours.items()
@@ -104,9 +145,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     }
     unknown = [name for name in known if name not in rows]
     if unknown:
-        hint = did_you_mean(unknown[0], rows, lambda name: ENVIRONMENT_PREFIX + name.upper())
-        raise ConfigError(f"environment: {ENVIRONMENT_PREFIX}{unknown[0].upper()} is not an option{hint}")
-    return _parse_all(Config, known, lambda name: f"environment: {ENVIRONMENT_PREFIX}{name.upper()}")
+        hint = did_you_mean(unknown[0], rows, variable)
+        raise ConfigError(f"{_in_environment(unknown[0])} is not an option{hint}")
+    return known
 
 
 def _queue_name(section: str, where: str) -> str:
@@ -121,7 +162,7 @@ def _queue_flag(flag: str, of_file: tuple[QueueConfig, ...]) -> QueueConfig:
     if not name:
         raise ConfigError(f"--queue {flag!r} must be NAME or NAME=CONCURRENCY")
     if as_in_sidekiq := re.fullmatch(r"(.+)[,:](\d+)", flag):
-        raise ConfigError(f"--queue {flag!r}: threads are given as {as_in_sidekiq[1]}={as_in_sidekiq[2]}")
+        raise ConfigError(f"--queue {flag!r}: write the threads as {as_in_sidekiq[1]}={as_in_sidekiq[2]}")
     known = next((queue for queue in of_file if queue.name == name), QueueConfig(name=name))
     if not concurrency:
         return known
@@ -135,15 +176,15 @@ def _distinct(queues: tuple[QueueConfig, ...]) -> tuple[QueueConfig, ...]:
 
 
 def _elsewhere(name: str, table: type[Any]) -> str:
-    if table is Config and name in options_of(QueueConfig):
-        return "; it belongs into a section [queue:NAME]"
-    if table is QueueConfig and name in options_of(Config):
-        return f"; it belongs into the section [{SECTION}]"
+    if table is Config and name in options_by_any_name(QueueConfig):
+        return "; it belongs in a section [queue:NAME]"
+    if table is QueueConfig and name in options_by_any_name(Config):
+        return f"; it belongs in the section [{SECTION}]"
     return ""
 
 
-def of_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Our options for those of go-workers."""
+def of_go_workers(settings: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Translates the options of go-workers. `options`, by the names of pyworkers, override them, under either name."""
     known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
     unknown = sorted(set(settings) - known)
     if unknown:
@@ -151,6 +192,9 @@ def of_go_workers(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"configure: {unknown[0]!r} is not an option{hint}")
     password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
     address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
-    # `pool` is not needed: connections are made as they are used.
+    # `pool` is ignored: connections are opened when they are needed.
     kept = {name: settings[name] for name in ("process", "namespace", "poll_interval") if name in settings}
-    return {"redis": address, **kept}
+    rows = options_by_any_name(Config)
+    overridden = {rows[name].name for name in options if name in rows}
+    translated = {"broker": address, **kept}
+    return {**{name: value for name, value in translated.items() if name not in overridden}, **options}

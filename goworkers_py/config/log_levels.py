@@ -1,10 +1,9 @@
-"""The names of log levels."""
+"""The names of log levels, as Sidekiq has them."""
 
 from __future__ import annotations
 
 import logging
 
-# Sidekiq's names.
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

@@ -1,4 +1,4 @@
-"""Times and delays as a program gives them to a push: numbers, or what `datetime` has."""
+"""The times and delays that a program gives to a push: numbers, datetimes or timedeltas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from goworkers_py.core.errors import ArgumentError
 Delay = float | datetime.timedelta
 Moment = float | datetime.datetime
 
-_ANY_TIME_S = 1e12  # what is beyond was meant as milliseconds
+_ANY_TIME_S = 1e12  # a larger number was meant as milliseconds
 
 
 def is_number(value: Any) -> bool:
@@ -18,7 +18,7 @@ def is_number(value: Any) -> bool:
 
 
 def moment(at: Moment) -> float:
-    """Epoch seconds."""
+    """The time in epoch seconds."""
     seconds = at.timestamp() if isinstance(at, datetime.datetime) else at
     if not is_number(seconds):
         raise ArgumentError(f"a time must be epoch seconds or a datetime, is {at!r}")

@@ -1,27 +1,32 @@
 """The configuration: one table of options drives the file, the environment, the flags and the sample in conf/.
 
-It is read in `sources`, and checked there and here before the first thread starts.
+`loader` reads the options. They are checked there and here before the first thread starts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from goworkers_py.config.parsers import auto_or_whole, octal, one_of, redis_address, seconds, size, text, whole, words
+from goworkers_py.config.parsers import auto_or_whole, broker_address, octal, one_of, seconds, size, text, whole, words
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
 
 T = TypeVar("T")
 
 
-def option(default: T, parse: Callable[[str], T], about: str, flag: str = "", secret: bool = False) -> T:
-    """A row of the table. `flag` is a short flag for the command line; what is secret is not shown."""
-    return field(default=default, metadata={"parse": parse, "help": about, "flag": flag}, repr=not secret)
+def option(
+    default: T, parse: Callable[[str], T], about: str, flag: str = "", secret: bool = False, alias: str = ""
+) -> T:
+    """A row of the table. `flag` is a short flag for the command line; a `secret` value is not in the repr; `alias` is
+    the option's other name, which every source accepts as well."""
+    metadata = {"parse": parse, "help": about, "flag": flag, "alias": alias}
+    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class QueueConfig:
     """A section [queue:NAME]."""
 
     name: str
-    concurrency: int = option(10, whole(1, 10_000), "worker threads, in each of `processes`")
+    concurrency: int = option(10, whole(1, 10_000), "worker threads of this queue, in each of `processes`")
     prefetch: int | None = option(
         None, auto_or_whole(0, 10_000), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
@@ -48,72 +53,83 @@ class MiddlewareConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], and the others."""
+    """The section [pyworkers], with the other sections in `queues` and `middleware`."""
 
-    redis: str = option(
+    broker: str = option(
         "redis://localhost:6379/0",
-        redis_address,
+        broker_address,
         "redis://host:port/db, rediss://... (TLS), unix:///path, sentinel://host:port,host:port/service/db, "
         "or embedded: a server of our own in data_dir",
         secret=True,
+        alias="redis",
     )
-    redis_password_file: str = option(
-        "", text, "a file that holds the password for `redis`, read by the user that works; then the address has none"
+    broker_password_file: str = option(
+        "",
+        text,
+        "file with the password for `broker`, readable by the user that runs the jobs; then the address has none",
+        alias="redis_password_file",
     )
-    data_dir: str = option(".pyworkers", text, "where the embedded server keeps its data")
-    namespace: str = option("", text, "prefix `name:` on every key, as go-workers and redis-namespace have it")
-    process: str = option("", text, "a fixed name for this process, as in go-workers; empty: host:pid:nonce")
-    tag: str = option("", text, "a word that Sidekiq's Busy page shows beside this process")
-    require: tuple[str, ...] = option((), words, "modules to import at boot: they register the jobs", "-r")
-    processes: int = option(
-        1, whole(1, 1_000), "how many processes do the same work beside each other, under one parent"
-    )
-    max_jobs: int = option(0, whole(0), "a process is replaced by a new one after so many jobs; 0: never")
+    data_dir: str = option(".pyworkers", text, "directory in which the embedded server keeps its data")
+    namespace: str = option("", text, "puts the prefix `name:` before every key, as go-workers and redis-namespace do")
+    process: str = option("", text, "fixed name of this process, as in go-workers; empty: host:pid:nonce")
+    tag: str = option("", text, "word that Sidekiq's Busy page shows beside this process")
+    require: tuple[str, ...] = option((), words, "modules to import at the start, which register the jobs", "-r")
+    processes: int = option(1, whole(1, 1_000), "number of processes that run the same queues under one parent")
+    max_jobs: int = option(0, whole(0), "replace a process by a new one after this many jobs; 0: never")
     max_memory: int = option(
-        0, size(2**24), "a process that grows beyond this is replaced by a new one: 512M, 2G; 0: never"
+        0, size(2**24), "replace a process by a new one when it uses more memory than this: 512M, 2G; 0: never"
     )
-    timeout: float = option(25.0, seconds(0), "seconds that running jobs have to finish on TERM", "-t")
+    timeout: float = option(25.0, seconds(0), "seconds that running jobs get to finish after TERM", "-t")
     poll_interval: float = option(
-        5.0, seconds(0.01, 3600), "seconds until a scheduled job that another program added is noticed"
+        5.0, seconds(0.01, 3600), "seconds until the scheduler notices a job that another program scheduled"
     )
-    max_retries: int = option(25, whole(0), "retries of a job that says only `retry: true`")
+    max_retries: int = option(25, whole(0), "number of retries of a job with `retry: true`")
     timestamps: str = option(
-        "seconds", one_of("seconds", "ms"), "how times are written: seconds, or ms where all others run Sidekiq 8"
+        "seconds",
+        one_of("seconds", "ms"),
+        "unit of the times in payloads: seconds, or ms if all other programs run Sidekiq 8",
     )
-    dead_max_jobs: int = option(10_000, whole(1), "the dead set is trimmed to this many")
-    dead_timeout: float = option(15_552_000.0, seconds(1, math.inf), "seconds until a dead job is forgotten")
-    poison_limit: int = option(3, whole(0), "a job during which so many processes died is buried, from 2 on; 0: never")
-    poison_window: float = option(259_200.0, seconds(1), "seconds within which those deaths count")
-    stuck_grace: float = option(
-        10.0, seconds(0), "seconds after its time limit until a job that does not end is called stuck"
+    dead_max_jobs: int = option(10_000, whole(1), "keep at most this many dead jobs")
+    dead_timeout: float = option(15_552_000.0, seconds(1, math.inf), "seconds after which a dead job is deleted")
+    poison_limit: int = option(
+        3, whole(0), "bury a job after this many processes died while running it, at least 2; 0: never"
     )
-    stuck_spares: int = option(10, whole(0), "stuck workers that are replaced by new ones, at most")
+    poison_window: float = option(259_200.0, seconds(1), "seconds within which the deaths for poison_limit count")
+    stuck_grace: float = option(10.0, seconds(0), "seconds after its time limit until a running job counts as stuck")
+    stuck_spares: int = option(10, whole(0), "at most this many workers with a stuck job are replaced by new ones")
     stuck_exit: int = option(
-        0, whole(0), "stop this process, for its supervisor to start again, at this many stuck jobs; 0: never"
+        0, whole(0), "stop this process at this many stuck jobs, so that its supervisor restarts it; 0: never"
     )
     metrics: str = option(
         "auto",
         one_of("auto", "7", "8", "off"),
-        "executions for Sidekiq's Metrics page, in the layout of Sidekiq 7 or 8; auto: those of the processes that "
-        "are there",
+        "write runs for Sidekiq's Metrics page, in the layout of Sidekiq 7 or 8; auto: the layouts of the live "
+        "processes",
     )
-    log_level: str = option("info", one_of("debug", "info", "warning", "error"), "debug, info, warning or error")
-    log_format: str = option("plain", one_of("plain", "json"), "plain or json")
-    logfile: str = option("", text, "where log lines go, opened anew on HUP; empty: standard error")
-    pidfile: str = option("", text, "holds the number of the main process, locked while that lives")
-    directory: str = option("", text, "where to work; also relative paths in this file are meant from there")
-    user: str = option("", text, "as whom to work, when started by root")
-    group: str = option("", text, "with which group; empty: that of `user`")
-    umask: str = option("", octal, "which permissions new files do not have, such as 027; empty: as it is")
+    log_level: str = option(
+        "info",
+        one_of("debug", "info", "warning", "error"),
+        "lowest level that is logged: debug, info, warning or error",
+    )
+    log_format: str = option("plain", one_of("plain", "json"), "format of log lines: plain or json")
+    logfile: str = option("", text, "file for log lines, reopened on HUP; empty: standard error")
+    pidfile: str = option("", text, "file with the pid of the main process, locked while that process lives")
+    directory: str = option("", text, "working directory; relative paths in this file are relative to it")
+    user: str = option("", text, "user that runs the jobs, when started by root")
+    group: str = option("", text, "group that runs the jobs; empty: the group of `user`")
+    umask: str = option("", octal, "permissions that new files do not get, such as 027; empty: unchanged")
     stats_port: int = option(0, whole(0, 65_535), "HTTP port for /stats, /metrics, /live and /ready; 0: none")
-    stats_host: str = option("127.0.0.1", text, "where stats_port listens; 0.0.0.0: at every address")
+    stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
     queues: tuple[QueueConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
+    timing: Timing = TIMING  # no option, see there
+    # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
+    spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.process and self.needs_a_parent:
             raise ConfigError(
-                "process: a fixed name is for one process, so not beside processes, max_jobs or max_memory"
+                "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
             )
         if self.poison_limit == 1:
             raise ConfigError(
@@ -125,7 +141,26 @@ class Config:
     def needs_a_parent(self) -> bool:
         return self.processes > 1 or bool(self.max_jobs or self.max_memory)
 
+    def spelling(self, name: str) -> str:
+        """The name under which the user gave an option: the alias, if the user wrote the alias."""
+        return self.spelled.get(name, name)
+
 
 def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     """The rows of a section's table."""
     return {row.name: row for row in dataclasses.fields(section) if "parse" in row.metadata}
+
+
+def names_of(row: dataclasses.Field[Any]) -> list[str]:
+    """The option's name, and its alias if it has one."""
+    return [name for name in (row.name, row.metadata["alias"]) if name]
+
+
+def options_by_any_name(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """The rows of a section's table, each under its alias too."""
+    return {name: row for row in options_of(section).values() for name in names_of(row)}
+
+
+def help_of(row: dataclasses.Field[Any], spell: Callable[[str], str] = str) -> str:
+    about, alias = row.metadata["help"], row.metadata["alias"]
+    return f"{about}; other name of this option: {spell(alias)}" if alias else str(about)

@@ -1,4 +1,4 @@
-"""How an option's value is read from text. Each parser raises ValueError with what it wants."""
+"""Parsers of option values. Each raises ValueError with a text that says what the value must be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 def text(value: str) -> str:
     try:
         value.encode()
-    except UnicodeEncodeError:  # bytes of another encoding, on the command line or in the environment
+    except UnicodeEncodeError:  # the command line or the environment holds bytes that are not UTF-8
         raise ValueError("must be text in UTF-8") from None
     return value.strip()
 
@@ -62,7 +62,7 @@ def octal(value: str) -> str:
 
 
 def size(lowest: int) -> Callable[[str], int]:
-    """In bytes; 0 for no limit."""
+    """A size in bytes; 0: no limit."""
 
     def parse(value: str) -> int:
         fits = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG])(?:I?B)?", value.strip().upper())
@@ -85,22 +85,38 @@ def auto_or_whole(lowest: int, highest: int) -> Callable[[str], int | None]:
     return parse
 
 
-def redis_address(value: str) -> str:
-    """What is wrong is said without showing where a password may stand."""
+# The schemes of a broker's address that need no other installed package.
+BUILT_IN_BROKERS = ("redis", "rediss", "unix", "sentinel", "memory", "embedded")
+
+
+def broker_address(value: str) -> str:
+    """An error never shows the part of the address that may hold a password. A scheme that is not built in is accepted
+    here: `open_broker` knows which ones are installed."""
     value = value.strip()
-    if value == "embedded" or value.startswith(("unix://", "/")):
+    if value == "embedded" or value.startswith(("unix://", "memory://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
-    schemes = ("redis", "rediss", "unix", "sentinel")
     scheme, separator, rest = value.partition("://")
-    if not separator or scheme not in schemes:
+    if separator and scheme in ("redis", "rediss", "sentinel"):
+        _check_server(scheme, rest)
+    elif not separator or not re.fullmatch(r"[A-Za-z0-9+.-]+", scheme) or _is_near_miss(scheme):
         raise ValueError(
-            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db or embedded"
-            + did_you_mean(scheme, schemes)
+            "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
+            "memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
+    return value
+
+
+def _is_near_miss(scheme: str) -> bool:
+    """Whether the scheme is a built-in one with a typo: one letter wrong, missing, too many or out of place. `disque`
+    (0.55 like `redis`) is another scheme, not a typo."""
+    return scheme.isalpha() and bool(difflib.get_close_matches(scheme.lower(), BUILT_IN_BROKERS, cutoff=0.75))
+
+
+def _check_server(scheme: str, rest: str) -> None:
     place = re.split(r"[/?#]", rest)[0]
     if "@" in rest.removeprefix(place):
         raise ValueError(
-            "has an @ behind its host: in a password and a query, / ? # @ and % are written %2F %3F %23 %40 and %25"
+            "has an @ after its host: in a password or a query, write / ? # @ and % as %2F %3F %23 %40 and %25"
         )
     hosts, path = place.rpartition("@")[2], re.split(r"[?#]", rest.removeprefix(place))[0]
     for host in hosts.split(",") if scheme == "sentinel" else [hosts]:
@@ -108,15 +124,14 @@ def redis_address(value: str) -> str:
     db = path.strip("/").partition("/")[2] if scheme == "sentinel" else path.strip("/")
     if db and not db.isdigit():
         raise ValueError(f"must end in the number of a database, not '/{db}'")
-    return value
 
 
 def _check_host(text: str, needed: bool) -> None:
     fits = re.fullmatch(r"(\[[^\]]*\]|[^\[\]:]*)(:(\d{0,5}))?", text)
     if fits is None or int(fits[3] or 1) not in range(1, 65_536):
-        raise ValueError("is no address: a host may be followed by a colon and a port number up to 65535")
+        raise ValueError("is not an address: only a colon and a port number up to 65535 may follow a host")
     if needed and not fits[1]:
-        raise ValueError("is no address: a sentinel has no host")
+        raise ValueError("is not an address: a sentinel has no host")
 
 
 def has_password(address: str) -> bool:
@@ -124,19 +139,19 @@ def has_password(address: str) -> bool:
 
 
 def with_password(address: str, password: str) -> str:
-    """An address that has none, with one."""
+    """Adds a password to an address without one."""
     scheme, _, rest = address.partition("://")
     place = re.split(r"[/?#]", rest)[0]
     user, _, hosts = place.rpartition("@")
     if has_password(address) or ":" in user:
         raise ValueError("has a password already")
-    if address == "embedded":
+    if address == "embedded" or scheme == "memory":
         raise ValueError("needs no password")
     return f"{scheme}://{user}:{quote(password, safe='')}@{hosts}{rest.removeprefix(place)}"
 
 
 def without_password(address: str) -> str:
-    """An address that may be shown: what is between the colon and the at sign is left out, and so is the query."""
+    """An address that may be shown: without the text between colon and at sign, and without the query."""
     return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
 
 

@@ -1,4 +1,4 @@
-"""Finding the user's code by the names that the configuration gives."""
+"""Imports the user's code by the names in the configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from goworkers_py.core.errors import ConfigError
 
 
 def import_from_here() -> None:
-    """An installed command does not have the working directory on its path; the user's jobs are mostly there."""
+    """Adds the working directory to the path: an installed command does not have it, and most users' jobs are there."""
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
@@ -30,12 +30,12 @@ def import_module(module: str, place: str) -> Any:
             hint = f"; {_module_at(Path(module))}" if module.endswith(".py") else ""
             raise ConfigError(f"{place}: there is no module {module!r} in {Path.cwd()} or on sys.path{hint}") from None
         raise _broken(module, place, error) from error
-    except (Exception, SystemExit) as error:  # a script without a guard for __main__ ends itself
+    except (Exception, SystemExit) as error:  # a script without a guard for __main__ calls sys.exit
         raise _broken(module, place, error) from error
 
 
 def _module_at(path: Path) -> str:
-    """Tells the user which module name to type for a file."""
+    """Says which module name to type for a file."""
     path, here = Path(os.path.abspath(path)), Path.cwd()  # noqa: PTH100  # without following links
     folder = here if path.is_relative_to(here) and path != here else path.parent
     names = path.relative_to(folder).with_suffix("").parts
@@ -47,15 +47,15 @@ def _module_at(path: Path) -> str:
 
 
 def _as_identifier(name: str) -> str:
-    spelled = _NOT_OF_NAMES.sub("_", name)
+    spelled = _NOT_IN_A_NAME.sub("_", name)
     return spelled if spelled.isidentifier() else f"_{spelled}"
 
 
-_NOT_OF_NAMES = re.compile(r"\W")
+_NOT_IN_A_NAME = re.compile(r"\W")
 
 
 def _broken(module: str, place: str, error: BaseException) -> ConfigError:
-    """With the lines of the user's own code that led to it."""
+    """The error, with the traceback lines of the user's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((n for n, frame in enumerate(frames) if "importlib" not in frame.filename and n > 0), len(frames))
     lines = "".join(traceback.format_list(frames[first:])).rstrip()

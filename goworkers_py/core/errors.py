@@ -3,7 +3,7 @@
 WorkersError
 ├── ConfigError             the configuration is wrong; the message names where and what to write instead
 ├── ArgumentError           a push was refused at the call (also a ValueError)
-├── UnreadablePayload       bytes in Redis that are no job
+├── UnreadablePayload       a payload that is no job
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job whose processes died under it, again and again
 ├── NeedsNewerRelease       a job needs of its worker what no worker that met it knows
@@ -14,8 +14,8 @@ WorkersError
 │   │   ├── BrokerFull      it is out of memory
 │   │   └── LeaseGone       it does not know this process: the next beat makes its lease again
 │   └── BrokerRefused       the server answered no, and will again until somebody mends it
-│       ├── WrongType       a key holds what no program of the fleet wrote
-│       └── NoSuchDatabase  the server has fewer databases (also a ConfigError)
+│       ├── WrongType       a place of the broker holds what no program of the fleet wrote
+│       └── NoSuchDatabase  the server has no database of the address's number (also a ConfigError)
 └── JobControl              raised by a job to say how its run ends
     ├── RetryJob            run again at a time of the job's choosing
     ├── DiscardJob          drop it: no retry, not in the dead set
@@ -83,8 +83,8 @@ class BrokerUnreachable(BrokerUnavailable):
     def with_advice(self, address: str) -> BrokerUnreachable:
         """For somebody who may not know that there is an address to set."""
         return BrokerUnreachable(
-            f"{self}; start the server of {address}, or name another one with PYWORKERS_REDIS, --redis or "
-            "configure(redis=...): redis://host:port/db, or embedded, which brings a server along"
+            f"{self}; start the server of {address}, or name another one with PYWORKERS_BROKER, --broker or "
+            "configure(broker=...): redis://host:port/db, or embedded, which brings a server along"
         )
 
 
@@ -105,8 +105,7 @@ class NoSuchDatabase(BrokerRefused, ConfigError):
 
 
 class WrongType(BrokerRefused):
-    def __init__(self, told: str) -> None:
-        super().__init__(f"WRONGTYPE: {told}; rename or delete what some other program wrote there")
+    pass
 
 
 class JobControl(WorkersError):

@@ -1,10 +1,10 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( stats( retry( limit( the user's appended links( perform )))))))
+    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links( perform )))))))
 
-Our links take a message and return an Outcome. A user's link has go-workers' shape: `call(queue, message, call_next)`
-returns whether the job is acknowledged, mostly by returning what `call_next()` returned. Exceptions become outcomes
-in `retry`; `guard` is a second `retry` for those of prepended links, where there are any.
+Our links take a message and return an Outcome; `guard` takes a delivery. A user's link has go-workers' shape:
+`call(queue, message, call_next)` returns whether the job is acknowledged, in most links the result of `call_next()`.
+`retry` turns exceptions into outcomes. If there are prepended links, a second `retry` around them turns theirs.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Middleware(Protocol):
 
 @dataclass
 class Links:
-    """The user's links: what `workers.middleware` is."""
+    """The user's links, as `workers.middleware` holds them."""
 
     prepended: list[Middleware] = field(default_factory=list)
     appended: list[Middleware] = field(default_factory=list)
 
     def append(self, link: Middleware) -> None:
-        """Inside of what is there: nearest to the job."""
+        """Adds `link` inside of all earlier ones: nearest to the job."""
         self.appended.append(link)
 
     def prepend(self, link: Middleware) -> None:
-        """Outside of what is there, also of our own links."""
+        """Adds `link` outside of all earlier ones, and of our own links."""
         self.prepended.insert(0, link)
 
 
@@ -50,7 +50,7 @@ def wrap_all(run: Run, wraps: Iterable[Wrap]) -> Run:
 
 
 def adapt(link: Middleware) -> Wrap:
-    """A user's link as one of ours."""
+    """Turns a user's link into one of ours."""
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:
@@ -63,10 +63,10 @@ def adapt(link: Middleware) -> Wrap:
 
             acknowledged = link.call(message.queue, message, call_next)
             if acknowledged is None and outcome is not None:
-                return outcome  # it forgot to return what it was given
+                return outcome  # `call` forgot to return the result of `call_next`
             if not acknowledged:
                 return KEEP
-            # A link may acknowledge what an inner one did not, and what it did not let through.
+            # A link may acknowledge a job that an inner link did not, and a job for which it did not call `call_next`.
             return DONE if outcome is KEEP or outcome is None else outcome
 
         return run

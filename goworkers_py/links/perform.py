@@ -1,4 +1,4 @@
-"""The innermost end of the chain: finds the code for a message and runs it."""
+"""The innermost link: finds the code for a message and runs it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
 
-# Unknown classes that are remembered, so that there is one warning of each.
+# How many unknown classes are remembered, so that each is warned of once; and how much of a name.
 MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 
-# Each worker thread has an event loop of its own, made at its first async job.
+# Each worker's thread has an event loop of its own, created for its first async job.
 _own = threading.local()
 
 
 def perform(registry: Registry) -> Run:
-    process = os.getpid()  # of the workers: the chain is made where they are
-    warned_of: set[str] = set()  # a class warned of twice by two threads at once does no harm
+    process = os.getpid()  # the workers' process: it is the one that builds the chain
+    warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
     def run(message: Message) -> Outcome:
         try:
@@ -39,13 +39,13 @@ def perform(registry: Registry) -> Run:
             name = message.job_class[:LONGEST_NAME]
             if name not in warned_of:
                 if len(warned_of) >= MOST_WARNED_OF:
-                    warned_of.clear()  # strangers name the classes
+                    warned_of.clear()  # a bound is needed: producers choose the names
                 warned_of.add(name)
                 log.warning("%s", error)
             raise
         try:
             result = spec.function(*_arguments(message, spec))
-            # The function itself may not tell: a partial, a decorated one.
+            # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
                 _run_in_own_loop(result, message)
         finally:
@@ -57,8 +57,8 @@ def perform(registry: Registry) -> Run:
 
 
 def _end_of_child() -> None:
-    """The job has forked, and this is the child, which came out of the job's code too. It ends here: it must not run
-    the rest of the chain a second time, and of its parent's locks any may be held, by threads that it does not have."""
+    """The job forked, and its child returned from the job's code too. This ends the child: it must not run the rest of
+    the chain a second time, and threads that exist only in its parent may hold any lock."""
     error = sys.exc_info()[1]
     code = error.code if isinstance(error, SystemExit) else error
     if error is not None and not isinstance(error, SystemExit):
@@ -89,21 +89,21 @@ def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> N
         loop.run_until_complete(task)
     finally:
         _cancel_leftovers(loop)
-        message.interrupt = None  # from here on an interruption may strike this thread itself
+        message.interrupt = None  # from here on the watchdog throws into this thread itself
 
 
 def _cancel_leftovers(loop: asyncio.AbstractEventLoop) -> None:
-    """A task that the job began and did not wait for must not run inside the next job."""
+    """Cancels the tasks that the job began and did not await: they must not run inside the next job."""
     leftovers = asyncio.all_tasks(loop)
     if leftovers:
-        log.warning("the job left %d asyncio tasks behind; they are cancelled", len(leftovers))
+        log.warning("the job left %d asyncio tasks behind; they are cancelled: await them in the job", len(leftovers))
         for task in leftovers:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
 
 
 def close_own_loop() -> None:
-    """For a worker thread that ends."""
+    """Called by a worker's thread when it ends."""
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is not None:
         loop.run_until_complete(loop.shutdown_asyncgens())

@@ -1,4 +1,4 @@
-"""The link that turns an exception into an outcome, and tells the handlers of it."""
+"""The link that turns an exception into an outcome, and calls the user's handlers with the exception."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
 
-# Of an error's text in the line of a failure; the traceback below has all of it.
+# How much of an error's text is in the log line of a failure; the traceback has all of it.
 LONGEST_TEXT = 1_000
 
 Handler = Callable[[Message, BaseException], None]
@@ -28,7 +28,7 @@ Handler = Callable[[Message, BaseException], None]
 
 @dataclass
 class Handlers:
-    """The user's functions `f(message, error)`: after every failed run, and when a job will not be retried any more."""
+    """The user's functions `f(message, error)`: `error` for every failed run, `death` for a job that is not retried."""
 
     error: list[Handler] = field(default_factory=list)
     death: list[Handler] = field(default_factory=list)
@@ -54,7 +54,7 @@ class RetryLink:
             except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
                 try:
                     return self._failed(message, error)
-                except BaseException:  # its exception raises where it is looked at
+                except BaseException:  # `error` raises when its type or text is read
                     return self._failed(message, in_place_of(error))
 
         return run
@@ -64,9 +64,9 @@ class RetryLink:
         outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
         try:
             _log_failure(message, error, outcome, now)
-        except Exception as fault:  # from a filter or handler that is the user's: the job must get to its outcome
+        except Exception as fault:  # from the user's logging filter or handler: the job still needs its outcome
             with suppress(Exception):
-                logging.getLogger(__name__).error("a failed run cannot be logged: %s", describe(fault))
+                logging.getLogger(__name__).error("a failed run could not be logged: %s", describe(fault))
         self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
@@ -74,28 +74,28 @@ class RetryLink:
 
 
 def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
-    """The only line that tells of this failure, with its traceback, and for tools that alarm somebody an error."""
+    """Logs the only line about this failure, with its traceback. Its level is ERROR for monitoring tools."""
     if isinstance(error, DiscardJob):
         log.info("discarded: %s", describe(error), extra={"error_class": error_class(error)})
         return
-    told: dict[str, Any] = {"retry_count": next_count(message)}
+    extra: dict[str, Any] = {"retry_count": next_count(message)}
     if isinstance(outcome, Retry):
-        told["next_retry_at"] = time_text(outcome.at)
+        extra["next_retry_at"] = time_text(outcome.at)
     level = _level(error, outcome)
     exc_info = None
     if level >= logging.ERROR or error.__cause__ is not None:
         exc_info = (type(error), error, own_traceback(error))
     else:
-        told["error_class"] = error_class(error)
+        extra["error_class"] = error_class(error)
     text = f"failed: {error_class(error)}: {describe(error)[:LONGEST_TEXT]}; {_what_next(outcome, now)}"
-    log.log(level, "%s", text, exc_info=exc_info, extra=told)
+    log.log(level, "%s", text, exc_info=exc_info, extra=extra)
 
 
 def _level(error: BaseException, outcome: Outcome) -> int:
     if isinstance(error, UnknownJob) and isinstance(outcome, Retry):
-        return logging.INFO  # `perform` has warned of the class
+        return logging.INFO  # `perform` has logged a warning about the class
     if isinstance(error, RetryJob) and isinstance(outcome, Retry):
-        return logging.WARNING  # the job's own wish is no mistake
+        return logging.WARNING  # the job itself asked for the retry: no error
     return logging.ERROR
 
 

@@ -1,4 +1,4 @@
-"""The link that tallies how each run ended, how long it took and how long its job had waited."""
+"""The link that counts how each run ended, how long it took and how long its job had waited."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from goworkers_py.policy.prefetch import AdaptivePrefetch
 from goworkers_py.wire.message import Message
 
 
-def stats(tally: RunStats, pace: AdaptivePrefetch, wall: Callable[[], float] = time.time) -> Wrap:
-    add, record, monotonic = tally.add, pace.record, time.monotonic
+def stats(run_stats: RunStats, prefetch: AdaptivePrefetch, wall: Callable[[], float] = time.time) -> Wrap:
+    add, record, monotonic = run_stats.add, prefetch.record, time.monotonic
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:

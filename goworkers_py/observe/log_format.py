@@ -9,7 +9,6 @@ line is.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import traceback
@@ -17,14 +16,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import simplejson
+
 from goworkers_py.core.errors import TimeLimitExceeded
-from goworkers_py.observe.escaping import one_json_line, one_line
+from goworkers_py.core.escaping import one_json_line, one_line
 from goworkers_py.wire.failure import MAX_ERROR_MESSAGE, describe, error_class
 from goworkers_py.wire.message import current_message
 
-# What every record has, and what formatters leave in it.
-_FIELDS = len(vars(logging.makeLogRecord({})))
-_NO_EXTRA = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"])
+# What every record has, and what formatters leave in it. What a record factory adds to it is shown, whether the program
+# has set the factory before it imports this or after.
+_BARE = vars(logging.LogRecord("", logging.NOTSET, "", 0, "", (), None))
+_FIELDS = len(_BARE)
+_NO_EXTRA = frozenset([*_BARE, "message", "asctime", "taskName"])
 
 _COLOURS = {"DEBUG": 34, "INFO": 32, "WARNING": 33, "ERROR": 31, "CRITICAL": 35}
 
@@ -68,7 +71,7 @@ def _context(record: logging.LogRecord) -> dict[str, Any]:
 def _one_word(value: object) -> str:
     """What strangers put into a class name must not look like another field, or another line."""
     text = value if isinstance(value, str) else str(value)
-    return text if text.isprintable() and " " not in text else json.dumps(text)
+    return text if text.isprintable() and " " not in text else simplejson.dumps(text)
 
 
 class PlainFormatter(logging.Formatter):
@@ -109,8 +112,7 @@ class JsonFormatter(logging.Formatter):
             fields["traceback"] = _traceback(record)
         if record.stack_info:
             fields["stack"] = record.stack_info
-        told = ", ".join([f"{_quoted(name)}: {_as_json(value)}" for name, value in fields.items()])
-        return one_json_line(f"{{{told}}}")
+        return one_json_line(_encode(fields))
 
 
 # --- tracebacks
@@ -160,12 +162,12 @@ def log_with_stack(log: logging.Logger, level: int, stack: str, message: str, *t
         log.handle(log.makeRecord(log.name, level, __file__, 0, message, told, None, sinfo=stack))
 
 
-def _as_json(value: object) -> str:
-    # Nearly all are these, and the encoder takes longer to begin than for all of a line.
-    if type(value) is str:
-        return _quoted(value)
-    return str(value) if type(value) is int else _encode(value)
-
-
-_quoted: Callable[[str], str] = json.encoder.encode_basestring  # in C where CPython has it
-_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+# As text what JSON does not have, as an array each kind of tuple.
+_encode = simplejson.JSONEncoder(
+    ensure_ascii=False,
+    allow_nan=True,
+    encoding=None,  # type: ignore[arg-type]  # for no bytes; the stubs do not know it
+    use_decimal=False,
+    namedtuple_as_object=False,
+    default=str,
+).encode

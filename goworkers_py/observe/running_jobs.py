@@ -35,7 +35,7 @@ def _text(delivery: Delivery) -> str:
     """Empty for what is no job. Made once, because a long payload takes long to read."""
     if delivery.shown is None:
         try:
-            text = shortened(delivery.raw, LONGEST_SHOWN).decode()
+            text = shortened(delivery.payload, LONGEST_SHOWN).decode()
         except UnreadablePayload:
             text = ""
         delivery.shown = text if len(text) <= LONGEST_SHOWN else ""

@@ -19,6 +19,7 @@ from goworkers_py.core.version import __version__
 from goworkers_py.wire import needs, payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, jid_where_missing, whole_number
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Needs:
         if not isinstance(told, dict) or rounds >= MOST_ROUNDS:
             met_none = f"it came back to queue {message.queue} {rounds} times and met no worker that does"
             return self._bury(message, lacked, met_none)
-        if flaw := payload.ruby_flaw(message.raw):
+        if flaw := ruby_flaw(message.raw):
             return self._bury(message, lacked, f"it cannot wait for a worker that does, because {flaw}")
         self._warn(lacked[0], message.queue)
         changes = {"queue": message.queue, **jid_where_missing(message)}

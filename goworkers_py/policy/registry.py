@@ -9,7 +9,7 @@ from typing import Any
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.observe.job_log_levels import level_named
-from goworkers_py.wire import enclosure as burial
+from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 
 Handler = Callable[[Message], Any]
@@ -64,7 +64,7 @@ class Registry:
 
     def _spec(self, message: Message) -> JobSpec | None:
         handler = self._handlers.get(message.queue)
-        return handler if handler and message.job_class != burial.CLASS else self._jobs.get(message.job_class)
+        return handler if handler and message.job_class != enclosure.CLASS else self._jobs.get(message.job_class)
 
     def timeout_for(self, message: Message) -> float | None:
         return self.options_for(message).get("timeout")
@@ -101,7 +101,7 @@ class Registry:
 
 
 def _unknown(message: Message) -> str:
-    if message.job_class == burial.CLASS:
+    if message.job_class == enclosure.CLASS:
         return (
             "a payload that is kept as text is not run; where it is a job, `pyworkers dead retry --jid "
             f"{message.jid}` puts the job itself into its queue"

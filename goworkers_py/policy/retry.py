@@ -18,6 +18,7 @@ from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import backtrace, failure_fields, next_count, pack_backtrace
 from goworkers_py.wire.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class RetryPolicy:
         rewritten = self._rewrite(message, self._failure_fields(message, error, options, now, count))
         if dies:
             return Dead(rewritten)
-        flaw = payload.ruby_flaw(rewritten)
+        flaw = ruby_flaw(rewritten)
         if flaw:
             log.warning("cannot be retried, for Ruby would lose it: %s", flaw)
             return Dead(rewritten)  # whatever its options say of burials: this one nobody has asked for

@@ -1,1 +1,1 @@
-"""The threads of a worker process, and what they share."""
+"""The threads of a worker process, and the objects that they share."""

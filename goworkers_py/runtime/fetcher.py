@@ -1,4 +1,4 @@
-"""One queue's fetcher thread: moves payloads from the server into the local buffer, as many as there is room for."""
+"""One queue's fetcher thread: consumes deliveries from the broker into the local buffer, while there is room."""
 
 from __future__ import annotations
 
@@ -8,82 +8,68 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from goworkers_py.brokers.contracts import Broker
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
-from goworkers_py.policy.prefetch import AdaptivePrefetch
-from goworkers_py.runtime.buffer import Buffer
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.service import BrokerService
-from goworkers_py.runtime.unsettled import Unsettled, unheld
+from goworkers_py.runtime.shared import Shared
 
 log = logging.getLogger(__name__)
 
-# A reply can get lost while both sides live on. After an error the fetcher looks at once what the server thinks it
-# has, and now and then without one.
+# The reply to a fetch can get lost while the process and the broker live on. So the fetcher asks the broker which
+# deliveries this process holds: in its next step after an error, and this often without an error.
 RECONCILE_EVERY_S = 10.0
 ROOM_WAIT_S = 5.0
-# A paused queue's fetcher sleeps so long at a time.
+# How long the fetcher of a paused queue sleeps at a time.
 PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
-# While a suspect runs alone, mostly for a moment.
+# Between two looks while a suspect is in quarantine, which mostly takes a moment.
 QUARANTINE_LOOK_S = 0.02
 LONGEST_RETURN_S = 0.5
-# No job of the queue has ended for so long: the threads are held by long ones. As long as a reserve should last.
+# When no job of the queue has ended for this long, long jobs hold its workers, and the jobs in reserve are given back.
+# It is the time for which a reserve should last.
 STALLED_AFTER_S = 0.02
-# Jobs that ran but cannot be settled count against the next fetch when there are so many.
+# When more jobs than this have ended and cannot be settled, no more are fetched.
 MOST_UNSETTLED = 1_000
-# A list of more jobs is counted first: it is read only where it holds more than this process knows of.
-MOST_READ_UNCOUNTED = 1_000
 
-# Unlike every job, and unlike None, which means that none is done yet.
+# A marker: differs from every delivery, and from None, which means that no job is done yet.
 _NEVER = Delivery(b"", "", "")
 
 
 class Fetcher(BrokerService):
-    """The only one that adds to `held` and `buffer`."""
+    """Its thread is the only one that adds deliveries to `Unsettled` and `Buffer`. After its end, the thread that stops
+    the process does so once, in `look_once_more`."""
 
     def __init__(
-        self,
-        queue: str,
-        broker: Broker,
-        lease: Lease,
-        buffer: Buffer,
-        held: Unsettled,
-        concurrency: int,
-        pace: AdaptivePrefetch,
-        give_back: Callable[[list[Delivery]], None],
-        outage: Outage,
-        quarantine: Quarantine,
+        self, transport: Transport, flow: Flow, shared: Shared, give_back: Callable[[list[Delivery]], None]
     ) -> None:
-        super().__init__(f"fetcher:{queue}", outage)
-        self._quarantine = quarantine
-        self._queue = queue
-        self._broker = broker
-        self._lease = lease
-        self._buffer = buffer
-        self._held = held
-        self._concurrency = concurrency
-        self._pace = pace
+        super().__init__(f"fetcher:{flow.queue}", shared.outage)
+        self._transport = transport
+        self._queue = flow.queue
+        self._concurrency = flow.concurrency
+        self._buffer = flow.buffer
+        self._unsettled = flow.unsettled
+        self._prefetch = flow.prefetch
+        self._lease = shared.lease
+        self._quarantine = shared.quarantine
         self._give_back = give_back
-        self._going_back: list[Delivery] = []  # the last that were given back
-        # What was done last when the jobs of the buffer were given back: there is no reserve until another one is.
+        self._going_back: list[Delivery] = []  # the deliveries that were given back last
+        # `Buffer.last_done` when the buffered jobs were given back. No reserve is fetched until another job is done.
         self._stalled_at: Delivery | None = _NEVER
         self._reconcile_at = 0.0
-        self._may_fetch = threading.Event()  # not while the queue is paused
+        self._may_fetch = threading.Event()  # cleared while the queue is paused
         self._may_fetch.set()
 
     def run_once(self) -> float:
         if time.monotonic() >= self._reconcile_at:
-            self._reconcile(self._lease.identity)
+            self._reconcile()
         last_done = self._buffer.last_done
-        reserve = 0 if last_done is self._stalled_at else self._pace.reserve()
+        reserve = 0 if last_done is self._stalled_at else self._prefetch.reserve()
         self._buffer.resize(self._concurrency + reserve)
-        jobs_wait = self._pace.adapts and len(self._buffer) > 0
-        # What is in reserve keeps the workers busy meanwhile, so there is no hurry to fill it up one by one.
-        at_least = max(1, reserve // 2) if self._pace.adapts else 1
+        jobs_wait = self._prefetch.adapts and len(self._buffer) > 0
+        # The jobs in reserve keep the workers busy, so the fetcher waits for room for several jobs at once.
+        at_least = max(1, reserve // 2) if self._prefetch.adapts else 1
         room = self._buffer.room(STALLED_AFTER_S if jobs_wait else ROOM_WAIT_S, at_least)
         if self.stopping.is_set():
             return 0.0
@@ -94,19 +80,20 @@ class Fetcher(BrokerService):
         if pause_s := self._not_now():
             return pause_s
         self._await_return()
-        owner = self._lease.identity  # only now: another than before the wait for room, if it was declared dead
+        identity = self._lease.identity  # read after the wait for room, because it may have changed meanwhile
         try:
-            taken = self._broker.fetch(owner, self._queue, room, wait=not jobs_wait)
+            taken = self._transport.consume(identity, self._queue, room, wait=not jobs_wait)
         except (BrokerFull, LeaseGone):
             return FULL_SERVER_PAUSE_S
-        self._take(owner, taken)
-        # The server is not waited for while jobs wait here: those are watched until a worker is free for them.
+        self._take(taken)
+        # While jobs wait in the buffer, `consume` does not wait at the broker. Instead the fetcher waits here until a
+        # worker is free for those jobs, or until they have waited too long.
         if not taken and jobs_wait and not self._buffer.room(STALLED_AFTER_S, at_least=reserve + 1):
             self._look_for_stall(last_done)
         return 0.0
 
     def _not_now(self) -> float:
-        """For how many seconds nothing is to be fetched; 0 to go on."""
+        """Seconds to pause because nothing may be fetched now; 0 to fetch."""
         if self._quarantine.closed:
             return QUARANTINE_LOOK_S
         if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
@@ -114,7 +101,7 @@ class Fetcher(BrokerService):
         return 0.0
 
     def _look_for_stall(self, last_done: Delivery | None) -> None:
-        """Jobs that wait behind long ones go back, to whoever is free: their reserve was meant for short ones."""
+        """Gives back jobs that wait here behind long ones: another process may be free. A reserve is for short jobs."""
         if self._buffer.last_done is last_done and not self.stopping.is_set():
             self._stalled_at = last_done
             self._go_back(self._buffer.drain())
@@ -124,53 +111,45 @@ class Fetcher(BrokerService):
         self._give_back(deliveries)
 
     def _too_much_unsettled(self) -> bool:
-        # First the cheap look, then the exact one: the jobs of workers that are stuck for good are held too.
-        if len(self._held) - self._held.kept - self._buffer.out <= MOST_UNSETTLED:
+        # First a cheap count. It also counts the jobs of replaced workers, which are stuck; the exact count does not.
+        if len(self._unsettled) - self._unsettled.kept - self._buffer.out <= MOST_UNSETTLED:
             return False
-        return sum(delivery.ended for delivery in self._held.snapshot()) > MOST_UNSETTLED
+        return sum(delivery.stage is Stage.ENDED for delivery in self._unsettled.snapshot()) > MOST_UNSETTLED
 
     def _await_return(self) -> None:
-        """What is fetched before they are back would run before them. A server that refuses them stops nothing else."""
-        self._held.await_gone(self._going_back, LONGEST_RETURN_S)
+        """Waits until the deliveries that were given back are in their queue: jobs fetched before would overtake them.
+        The wait is short, so that a broker that refuses to take them back does not stop the queue."""
+        self._unsettled.await_gone(self._going_back, LONGEST_RETURN_S)
         self._going_back = []
 
-    def _take(self, owner: str, raws: list[bytes]) -> None:
-        if raws:
-            deliveries = [Delivery(raw, self._queue, owner) for raw in raws]
-            self._held.add(deliveries)
+    def _take(self, deliveries: list[Delivery]) -> None:
+        if deliveries:
+            self._unsettled.add(deliveries)
             if not self._is_allowed():
-                self._go_back(deliveries)  # they were on their way when the queue was paused
+                self._go_back(deliveries)  # paused while the reply was on its way
                 return
             self._buffer.put(deliveries)
             if not self._is_allowed():
-                self._go_back(self._buffer.drain())  # it was paused this very moment
-            if len(raws) == 1:
-                time.sleep(0)  # lets go of the interpreter, for which the worker that was just woken would wait
+                # Paused after the check above: the pausing thread may have drained the buffer before `put`.
+                self._go_back(self._buffer.drain())
+            if len(deliveries) == 1:
+                time.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
 
-    def _reconcile(self, owner: str) -> None:
-        """Runs what the server says is ours and we do not know of: the reply that brought it was lost."""
-        held = self._held.snapshot()  # before the look at the server, see `unheld`
-        if self._may_lack_some(owner, held):
-            lost = unheld(owner, reversed(self._broker.held(owner, self._queue)), held)
-            if lost:
-                log.warning(
-                    "queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost)
-                )
-                self._take(owner, lost)
+    def _reconcile(self) -> None:
+        """Runs the deliveries that are in progress here by the broker's account only: their reply was lost."""
+        known = self._unsettled.snapshot()  # read before the broker is asked, see `Transport.lost_replies`
+        after_failure = self._reconcile_at == 0.0
+        lost = self._transport.lost_replies(self._lease.identity, self._queue, known, thorough=after_failure)
+        if lost:
+            log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
+            self._take(lost)
         self._reconcile_at = time.monotonic() + RECONCILE_EVERY_S
 
-    def _may_lack_some(self, owner: str, held: list[Delivery]) -> bool:
-        """Whether it is worth to read the whole list. Jobs that are just being settled may hide as many that were lost,
-        until a later look; not from the look after an error."""
-        if len(held) <= MOST_READ_UNCOUNTED or self._reconcile_at == 0.0:
-            return True
-        return self._broker.count_held(owner, self._queue) > sum(delivery.owner == owner for delivery in held)
-
     def look_once_more(self) -> None:
-        """After the end of this thread: did the reply get lost to its last fetch?"""
+        """Called after the end of this thread: finds the deliveries of its last fetch if their reply was lost."""
         if self._reconcile_at == 0.0 and not self._outage.lasts:
-            with suppress(BrokerError):  # then it is found at the farewell
-                self._reconcile(self._lease.identity)
+            with suppress(BrokerError):  # then they are requeued when the process deregisters
+                self._reconcile()
 
     def after_failure(self) -> None:
         self._reconcile_at = 0.0
@@ -182,7 +161,7 @@ class Fetcher(BrokerService):
             self._may_fetch.wait(PAUSED_LOOK_S)
 
     def _is_allowed(self) -> bool:
-        """Not while the queue is paused, nor while a suspect runs alone in this process."""
+        """False while the queue is paused, and while this process is closed for a suspect."""
         return self._may_fetch.is_set() and not self._quarantine.closed
 
     def pause(self) -> None:
@@ -195,11 +174,11 @@ class Fetcher(BrokerService):
 
     def wake(self) -> None:
         self._buffer.close()
-        self._may_fetch.set()  # which does no harm: it is stopping
+        self._may_fetch.set()  # only ends `wait_between`: nothing is fetched, because `stopping` is set
         self._end_fetch()
 
     def _end_fetch(self) -> None:
         try:
-            self._broker.wake(self._queue)
+            self._transport.wake(self._queue)
         except BrokerError:
             log.debug("cannot wake %s; its fetch ends by itself", self.name)

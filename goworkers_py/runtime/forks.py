@@ -1,4 +1,4 @@
-"""The processes that jobs make: a warning of forks, output of their own, and the names of those left at the end."""
+"""Child processes of jobs: warns when a job forks, renews the fork's output streams, names those left at the end."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from goworkers_py.wire.message import current_message
 
 log = logging.getLogger(__name__)
 
-# They belong to Python, and end when their parent does.
+# Helper processes of Python's multiprocessing: they end when their parent does.
 _HELPERS = (b"multiprocessing.resource_tracker", b"multiprocessing.forkserver")
 
-_warned = False  # set by the thread of a job; two that warn at the same time do no harm
-_of_parent: list[TextIO] = []  # kept: what is let go of is flushed first
+_warned = False  # set by the thread of a job; a second warning by another thread does no harm
+_of_parent: list[TextIO] = []  # the parent's streams, kept for ever: Python flushes a stream before it frees it
 
 
 @functools.cache
 def watch() -> None:
-    """From now on, for good. Programs that are started by `subprocess` or `spawn` come by none of this."""
+    """Installs the hooks below, for good. Programs that are started by `subprocess` or `spawn` do not run them."""
     os.register_at_fork(before=_warn, after_in_child=_renew_output)
 
 
@@ -34,17 +34,17 @@ def _warn() -> None:
     if not _warned and current_message() is not None:
         _warned = True
         log.warning(
-            "a job forks, and its process has threads: the child hangs when it needs a lock that another thread had. "
-            "Use subprocess, or multiprocessing with spawn (docs/reliability.md, child processes). Said once a process"
+            "a job forks, and its process has threads: the child hangs when it needs a lock that another thread held. "
+            "Use subprocess, or multiprocessing with spawn (docs/reliability.md, child processes). Logged once"
         )
 
 
 def _renew_output() -> None:
-    """In the child. Each stream has a lock that another thread of the parent had when it was just printing, and holds
-    lines of the parent, which the child would write once more."""
+    """In the child: replaces each stream. A thread of the parent may have held the stream's lock at the fork, and the
+    stream's buffer may hold lines of the parent, which the child would write a second time."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        own = stream is getattr(sys, f"__{name}__")  # and not one of the user's
+        own = stream is getattr(sys, f"__{name}__")  # not a stream that the user's code has put there
         if own and isinstance(stream, io.TextIOWrapper) and not stream.closed:
             _of_parent.append(stream)
             fresh = _like(stream)
@@ -53,7 +53,7 @@ def _renew_output() -> None:
 
 
 def _like(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    buffering = 0 if isinstance(stream.buffer, io.RawIOBase) else -1  # none with PYTHONUNBUFFERED
+    buffering = 0 if isinstance(stream.buffer, io.RawIOBase) else -1  # 0: with PYTHONUNBUFFERED
     return io.TextIOWrapper(
         open(stream.fileno(), "wb", buffering=buffering, closefd=False),
         encoding=stream.encoding,
@@ -64,13 +64,13 @@ def _like(stream: io.TextIOWrapper) -> io.TextIOWrapper:
 
 
 def report_at_exit() -> None:
-    """To be called before the user's code is imported: handlers run last that were registered first, and those of
-    multiprocessing end children."""
+    """To be called before the user's code is imported. The first registered exit handler runs last: after that of
+    multiprocessing, which ends children."""
     atexit.register(report_left)
 
 
 def report_left() -> None:
-    """At the very end of the process. Nobody is killed: a job may have meant to leave a program behind."""
+    """At the very end of the process. No child is killed: a job may have meant to leave a program behind."""
     if left := children():
         log.warning(
             "child processes outlive this process: %s; if they should not, the jobs must end them", listed(left)
@@ -82,15 +82,15 @@ def listed(processes: dict[int, str]) -> str:
 
 
 def children() -> dict[int, str]:
-    """The names of the processes below this one that have not ended, by pid. None where there is no /proc."""
+    """The names, by pid, of the processes below this one that have not ended. Empty where there is no /proc."""
     below: dict[int, list[int]] = {}
     names: dict[int, str] = {}
     for pid in (int(folder.name) for folder in Path("/proc").glob("[0-9]*")):
-        told = name_and_stat(pid)
-        if told is None or told[1][0] == "Z":
+        stat = name_and_stat(pid)
+        if stat is None or stat[1][0] == "Z":
             continue  # it has just ended
-        names[pid] = told[0]
-        below.setdefault(int(told[1][1]), []).append(pid)
+        names[pid] = stat[0]
+        below.setdefault(int(stat[1][1]), []).append(pid)
     found: dict[int, str] = {}
     generation = below.get(os.getpid(), [])
     while generation:

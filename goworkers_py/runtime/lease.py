@@ -1,4 +1,4 @@
-"""Whether the broker was told lately that this process lives, and under which identity."""
+"""The lease of this process: its identity, and whether the broker renewed it lately."""
 
 from __future__ import annotations
 
@@ -12,34 +12,32 @@ LOOK_EVERY_S = 0.02
 
 
 class Lease:
-    """The identity in use, and whether the server was told lately that its process lives.
-
-    Changed by whoever beats, one at a time, in single assignments; read by every thread, without a lock.
-    """
+    """Changed by the thread that beats, one at a time (see `Heartbeat.beat`), by single assignments. Every thread reads
+    it without a lock."""
 
     def __init__(self, valid_s: float) -> None:
         self.identity = new_identity()
         self._valid_s = valid_s
         self._fresh_until = -math.inf
-        self._told_at = math.inf  # when the server was told last, also after `lapse`
+        self._confirmed_at = math.inf  # when the last answered beat was sent; `lapse` does not change it
 
     def confirm(self, asked_at: float) -> None:
-        """The server renewed the lease; the question left at `asked_at` on `awake_and_asleep`."""
-        self._told_at = asked_at
+        """The broker renewed the lease by a beat that was sent at `asked_at`, on the clock `awake_and_asleep`."""
+        self._confirmed_at = asked_at
         self._fresh_until = asked_at + self._valid_s
 
     @property
     def fresh(self) -> bool:
-        """False when the server may have declared this process dead by now."""
+        """False when the broker may have declared this process dead by now."""
         return awake_and_asleep() < self._fresh_until
 
     @property
     def silent_s(self) -> float:
-        """How long ago the server was told; 0 when it never was."""
-        return max(0.0, awake_and_asleep() - self._told_at)
+        """Seconds since the last answered beat was sent; 0 before the first one."""
+        return max(0.0, awake_and_asleep() - self._confirmed_at)
 
     def lapse(self) -> None:
-        """The identity was declared dead."""
+        """The identity was declared dead: the lease is not fresh until the next `confirm`."""
         self._fresh_until = -math.inf
 
     def replace(self, identity: str) -> None:
@@ -47,19 +45,20 @@ class Lease:
         self.identity = identity
 
     def surely_of(self, owner: str) -> bool:
-        """Whether `owner` is known to be this process, still. On every job's path, so without the lock.
+        """True when `owner` is certainly still the identity of this process. Asked for every job, so without a lock.
 
-        First the time, then the name: an identity that is replaced in between is another by the second look. In the
-        other order the old name would be found good by the freshness of the new one.
+        The worker's thread reads `_fresh_until` first and `identity` second. If the thread that beats replaces
+        `identity` in between, the second comparison fails. In the other order the old identity would be compared, and
+        then the new identity's lease be found fresh.
         """
         return awake_and_asleep() < self._fresh_until and self.identity == owner
 
-    def await_word(self, owner: str, timeout_s: float) -> bool:
-        """Waits until it is known whether `owner` still is this process; False when it is not, or at the time limit.
+    def await_confirmation(self, owner: str, timeout_s: float) -> bool:
+        """Waits until a beat shows whether `owner` still is this process; False when it is not, or at the time limit.
 
-        Whoever was frozen for long finds jobs in its hands that may have been given to others meanwhile.
+        A process that was frozen for long holds deliveries that may have been recovered meanwhile.
         """
         give_up_at = time.monotonic() + timeout_s
         while not self.fresh and self.identity == owner and time.monotonic() < give_up_at:
-            time.sleep(LOOK_EVERY_S)  # not on a lock, which an exception thrown into this thread could leave locked
+            time.sleep(LOOK_EVERY_S)  # no Condition: an exception in its `wait` could leave its lock locked
         return self.surely_of(owner)

@@ -1,114 +1,66 @@
-"""One queue's manager: its fetcher, its workers and its settler, and what lies between them.
+"""One queue's manager: its fetcher, its workers and its settler.
 
     fetcher -> buffer -> workers -> settler
 
-Stopping follows the data: see `Launcher.stop`.
+A stop follows this order, see `Launcher.stop`.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 
-from goworkers_py.brokers.contracts import Broker
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.outcome import REQUEUE
-from goworkers_py.links.chain import Middleware, Wrap, adapt, wrap_all
-from goworkers_py.links.log import log_runs
-from goworkers_py.links.perform import perform
-from goworkers_py.links.retry import RetryLink
-from goworkers_py.links.stats import stats
-from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.needs import Needs
-from goworkers_py.policy.prefetch import AdaptivePrefetch
-from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.fetcher import Fetcher
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
-from goworkers_py.runtime.unsettled import Unsettled
-from goworkers_py.runtime.watchdog import Watchdog
+from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.worker import Worker
 
 log = logging.getLogger(__name__)
 
-
-# Jobs that take longer end too rarely for many of them to wait for their settling.
+# Longer jobs end too rarely for many of them to be unsettled at once.
 SHORT_S = 0.05
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What all managers of a process use together."""
-
-    broker: Broker
-    lease: Lease
-    quarantine: Quarantine
-    needs: Needs
-    registry: Registry
-    retry: RetryLink
-    watchdog: Watchdog
-    prepended: Iterable[Middleware]
-    appended: Iterable[Middleware]
-    counters: Counters
-    outage: Outage
-    on_retry: Callable[[float], None]
-    wall: Callable[[], float]
-
-
 class Manager:
-    def __init__(self, config: QueueConfig, links: Iterable[Middleware], shared: Shared) -> None:
-        self.queue = config.name
-        self.concurrency = config.concurrency
-        self.tally = RunStats(shared.registry.names_in(config.name))
-        pace = AdaptivePrefetch(config.prefetch, config.concurrency)
-        prepended = list(shared.prepended)
-        wraps: list[Wrap] = [
-            *([shared.retry] if prepended else []),
-            *map(adapt, prepended),
-            log_runs(shared.registry),
-            stats(self.tally, pace, shared.wall),
-            shared.retry,
-            shared.watchdog.link,
-            *map(adapt, shared.appended),
-            *map(adapt, links),
-        ]
-        chain = wrap_all(perform(shared.registry), wraps)
-        self._pace = pace
-        self._held = Unsettled()
-        self._buffer = Buffer(config.concurrency)
-        self._settler = Settler(
-            config.name, shared.broker, self._held, pace, shared.counters, shared.outage, shared.on_retry
-        )
-        self.fetcher = Fetcher(
-            config.name, shared.broker, shared.lease, self._buffer, self._held, config.concurrency, pace,
-            self._give_back, shared.outage, shared.quarantine,
-        )  # fmt: skip
+    def __init__(
+        self,
+        flow: Flow,
+        transport: Transport,
+        guard: Guard,
+        run_stats: RunStats,
+        shared: Shared,
+        on_later: Callable[[float], None],
+    ) -> None:
+        self.queue = flow.queue
+        self.concurrency = flow.concurrency
+        self.run_stats = run_stats
+        self.fetcher = Fetcher(transport, flow, shared, self._give_back)
+        self._flow = flow
+        self._guard = guard
         self._shared = shared
-        self._chain = chain
+        self._settler = Settler(transport, flow, shared, on_later)
         self._numbers = itertools.count(1)
-        # Changed by the watchdog's thread only, which puts a new list into its place when it takes some away.
-        self._workers = [self._make_worker() for _ in range(config.concurrency)]
+        # Changed by the watchdog's thread only: `replace` appends, `revive` assigns a new list. Other threads read it.
+        self._workers = [self._make_worker() for _ in range(flow.concurrency)]
 
     def _make_worker(self) -> Worker:
-        name, shared = f"worker:{self.queue}:{next(self._numbers)}", self._shared
-        return Worker(
-            name, self._buffer, shared.lease, shared.quarantine, self._chain, self._settler, shared.needs, shared.wall
-        )
+        name = f"worker:{self.queue}:{next(self._numbers)}"
+        return Worker(name, self._flow.buffer, self._guard, self._settler, self._shared)
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):
             service.start()
 
     def replace(self, name: str) -> bool:
-        """Puts a new worker into the place of one whose job is stuck."""
+        """In the watchdog's thread: retires the worker `name`, whose job is stuck, and starts another."""
         if self.fetcher.stopping.is_set():
             return False
         stuck = next((worker for worker in self._workers if worker.name == name), None)
@@ -125,7 +77,7 @@ class Manager:
             service.revive()
 
     def set_paused(self, paused: bool) -> None:
-        """What runs is run to its end; nothing is fetched or begun until the queue is resumed. From any thread."""
+        """Running jobs go on; none is fetched or begun until the queue is resumed. From any thread."""
         if paused:
             self.fetcher.pause()
             self.give_back_waiting()
@@ -139,48 +91,50 @@ class Manager:
         if self.fetcher.join(deadline):
             self.fetcher.look_once_more()
         else:
-            log.warning("%s does not end; what it still fetches goes back at the farewell", self.fetcher.name)
+            log.warning("%s does not end; its last jobs are requeued when this process deregisters", self.fetcher.name)
         self.give_back_waiting()
 
     def give_back_waiting(self) -> None:
         """Gives back the deliveries that no worker has taken yet. From any thread."""
-        self._give_back(self._buffer.drain())
+        self._give_back(self._flow.buffer.drain())
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
-        """The newest first, each to the consumer's end: the oldest is then the next to run again."""
+        """The newest first, each to the consumer's end of the queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
             self._settler.put(delivery, REQUEUE)
 
     def stop_workers(self) -> None:
-        self._buffer.stop_workers(len(self._workers))
+        self._flow.buffer.stop_workers(len(self._workers))
 
     def join_workers(self, deadline: Deadline) -> None:
         for worker in self._workers:
             worker.join(deadline)
 
-    def give_back_running(self) -> list[Delivery]:
-        """What is still not at its end goes back too; when a worker ends it after all, that does not count."""
-        unfinished = [delivery for delivery in self._held.snapshot() if not delivery.ended]
-        self._give_back(unfinished)
+    def give_back_running(self) -> Sequence[tuple[Delivery, Stage]]:
+        """Gives back the deliveries that have not ended, and returns each with the stage that it was in. If a worker
+        ends such a delivery after all, the settler drops its outcome."""
+        staged = [(delivery, delivery.stage) for delivery in self._flow.unsettled.snapshot()]
+        unfinished = [(delivery, stage) for delivery, stage in staged if stage is not Stage.ENDED]
+        self._give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> int:
         """Returns how many deliveries could not be settled in time."""
         self._settler.stop()
         self._settler.join(deadline)
-        return len(self._held)
+        return len(self._flow.unsettled)
 
     @property
     def begun_at_most(self) -> int:
-        """How many of the oldest jobs in the in-progress list may have been begun: those that run, beside those that
-        ran and were not acknowledged, and that stay where they are.
+        """How many of the oldest jobs in progress may have been begun: the running ones, and those that ran and are
+        still in progress because they were not acknowledged or are not settled yet.
 
         A guess. Too high: a bystander runs alone once. Too low: a killer is not suspected. Neither buries a job.
         """
-        over = sum(delivery.kept or delivery.ended for delivery in self._held.snapshot())
-        # Ended jobs lie there until they are settled, before those that run, and in a queue of short jobs there are
-        # more of them at a death than at the last beat.
-        unsettled = LARGEST_BATCH if self._pace.average_s < SHORT_S else self.concurrency
+        over = sum(delivery.stage in (Stage.KEPT, Stage.ENDED) for delivery in self._flow.unsettled.snapshot())
+        # Ended jobs are in progress, before the running ones, until they are settled. In a queue of short jobs there
+        # may be more of them when the process dies than there were at its last beat, up to a batch.
+        unsettled = LARGEST_BATCH if self._flow.prefetch.average_s < SHORT_S else self.concurrency
         return max(self.concurrency, self.workers_alive) + max(over, unsettled)
 
     @property
@@ -189,13 +143,13 @@ class Manager:
 
     @property
     def running(self) -> dict[str, Delivery]:
-        """By the name of the thread."""
+        """By the name of the worker's thread."""
         return {worker.name: delivery for worker in self._workers[:] if (delivery := worker.running)}
 
-    def held(self, stuck: Collection[str]) -> int:
-        """How many threads of the pool are among those whose job is stuck, and were not replaced. From any thread."""
+    def stuck_threads(self, stuck: Collection[str]) -> int:
+        """How many workers are in `stuck`, the threads whose job is stuck, and were not replaced. From any thread."""
         return sum(worker.name in stuck and not worker.retired for worker in self._workers[:])
 
     @property
     def waiting(self) -> int:
-        return len(self._buffer)
+        return len(self._flow.buffer)

@@ -1,6 +1,6 @@
-"""The thread that looks which queues are paused: one small question for all queues of the process, twice a second.
+"""The pauses thread: asks the broker which queues are paused, one small question for all queues, twice a second.
 
-While the server cannot be asked, what it said last holds.
+While the broker cannot be asked, its last answer holds.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from goworkers_py.brokers.contracts import Broker
+from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -17,15 +17,15 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
 
-Switch = Callable[[bool], None]  # given whether its queue is paused now
+Switch = Callable[[bool], None]  # called with True when its queue is paused, with False when it is resumed
 
 
 class Pauses(BrokerService):
-    def __init__(self, broker: Broker, switches: Mapping[str, Switch], outage: Outage) -> None:
+    def __init__(self, transport: Transport, switches: Mapping[str, Switch], outage: Outage) -> None:
         super().__init__("pauses", outage)
-        self._broker = broker
+        self._transport = transport
         self._switches = switches
-        self._paused: set[str] = set()  # of these queues; changed by `look` alone
+        self._paused: set[str] = set()  # the paused ones of this process's queues; changed by `look` alone
         self._warned = False
 
     def run_once(self) -> float:
@@ -34,7 +34,7 @@ class Pauses(BrokerService):
 
     def look(self) -> None:
         try:
-            paused = self._broker.paused() & set(self._switches)
+            paused = self._transport.paused() & set(self._switches)
         except BrokerRefused as error:
             self._warn(error)
             return
@@ -46,4 +46,6 @@ class Pauses(BrokerService):
     def _warn(self, error: BrokerRefused) -> None:
         if not self._warned:
             self._warned = True
-            log.warning("this process cannot see which queues are paused: %s; it goes on as it did", error)
+            log.warning(
+                "cannot read which queues are paused: %s; each queue stays as it was until the broker allows it", error
+            )

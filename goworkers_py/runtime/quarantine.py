@@ -1,18 +1,18 @@
 """Runs a suspect alone in its process, so that a death of the process proves that the suspect caused it.
 
-A suspect was running when earlier processes died, see `poison`. The worker that takes one goes through these steps:
+A suspect was running when earlier processes died, see `poison`. The worker that takes it goes through these steps:
 
-1. `closed` turns true. From then on no other worker begins a job and the fetchers fetch none; jobs that wait in this
+1. It sets `closed`. From then on no other worker begins a job and the fetchers fetch none; jobs that wait in this
    process go back to their queues.
-2. The worker waits until no other job runs. If others run for longer than its patience, `closed` turns false, and the
-   suspect goes into the schedule, to come back. After some such rounds it runs beside the others, which proves nothing;
-   one that Ruby cannot read does so at once, because Ruby reads the schedule.
-3. A beat tells the server the suspect's name. Only a name that the server has confirmed can convict.
-4. The suspect runs. After a while, or when it has ended, a beat takes the name back.
-5. When the server has confirmed that, `closed` turns false: no job begins while the name of another stands.
+2. It waits until no other job runs. If other jobs run for longer than its patience, it clears `closed` and reschedules
+   the suspect. After some such rounds the suspect runs beside other jobs, which proves nothing. A suspect that Ruby
+   cannot read runs beside other jobs at once, because Ruby reads the schedule.
+3. It sends a beat with the suspect's name. Only a name that the broker has confirmed can convict a job.
+4. It runs the suspect. When the suspect has ended, or has run alone for a while, a beat takes the name back.
+5. When the broker has confirmed that beat, `closed` is cleared: no other job begins while a suspect's name is set.
 
 A crash before step 3 or after step 5 leaves no name, and a crash between them happens while nothing else runs. A stop
-takes the name back too: a kill during a stop says nothing of the job.
+takes the name back too: a kill during a stop proves nothing about the job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
 from goworkers_py.links.chain import Run
@@ -33,15 +33,15 @@ from goworkers_py.observe.health_report import OF_SUSPECT
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.payload import ruby_flaw
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.02
-# After a wait of N seconds in vain, no suspect waits for REST * N seconds: other jobs are held up for a tenth of the
-# time. A round in that time counts all the same, so that many suspects come to an end.
+# When a suspect has waited N seconds in vain, no suspect waits for the next REST * N seconds: so other jobs are held up
+# for a tenth of the time. A round without a wait counts too, so that each of many suspects reaches its last round.
 REST = 9
-# From then on `trouble` tells of a process that is closed.
+# A process that is closed for longer than this reports it in `trouble`.
 TOLD_AFTER_S = 20.0
 
 
@@ -49,19 +49,20 @@ TOLD_AFTER_S = 20.0
 class _Suspect:
     delivery: Delivery
     name: str
-    about: str  # for people
-    announced: bool = False  # the name may stand on the server
-    over: bool = False  # it has ended, or has run alone for long enough
+    about: str  # class and jid, for people
+    announced: bool = False  # the broker may have the name
+    over: bool = False  # its worker has released it
     alone_until: float = math.inf  # monotonic
 
     @property
     def is_over(self) -> bool:
-        # A worker that was struck by an exception from outside ends its delivery without coming back to `run`.
-        return self.over or self.delivery.ended or self.delivery.kept or time.monotonic() >= self.alone_until
+        # A worker that an exception from outside broke off settles its delivery without coming back to `run` here.
+        ended = self.delivery.stage in (Stage.ENDED, Stage.KEPT)
+        return self.over or ended or time.monotonic() >= self.alone_until
 
 
 class Quarantine:
-    """Shared by all workers, the fetchers and whoever beats."""
+    """Shared by all workers, the fetchers and the threads that beat."""
 
     def __init__(
         self,
@@ -81,18 +82,18 @@ class Quarantine:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._suspect: _Suspect | None = None  # changed under the lock
-        self.closed = False  # while there is a suspect; read without the lock, by each worker for each job
+        self.closed = False  # while there is a suspect; each worker reads it for each job, without the lock
         self._closed_at = 0.0  # monotonic
-        self._no_wait_until = -math.inf  # monotonic: a wait in vain is followed by a longer time without one
+        self._no_wait_until = -math.inf  # monotonic: until then no suspect waits, see REST
         self._stopping = False
 
     def stop(self) -> None:
-        """A suspect that still waits for the others goes back to its queue, and none is told of any more."""
+        """A suspect that still waits goes back to its queue, and no beat sends a suspect's name any more."""
         self._stopping = True
 
     @property
     def trouble(self) -> str:
-        """For people who wonder why this process fetches nothing."""
+        """Why this process fetches nothing, for people; empty when it is not closed, or only for a short time."""
         seconds = time.monotonic() - self._closed_at
         suspect = self._suspect
         if suspect is None or seconds < TOLD_AFTER_S:
@@ -100,7 +101,7 @@ class Quarantine:
         return f"has begun no other jobs for {seconds:.0f} s, {OF_SUSPECT} {suspect.about}"
 
     def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        """In a worker's thread. The outcome of the chain, which a job that is no suspect is given to at once."""
+        """In a worker's thread. Runs a suspect as the module tells; any other job goes into the chain at once."""
         if not self._policy.is_suspect(message):
             return chain(message)
         patience_s = self._policy.patience_s(message)
@@ -118,15 +119,15 @@ class Quarantine:
             log.warning("running alone: suspected of having crashed earlier processes")
             return chain(message)
         finally:
-            if os.getpid() == self._pid:  # and this is not the child of a link that forks
+            if os.getpid() == self._pid:  # not in a child that a link forked
                 self._release(suspect)
 
     def _admit(self, suspect: _Suspect) -> bool:
         with self._lock:
             if self._suspect is not None:
                 return False
-            # Before the look at who runs. A worker marks its job as begun before it looks at `closed`: so of the two
-            # at least one sees the other.
+            # This worker's thread sets `closed` before it looks which jobs run (`_others_run`). Any other worker's
+            # thread sets `begun_at` of its delivery before it reads `closed`. So at least one of them sees the other.
             self._suspect, self.closed, self._closed_at = suspect, True, time.monotonic()
             return True
 
@@ -134,25 +135,25 @@ class Quarantine:
         began = time.monotonic()
         give_up_at = began if began < self._no_wait_until else began + patience_s
         if give_up_at > began and self._others_run(suspect.delivery):
-            log.warning("suspected of having crashed earlier processes: other jobs have %g s to end, that it may run "
-                        "alone; none begins meanwhile", patience_s)  # fmt: skip
+            log.warning("suspected of having crashed earlier processes: waits up to %g s for other jobs to end, then "
+                        "runs alone; no other job begins meanwhile", patience_s)  # fmt: skip
         while self._others_run(suspect.delivery):
             now = time.monotonic()
             if self._stopping or now >= give_up_at:
                 self._no_wait_until = max(self._no_wait_until, now + REST * (now - began))
                 return False
-            # Not on an Event, whose lock an exception that is thrown into this thread could leave locked.
+            # No Event: an exception thrown into its `wait` could leave its lock locked.
             time.sleep(LOOK_EVERY_S)
         return not self._stopping
 
     def _waited_in_vain(self, suspect: _Suspect, message: Message, chain: Run) -> Outcome:
         if self._stopping:
             return REQUEUE
-        if flaw := ruby_flaw(message.raw):  # Ruby reads the schedule, where the job would wait for its next round
+        if flaw := ruby_flaw(message.raw):  # the job would wait in the schedule, which Ruby reads
             self._release(suspect)
             return _run_beside(message, chain, f"it cannot wait in the schedule, because {flaw}")
         away_s, raw = self._policy.away_s(message), self._policy.next_round(message)
-        log.info("suspected of having crashed earlier processes: other jobs run here, comes back in %g s to run alone",
+        log.info("suspected of having crashed earlier processes: other jobs run here, rescheduled in %g s to run alone",
                  away_s)  # fmt: skip
         return Reschedule(self._wall() + away_s, raw)
 
@@ -162,10 +163,10 @@ class Quarantine:
         try:
             self._beat()
         except BrokerError as error:
-            log.warning("cannot tell Redis of a suspect, so it is not run now: %s", error)
+            log.warning("suspect not run now, requeued: its name could not be sent to the broker: %s", error)
             return False
-        # Otherwise the suspect lies in the list of an identity that was declared dead, and others have it.
-        return self._lease.surely_of(suspect.delivery.owner)
+        # False: the identity that fetched the suspect was declared dead, and the suspect was recovered.
+        return self._lease.surely_of(suspect.delivery.identity)
 
     def _release(self, suspect: _Suspect) -> None:
         with self._lock:
@@ -178,10 +179,10 @@ class Quarantine:
         try:
             self._beat()
         except BrokerError as error:
-            log.debug("the next beat takes the name back: %s", error)
+            log.debug("cannot take back the name of a suspect; the next beat does: %s", error)
 
     def announcement(self) -> str:
-        """The name to be told with the beat that is about to be sent."""
+        """The suspect's name, for the beat that is about to be sent; empty if there is none to send."""
         with self._lock:
             suspect = self._suspect
             if suspect is None or not suspect.announced or suspect.is_over or self._stopping:
@@ -189,14 +190,14 @@ class Quarantine:
             return suspect.name
 
     def announced(self, name: str) -> None:
-        """The server has confirmed the beat that told this name."""
+        """The broker has confirmed a beat with this name; an empty one takes the earlier name back."""
         with self._lock:
             suspect = self._suspect
             if name or suspect is None or not suspect.is_over:
                 return
             self._open()
-        if not (suspect.over or suspect.delivery.ended):
-            log.warning("a suspect has run alone for long; other jobs run beside it now: %s", suspect.about)
+        if not (suspect.over or suspect.delivery.stage is Stage.ENDED):
+            log.warning("suspect has run alone for long; other jobs run beside it now: %s", suspect.about)
 
     def _open(self) -> None:
         """Under the lock."""

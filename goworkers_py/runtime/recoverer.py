@@ -1,53 +1,44 @@
-"""The recoverer thread: gives the jobs of dead processes back to their queues, and buries those that killed them."""
+"""The recoverer thread: recovers the jobs of dead processes, and buries jobs that killed their processes."""
 
 from __future__ import annotations
 
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from goworkers_py.brokers.contracts import Broker, Found, Recovered
-from goworkers_py.core.clock import Clock
+from goworkers_py.brokers.contracts.recoverable import Found, Recoverable, Recovered
 from goworkers_py.core.errors import PoisonPill
+from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
-from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
+from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import Message, describe
 
 log = logging.getLogger(__name__)
-
-LOOK_EVERY_S = 15.0
-# After an outage, and when the server came back with an older state, for as long as a lease lasts: all that live have
-# renewed theirs by then.
-STEADY_FOR_S = 60.0
 
 
 class Recoverer(BrokerService):
     def __init__(
         self,
-        broker: Broker,
-        lease: Lease,
-        proof: Callable[[float], str | None],
+        recoverable: Recoverable,
+        heartbeat: Heartbeat,
         policy: PoisonPolicy,
         handlers: Handlers,
-        counters: Counters,
-        clock: Clock,
-        outage: Outage,
+        shared: Shared,
+        timing: Timing = TIMING,
     ) -> None:
-        super().__init__("recoverer", outage)
-        self._broker = broker
-        self._lease = lease
-        self._proof = proof
+        super().__init__("recoverer", shared.outage)
+        self._recoverable = recoverable
+        self._heartbeat = heartbeat
         self._policy = policy
         self._handlers = handlers
-        self._counters = counters
-        self._clock = clock
+        self._shared = shared
+        self._timing = timing
         self._asked = threading.Event()
-        self._deaths: list[tuple[Message, PoisonPill]] = []  # the handlers are still to be told of
+        self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
 
     def look_now(self) -> None:
         self._asked.set()
@@ -58,19 +49,20 @@ class Recoverer(BrokerService):
             self.recover()
         finally:
             self.tell_of_deaths()
-        return LOOK_EVERY_S * random.uniform(0.8, 1.2)
+        return self._timing.recover_every_s * random.uniform(0.8, 1.2)
 
     def recover(self) -> None:
-        """In the thread that starts this process, and after that in this service's own."""
-        for job in self._broker.recover(self._lease.identity, self._judge, self._proof(STEADY_FOR_S)):
+        """Called by the thread that starts this process, and after that by the recoverer's own thread."""
+        identity, proof = self._shared.lease.identity, self._heartbeat.proof(self._timing.steady_for_s)
+        for job in self._recoverable.recover(identity, self._judge, proof):
             error = job.decision.error
             if error is None:
-                self._counters.add("recovered")
+                self._shared.counters.add("recovered")
                 report([job], "recovered from dead process")
             else:
-                self._counters.add("poison")
-                log.error("poison: %s: %s", describe(job.raw, job.queue), error)
-                self._deaths.append((Message(job.raw, job.queue), error))
+                self._shared.counters.add("poison")
+                log.error("poison: %s: %s", describe(job.payload, job.queue), error)
+                self._deaths.append((Message(job.payload, job.queue), error))
 
     def tell_of_deaths(self) -> None:
         deaths, self._deaths = self._deaths, []
@@ -78,7 +70,9 @@ class Recoverer(BrokerService):
             self._handlers.tell_of_death(message, error)
 
     def _judge(self, found: Found) -> RecoveryDecision:
-        return self._policy.judge(found.raw, found.queue, found.owner, found.begun, found.alone, now=self._clock.wall())
+        return self._policy.judge(
+            found.payload, found.queue, found.owner, found.begun, found.alone, now=self._shared.clock.wall()
+        )
 
     def wait_between(self, seconds: float) -> None:
         self._asked.wait(seconds)
@@ -88,6 +82,6 @@ class Recoverer(BrokerService):
 
 
 def report(jobs: Iterable[Recovered], what: str) -> None:
-    """One line a job, as soon as it is there."""
+    """Logs one line for each job, as soon as the broker has recovered it."""
     for job in jobs:
-        log.warning("%s %s: %s", what, job.owner, describe(job.raw, job.queue))
+        log.warning("%s %s: %s", what, job.owner, describe(job.payload, job.queue))

@@ -19,14 +19,15 @@ PAUSE_AFTER_FAULT_S = 1.0
 class Service:
     """One named thread. `stop` may come before `start`, twice and from any thread; `join` has a deadline.
 
-    A subclass does its work in `run`, which ends soon after `stopping` is set; what must be woken, it wakes in `wake`.
+    A subclass does its work in `run`, which returns soon after `stopping` is set. If `run` waits for anything else than
+    `stopping`, the subclass ends that wait in `wake`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._ended = False  # `run` came to its end
+        self._ended = False  # `run` has returned; set by the service's own thread
 
     def start(self) -> None:
         # A daemon thread: a job that never ends must not keep the process from ending.
@@ -34,8 +35,9 @@ class Service:
         try:
             thread.start()
         finally:
-            # Not before: the watchdog would take a thread that has yet to begin for a dead one. But also when the
-            # machine has no room for another thread now: then it is one, and the watchdog tries again.
+            # Not assigned before `thread.start()`: a thread that has not started is not alive, and `revive` (in the
+            # watchdog's thread) would start a second one. Assigned also when `thread.start()` fails because the machine
+            # has no room for another thread now: then `revive` starts a new one later.
             self._thread = thread
 
     def stop(self) -> None:
@@ -43,7 +45,7 @@ class Service:
         self.wake()
 
     def wake(self) -> None:
-        """Ends the wait that `run` may be in. Called again and again until the thread has ended."""
+        """Ends the wait that `run` may be in. `join` calls it again and again until the thread has ended."""
 
     def join(self, deadline: Deadline) -> bool:
         """True when the thread has ended, or never began."""
@@ -51,16 +53,16 @@ class Service:
             return True
         while self._thread.is_alive() and deadline.left() > 0:
             if self.stopping.is_set():
-                # A thread that was just about to wait when `stop` woke it is waiting now.
+                # `stop` may have called `wake` just before the service's thread began to wait.
                 self.wake()
             self._thread.join(min(0.05, deadline.left()))
         return not self._thread.is_alive()
 
     def revive(self) -> bool:
-        """A new thread in the place of one that died; True when that was needed."""
+        """Starts a new thread if the old one died. True when it started one."""
         if self._thread is None or self._thread.is_alive() or self._ended or self.stopping.is_set():
             return False
-        log.critical("thread %s died; another takes its place", self.name)
+        log.critical("thread %s died; starting a replacement", self.name)
         self.start()
         return True
 
@@ -72,31 +74,31 @@ class Service:
         raise NotImplementedError
 
     def _main(self) -> None:
-        # What ends `run` by an exception is a fault of ours, or something thrown into this thread from outside. The
-        # role goes on: a pool that has lost a thread unnoticed is worse than either. What strikes just here ends the
-        # thread, see `revive`.
+        # `run` raises because of a fault in the daemon's code, or of an exception thrown into this thread from outside.
+        # `run` is called again in both cases: a pool that lost a thread unnoticed would be worse. An exception that
+        # strikes here, outside of the `try`, ends the thread; then the watchdog's thread calls `revive`.
         while not self._ended:
             try:
                 self.run()
                 self._ended = True
             except BaseException:
-                log.critical("thread %s failed; it begins anew", self.name, exc_info=True)
-                time.sleep(PAUSE_AFTER_FAULT_S)  # not on an Event, whose lock another such exception could leave locked
+                log.critical("thread %s failed; starting it again", self.name, exc_info=True)
+                time.sleep(PAUSE_AFTER_FAULT_S)  # no Event: another exception in its `wait` could leave its lock locked
                 if self.stopping.is_set():
                     return
 
 
 class BrokerService(Service):
-    """A loop over the server that outlives its outages: `run_once`, then the pause it asks for."""
+    """Calls `run_once` in a loop, and pauses for as long as it returned. An outage does not end the loop."""
 
     def __init__(self, name: str, outage: Outage) -> None:
         super().__init__(name)
         self._outage = outage
-        self._came_round_at = math.inf  # monotonic
+        self._step_began_at = math.inf  # monotonic
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            self._came_round_at = time.monotonic()
+            self._step_began_at = time.monotonic()
             try:
                 pause_s = self.run_once()
             except BrokerError as error:
@@ -113,11 +115,11 @@ class BrokerService(Service):
 
     @property
     def still_s(self) -> float:
-        """For how long the loop has not come round; 0 before it began and once it is to end."""
-        return 0.0 if self.stopping.is_set() else max(0.0, time.monotonic() - self._came_round_at)
+        """Seconds since the loop last began a step; 0 before its first step and after `stop`."""
+        return 0.0 if self.stopping.is_set() else max(0.0, time.monotonic() - self._step_began_at)
 
     def after_failure(self) -> None:
-        """What a failed exchange leaves to be checked."""
+        """Called when `run_once` raised BrokerError: a subclass notes here what to check in its next step."""
 
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:

@@ -1,7 +1,7 @@
-"""One queue's settler thread: ends deliveries on the server, many in one step.
+"""One queue's settler thread: settles deliveries at the broker, many in one step.
 
-A batch whose reply got lost is asked again under its number, and the server does it once. Nothing is given up while
-this process lives: what cannot be written is tried again, and stays in the in-progress list until then.
+A batch whose reply got lost is sent again under the same number, and the broker does it only once. No outcome is given
+up while this process lives: an outcome that cannot be written is tried again, and its job stays in progress until then.
 """
 
 from __future__ import annotations
@@ -11,77 +11,70 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from goworkers_py.brokers.contracts import Batch, Broker, Finished, Settled
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
+from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Outcome, Reschedule, Retry
-from goworkers_py.observe.counters import Counters
-from goworkers_py.policy.prefetch import AdaptivePrefetch
-from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.service import Service
-from goworkers_py.runtime.unsettled import Unsettled
+from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import describe
 
 log = logging.getLogger(__name__)
 
-# More than are out at once of a queue of short jobs: its threads take turns at the interpreter's lock, and a second
-# exchange would have to wait for five more turns.
+# More deliveries than a queue of short jobs has out at once, so that one exchange settles them all. A second exchange
+# would wait for five more turns at the interpreter's lock, which all threads share.
 LARGEST_BATCH = 200
-# The server does nothing else while it reads and does a batch.
+# The broker does nothing else while it reads and does a batch.
 LARGEST_BATCH_BYTES = 1_000_000
-# What is about to end goes along: an exchange costs nearly as much for one as for ten. Jobs that end faster than that
-# come together by themselves, while the exchange before is on its way.
+# The settler lingers for jobs that are about to end: an exchange costs nearly as much for one job as for ten. For very
+# short jobs it does not linger: many of them end while the exchange before is on its way.
 LONGEST_LINGER_S = 0.001
 SHORTEST_LINGER_S = 0.0001
+# How soon an outcome that the broker refused is tried again.
 PARKED_FOR_S = 2.0
-# Between tries while stopping: the farewell waits for them.
+# Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
 
 
 class Settler(Service):
-    def __init__(
-        self,
-        queue_name: str,
-        broker: Broker,
-        held: Unsettled,
-        pace: AdaptivePrefetch,
-        counters: Counters,
-        outage: Outage,
-        on_retry: Callable[[float], None],
-    ) -> None:
-        super().__init__(f"settler:{queue_name}")
-        self._queue = queue_name
-        self._broker = broker
-        self._held = held
-        self._pace = pace
-        self._counters = counters
-        self._outage = outage
-        self._on_retry = on_retry
-        self._id = f"{queue_name}:{secrets.token_hex(6)}"
+    def __init__(self, transport: Transport, flow: Flow, shared: Shared, on_later: Callable[[float], None]) -> None:
+        """`on_later` is called for each retry or rescheduled job, with the time at which it is due."""
+        super().__init__(f"settler:{flow.queue}")
+        self._transport = transport
+        self._queue = flow.queue
+        self._unsettled = flow.unsettled
+        self._prefetch = flow.prefetch
+        self._counters = shared.counters
+        self._outage = shared.outage
+        self._on_later = on_later
+        self._id = f"{flow.queue}:{secrets.token_hex(6)}"
         self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
-        # Settler thread only, so no lock. A batch stays here until the server has answered it.
+        # The next four: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
-        self._batch: list[Finished] = []
-        self._parked: list[Finished] = []
+        self._batch: dict[Delivery, Outcome] = {}
+        self._parked: dict[Delivery, Outcome] = {}
         self._parked_until = 0.0
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
-        """From any thread. Of two ends for the same delivery the first one counts."""
+        """From any thread. Of two outcomes for the same delivery the first one counts."""
         if outcome is KEEP:
-            self._held.keep(delivery)
+            self._unsettled.keep(delivery)
             log.warning(
-                "not acknowledged, stays in progress until this process stops: %s", describe(delivery.raw, self._queue)
+                "not acknowledged, stays in progress until this process stops: %s",
+                describe(delivery.payload, self._queue),
             )
         else:
-            delivery.ended = True
+            # First `_inbox`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
+            # second outcome, which does not count. In the other order the delivery would get no outcome.
             self._inbox.put((delivery, outcome))
+            delivery.stage = ENDED
 
     def forget(self, delivery: Delivery) -> None:
-        """From any thread. The delivery is somebody else's now."""
-        if not delivery.ended:
-            self._inbox.put((delivery, KEEP))
+        """From any thread. The delivery was recovered or given back: it is not settled here."""
+        self._inbox.put((delivery, KEEP))
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -97,38 +90,43 @@ class Settler(Service):
                 return
 
     def _collect(self) -> None:
-        """Waits for the first finished delivery and takes what else has finished meanwhile."""
-        size, batch = 0, self._batch
-        self._number += 1  # first: under the old number the server would take what is collected for the last batch
+        """Waits for the first ended delivery and takes along all others that have ended."""
+        size, batch, parked, unsettled = 0, self._batch, self._parked, self._unsettled.deliveries
+        self._number += 1  # first: the broker would take a new batch with the old number for a repeat
         try:
             item = self._inbox.get(timeout=self._until_parked_are_due())
-            if len(self._held) > 1:
+            if len(unsettled) > 1:
                 self._linger()
             while True:
-                if item is not None and not item[0].claimed:
+                # A worker's thread and a stop may both put an outcome for one delivery. The second outcome is dropped
+                # here: its delivery is settled (not in `unsettled`), parked or in the batch already.
+                if item is not None and item[0] in unsettled and not (parked and item[0] in parked):
                     delivery, outcome = item
-                    delivery.claimed = True  # the end of a worker and that of a shutdown may meet
-                    if outcome is KEEP:
+                    if outcome is not KEEP:
+                        batch.setdefault(delivery, outcome)
+                        size += len(delivery.payload)
+                    elif delivery not in batch:
                         self._lost(delivery)
-                    else:
-                        batch.append(item)
-                        size += len(delivery.raw)
                 if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._inbox.get_nowait()
         except queue.Empty:
             pass
+        self._take_parked()
+
+    def _take_parked(self) -> None:
+        """Adds the parked deliveries to the batch when it is time to try them again."""
         if self._parked and (self.stopping.is_set() or time.monotonic() >= self._parked_until):
-            self._batch += self._parked
-            self._parked = []
+            self._batch.update(self._parked)
+            self._parked = {}
 
     def _lost(self, delivery: Delivery) -> None:
-        """See `forget`."""
-        self._held.remove([delivery])
+        """Counts a delivery that `forget` was called for as a lost lease."""
+        self._unsettled.remove([delivery])
         self._counters.add("lost_leases")
 
     def _linger(self) -> None:
-        seconds = min(LONGEST_LINGER_S, self._pace.average_s / 4)
+        seconds = min(LONGEST_LINGER_S, self._prefetch.average_s / 4)
         if seconds >= SHORTEST_LINGER_S:
             self.stopping.wait(seconds)
 
@@ -139,17 +137,18 @@ class Settler(Service):
 
     def _settle(self) -> None:
         try:
-            # Jobs that were not acknowledged are the oldest in the list, and the server would step over all of them.
-            newest_first = self._held.kept > len(self._held) / 2
-            results = self._broker.settle(Batch(self._id, self._number, self._queue, self._batch, newest_first))
+            # Jobs that were not acknowledged are the oldest in progress: the broker would step over all of them.
+            oldest_stay = self._unsettled.kept > len(self._unsettled) / 2
+            finished = list(self._batch.items())
+            results = self._transport.settle(Batch(self._id, self._number, self._queue, finished, oldest_stay))
         except BrokerError as error:
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))
             return
-        batch, self._batch = self._batch, []
-        self._note(batch, results)
+        self._batch = {}
+        self._note(finished, results)
 
-    def _note(self, batch: list[Finished], results: list[Settled]) -> None:
+    def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
         errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
         if errors:
             self._counters.add("settle_retries")
@@ -160,15 +159,18 @@ class Settler(Service):
         ended = []
         for (delivery, outcome), result in zip(batch, results, strict=True):
             if isinstance(result, str):
-                self._parked.append((delivery, outcome))
+                self._parked[delivery] = outcome
                 continue
             ended.append(delivery)
             if not result:
                 self._counters.add("lost_leases")
-                log.warning("ended here, but was given to others before: %s", describe(delivery.raw, self._queue))
+                log.warning(
+                    "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
+                    describe(delivery.payload, self._queue),
+                )
             elif outcome is not DONE and isinstance(outcome, Retry | Reschedule):
-                self._on_retry(outcome.at)
-        self._held.remove(ended)
+                self._on_later(outcome.at)
+        self._unsettled.remove(ended)
 
     def _pause(self, seconds: float) -> None:
         if self.stopping.is_set():

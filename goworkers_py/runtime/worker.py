@@ -4,91 +4,78 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 
-from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Dead, Outcome
-from goworkers_py.links.chain import Run
+from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
+from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST
 from goworkers_py.links.perform import close_own_loop
-from goworkers_py.policy import poison
-from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.buffer import Buffer
-from goworkers_py.runtime.lease import Lease
-from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.hand_over import Hand
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settler import Settler
-from goworkers_py.wire import needs
-from goworkers_py.wire.message import Message, describe, reset_current, set_current
+from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.message import describe
 
 log = logging.getLogger(__name__)
 
 
 class Worker(Service):
-    """Owns the delivery that it is running. The buffer, the chain and the settler are safe to share."""
+    """Owns the delivery in its hand. The buffer, the chain and the settler are safe to share."""
 
-    def __init__(
-        self,
-        name: str,
-        buffer: Buffer,
-        lease: Lease,
-        quarantine: Quarantine,
-        chain: Run,
-        settler: Settler,
-        needs: Needs,
-        wall: Callable[[], float],
-    ) -> None:
+    def __init__(self, name: str, buffer: Buffer, guard: Guard, settler: Settler, shared: Shared) -> None:
         super().__init__(name)
         self._buffer = buffer
-        self._lease = lease
-        self._quarantine = quarantine
-        self._chain = chain
-        self._pid = os.getpid()
-        self._hand: list[Delivery] = []  # the one that it answers for, until it has let go; changed by this thread only
-        self._retired = False  # set by the watchdog's thread, which keeps this worker's job from its end meanwhile
+        self._guard = guard
         self._settler = settler
-        self._needs = needs
-        self._wall = wall
+        self._lease = shared.lease
+        self._quarantine = shared.quarantine
+        self._wall = shared.clock.wall
+        self._pid = os.getpid()
+        self._hand = Hand(buffer)
+        self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
         try:
-            hand, buffer = self._hand, self._buffer
-            while hand or (not self._retired and buffer.take(hand)):
-                delivery = hand[0]
-                if delivery.ended:
-                    pass  # it begins anew after it was given back: this delivery is on its way already
-                elif not delivery.begun_at:
+            hand = self._hand
+            while not self._retired or hand.held:
+                delivery = hand.take()
+                if delivery is None:
+                    return
+                if delivery.stage is FETCHED:
                     self.run_once(delivery)
                 else:
-                    self._give_back(delivery)
-                buffer.done(delivery)
-                hand.clear()
+                    self._after_strike(delivery)
+                hand.release()
         finally:
             try:
                 close_own_loop()
             except Exception:
                 log.exception("the event loop of %s could not be closed", self.name)
 
-    def _give_back(self, delivery: Delivery) -> None:
-        """Only a fault in our own outermost link, or an exception thrown into this thread from outside, can end `run`
-        before it has let go. Then it begins anew with the same delivery in hand, of which nobody knows what became."""
-        if not delivery.kept:
-            if not delivery.ended:
-                log.error("a run was broken off, back to its queue: %s", describe(delivery.raw, delivery.queue))
-            self._settler.put(delivery, REQUEUE_LAST)  # counts only where no other end has got there
+    def _after_strike(self, delivery: Delivery) -> None:
+        """`run` was broken off with `delivery` in hand, and has started again. Only a fault in the outermost link or an
+        exception thrown into this thread from outside can break it off. How far the job got is not known."""
+        if delivery.stage is BEGUN:
+            log.error("run broken off by an exception, requeued: %s", describe(delivery.payload, delivery.queue))
+            self._settler.put(delivery, REQUEUE_LAST)  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:
         """From any thread."""
-        return next((delivery for delivery in self._hand[:] if delivery.begun_at), None)
+        delivery = self._hand.held
+        return delivery if delivery is not None and delivery.begun_at else None
 
     def retire(self) -> bool:
-        """Another takes its place in the pool while its job is stuck; it ends when the job does, if ever. For the
-        watchdog's thread only, which holds the lock of that run: so the hand does not change meanwhile."""
-        if not self._hand or self._retired:
+        """Takes this worker out of the pool, because its job is stuck. Its thread ends when the job ends, if ever.
+
+        Called by the watchdog's thread, which holds `Watched.lock` of the run: so the worker's thread cannot end the
+        run, and `_hand` does not change here.
+        """
+        delivery = self._hand.held
+        if delivery is None or self._retired:
             return False
         self._retired = True
-        self._buffer.done(self._hand[0])
+        self._buffer.done(delivery)
         return True
 
     @property
@@ -100,38 +87,23 @@ class Worker(Service):
         return self._retired and self._ended
 
     def run_once(self, delivery: Delivery) -> None:
-        if not self._lease.surely_of(delivery.owner) and not self._still_ours(delivery):
+        if not self._lease.surely_of(delivery.identity) and not self._still_ours(delivery):
             self._settler.forget(delivery)
             return
         delivery.begun_at = self._wall()
-        if self._quarantine.closed:  # looked at after the job is marked as begun, see `Quarantine._admit`
+        delivery.stage = BEGUN  # from here on no exception can make a worker begin it again
+        if self._quarantine.closed:  # read after `begun_at` is set, see `Quarantine._admit`
             delivery.begun_at = 0.0
             self._settler.put(delivery, REQUEUE)
             return
-        outcome = self._outcome(delivery)
+        outcome = self._guard.run(delivery)
         if os.getpid() != self._pid:
-            os._exit(0)  # a link forked and its child came back here: the job is the parent's to end
+            os._exit(0)  # a child that a link forked came back here: only the parent settles the job
         self._settler.put(delivery, outcome)
 
     def _still_ours(self, delivery: Delivery) -> bool:
-        """False when the job was given to others, or back, while it waited here: this process may have been frozen."""
-        while not self._lease.await_word(delivery.owner, timeout_s=1.0):
-            if delivery.owner != self._lease.identity or delivery.ended:
+        """False when the job was recovered, or given back, while it waited here: this process may have been frozen."""
+        while not self._lease.await_confirmation(delivery.identity, timeout_s=1.0):
+            if delivery.identity != self._lease.identity or delivery.stage is ENDED:
                 return False
         return True
-
-    def _outcome(self, delivery: Delivery) -> Outcome:
-        try:
-            message = Message(delivery.raw, delivery.queue)
-        except UnreadablePayload as error:
-            log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
-            return Dead(delivery.raw)
-        if needs.FIELD in message.fields and (unmet := self._needs.unmet(message)) is not None:
-            return unmet
-        token = set_current(message)
-        try:
-            if poison.FIELD in message.fields:  # nearly no job; `Quarantine` looks closer
-                return self._quarantine.run(message, delivery, self._chain)
-            return self._chain(message)
-        finally:
-            reset_current(token)

@@ -1,1 +1,1 @@
-"""One process among processes: signals, parent and children, pidfile, systemd, log files."""
+"""The process as the operating system sees it: signals, parent and children, pidfile, systemd, log files."""

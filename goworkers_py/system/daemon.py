@@ -1,13 +1,12 @@
-"""A unix daemon: where, as whom and with which pidfile it works; how it leaves the terminal; how it is asked to stop.
+"""A unix daemon: its directory, user and pidfile; how it detaches from the terminal; how it is asked to stop.
 
-`start` forks. The child detaches itself and works; the parent waits for one word of it, that it works or what is wrong,
-and tells that to whoever started it.
+`start` forks. The child detaches itself and works. The parent process waits until the child says that it works, or what
+is wrong, and then returns or raises that.
 """
 
 from __future__ import annotations
 
 import grp
-import json
 import logging
 import os
 import pwd
@@ -20,6 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+import simplejson
+
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError, WorkersError, as_word, of_word
 from goworkers_py.system.parent_link import LINE_VARIABLE
@@ -27,9 +28,9 @@ from goworkers_py.system.pidfile import Pidfile
 
 log = logging.getLogger(__name__)
 
-# Beyond `timeout`: settling, farewell, a parent's children.
+# After `timeout`: for settling, deregistering, and the children of a parent.
 AFTER_TIMEOUT_S = 20.0
-# Who starts it is not kept longer when Redis is not there yet.
+# `start` waits no longer than this when Redis cannot be reached yet.
 START_S = 30.0
 
 
@@ -38,7 +39,7 @@ START_S = 30.0
 
 @contextmanager
 def settled(config: Config) -> Iterator[None]:
-    """All that needs the rights of whoever started this process comes before they are given up."""
+    """Sets directory, umask and pidfile with the rights that this process was started with, then gives these up."""
     change_directory(config.directory)
     if config.umask:
         os.umask(int(config.umask, 8))
@@ -79,14 +80,14 @@ def _owner(config: Config) -> tuple[int, int]:
         except KeyError:
             raise ConfigError(f"group {config.group}: there is no such group on this machine") from None
     if (uid, gid) != (os.getuid(), os.getgid()) and os.getuid() != 0:
-        raise ConfigError("user and group: only root can work as somebody else")
+        raise ConfigError("user and group: only root can change to another user or group")
     return uid, gid
 
 
 def _become(uid: int, gid: int) -> None:
     if (uid, gid) == (os.getuid(), os.getgid()):
         return
-    # By hand: python-daemon leaves the group as it was where it is told to initialise the groups.
+    # Not by python-daemon: it does not change the group when it is told to initialise the groups.
     entry = pwd.getpwuid(uid)
     os.initgroups(entry.pw_name, gid)
     os.setgid(gid)
@@ -98,13 +99,13 @@ def _become(uid: int, gid: int) -> None:
 
 
 def is_child() -> bool:
-    """The parent of `processes` starts its children by the command that it was started by."""
+    """True in a child of `processes`: its parent starts it by the parent's own command."""
     return LINE_VARIABLE in os.environ
 
 
 def start(config: Config, work: Callable[[Callable[[], None]], int]) -> bool:
-    """True when the daemon works, False when it does not yet; raises what is wrong. `work` is given what to call when
-    it does."""
+    """True when the daemon works, False when it does not work yet; raises the error that ended it. `work` gets a
+    function, and calls that function when the daemon works."""
     if is_child():
         sys.exit(work(lambda: None))
     for option in ("pidfile", "logfile"):
@@ -116,21 +117,21 @@ def start(config: Config, work: Callable[[Callable[[], None]], int]) -> bool:
         os.close(heard)
         _work_detached(say, work)
     os.close(say)
-    os.waitpid(child, 0)  # it has only detached the daemon
+    os.waitpid(child, 0)  # ends at once: the daemon is a child of this child
     with os.fdopen(heard, encoding="utf-8") as line:
         if not select.select([line], [], [], START_S)[0]:
             return False
         word = line.readline()
     if not word:
-        raise WorkersError(f"it ended before it worked; {config.logfile} says why")
-    error = json.loads(word)
+        raise WorkersError(f"the daemon ended before it was ready; {config.logfile} says why")
+    error = simplejson.loads(word)
     if error:
         raise of_word(error)
     return True
 
 
 def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoReturn:
-    from daemon import DaemonContext  # type: ignore[import-untyped]  # only who detaches needs it
+    from daemon import DaemonContext  # type: ignore[import-untyped]  # needed only to detach
 
     umask = os.umask(0)
     os.umask(umask)
@@ -140,10 +141,10 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
         line = os.fdopen(say, "w")
 
         def tell(error: WorkersError | None = None) -> None:
-            """Once: the first word is the last."""
+            """Only the first call tells something."""
             if not line.closed:
-                with suppress(OSError), line:  # whoever has started us may not have waited
-                    line.write(json.dumps(error and as_word(error)) + "\n")
+                with suppress(OSError), line:  # the process that started the daemon may be gone
+                    line.write(simplejson.dumps(error and as_word(error)) + "\n")
 
         try:
             code = work(tell)
@@ -158,8 +159,8 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
 
 
 def tried(config: Config, build: Callable[[], object]) -> bool:
-    """Whether the user's code can be imported, tried in a process of its own, which says what is wrong. It belongs to
-    the user as whom the daemon works: root must not run that user's code."""
+    """Whether the user's code can be imported. A forked process tries to import it, as the daemon's user, and prints
+    what is wrong: root must not run that user's code."""
     owner = _owner(config)
     child = os.fork()
     if child == 0:
@@ -183,7 +184,7 @@ def tried(config: Config, build: Callable[[], object]) -> bool:
 
 
 def stop(config: Config) -> int | None:
-    """Returns when it has ended: its number, or None if there was none."""
+    """Stops the daemon and waits for its end. Returns its pid, or None if there was none."""
     return pidfile_of(config).end_holder(lambda pid: send(pid, signal.SIGTERM), config.timeout + AFTER_TIMEOUT_S)
 
 
@@ -191,6 +192,6 @@ def send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        pass  # it has just ended
+        pass  # the process has just ended
     except PermissionError:
         raise WorkersError(f"process {pid} belongs to another user") from None

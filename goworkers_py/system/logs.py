@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, or a file that logrotate may move away."""
+"""Sends log lines to standard error, or to a file that logrotate may move away."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from goworkers_py.wire.failure import describe, error_class
 log = logging.getLogger(__name__)
 
 STANDARD_ERROR = 2
-NOWHERE = -1  # the program was started without: the number may be that of another file by now
+NOWHERE = -1  # the program was started without standard error: its number may be another file's now
 
 
 def setup_logging(level: str, style: str, logfile: str = "") -> None:
-    """Our lines and those of the jobs' own loggers, to standard error or a file. Leaves logging alone where the program
-    has set it up already."""
+    """Sends our lines and those of the jobs' own loggers to standard error or a file. Changes nothing where the program
+    has set up logging already."""
     ours, root = logging.getLogger("goworkers_py"), logging.getLogger()
     ours.setLevel(level.upper())
     if root.handlers:
@@ -43,14 +43,14 @@ def _likes_colours(stream: TextIO) -> bool:
 
 
 class Handler(logging.Handler):
-    """Writes each line by itself, and takes no lock for it: see `output`."""
+    """Writes each line through `output`, and takes no lock around it."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._output = Output(descriptor, self._dropped)
 
     def handle(self, record: logging.LogRecord) -> Any:
-        kept: Any = self.filter(record)  # from Python 3.12 on it may be another record
+        kept: Any = self.filter(record)  # a boolean, or from Python 3.12 on perhaps another record
         if kept and job_levels.wanted(record):
             self.emit(kept if isinstance(kept, logging.LogRecord) else record)
         return kept
@@ -59,7 +59,7 @@ class Handler(logging.Handler):
         try:
             line = self._line(record)
         except TimeLimitExceeded:
-            raise  # thrown into the job that logs
+            raise  # thrown into the worker's thread whose job logs
         except Exception as error:
             line = self._line(_of_mistake(record, error))
         self._output.write(line)
@@ -68,9 +68,12 @@ class Handler(logging.Handler):
         return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
 
     def _dropped(self, count: int) -> bytes:
-        what = "log lines that were dropped here: %d; they could not be written, or nobody read them"
+        what = (
+            "log lines that were dropped here: %d; they could not be written, or nobody read them: "
+            "look for a full disk, or for a reader that has stopped"
+        )
         record = log.makeRecord(log.name, logging.WARNING, __file__, 0, what, (count,), None)
-        return Context().run(self._line, record)  # it is not of the job that logs just now
+        return Context().run(self._line, record)  # without the context of the job that logs now
 
     def flush(self) -> None:
         self._output.flush()
@@ -81,20 +84,20 @@ class Handler(logging.Handler):
 
 
 def _of_mistake(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
-    """In the place of a line whose arguments do not fit its text, or cannot be shown."""
+    """Replaces a line whose arguments do not fit its text, or cannot be shown."""
     text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
-    told = (record.pathname, record.lineno, text, error_class(error), describe(error))
-    return log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s:%d cannot log %r: %s: %s", told, None)
+    args = (record.pathname, record.lineno, text, error_class(error), describe(error))
+    return log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s:%d cannot log %r: %s: %s", args, None)
 
 
 class LogFile(Handler):
-    """A file that is open for appending, so that processes may share it."""
+    """A file, opened for appending, so that several processes may share it."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
         self._file = self._open()
         super().__init__(self._file)
-        with Path(os.devnull).open("wb") as nowhere:  # where the output of a detached process goes
+        with Path(os.devnull).open("wb") as nowhere:  # the output of a detached process goes there
             self._redirect_output(nowhere.fileno())
 
     def _open(self) -> int:
@@ -104,7 +107,7 @@ class LogFile(Handler):
             raise ConfigError(f"logfile {self._path}: cannot be written: {error.strerror}") from None
 
     def reopen(self) -> None:
-        """After logrotate has moved it away. The file keeps its number, under which others may be writing just now."""
+        """After logrotate has moved the file away. The descriptor keeps its number: other threads may be using it."""
         fresh = self._open()
         old = os.dup(self._file)
         os.dup2(fresh, self._file, inheritable=False)
@@ -114,9 +117,9 @@ class LogFile(Handler):
         os.close(fresh)
 
     def _redirect_output(self, of: int) -> None:
-        """What is printed goes here too, unless it goes elsewhere than `of`."""
+        """Sends standard output and standard error to the log file too, each only if it goes to the file `of` now."""
         for standard in (1, 2):
-            with suppress(OSError):  # it is closed
+            with suppress(OSError):  # the stream is closed
                 if os.path.sameopenfile(standard, of):
                     os.dup2(self._file, standard)
 
@@ -130,5 +133,5 @@ def reopen_log_files() -> None:
         try:
             file.reopen()
         except ConfigError as error:
-            log.error("%s; going on with the old one", error)
-    log.info("the log file is opened anew")
+            log.error("%s; going on with the old file", error)
+    log.info("log file reopened")

@@ -1,13 +1,13 @@
-"""Writes log lines so that those who log never wait for long, whoever reads them, or does not.
+"""Writes log lines so that a thread that logs never waits for long, even when nobody reads the lines.
 
-The thread that logs a line writes it at once, so that a crash leaves no line behind. Into a pipe, a terminal or a
-socket it writes only as much as there is room for. The rest, and a line for which the disk has no space, is kept, up to
-MOST_KEPT bytes, and a thread of the stream's own writes it as soon as that is possible, in order. Lines beyond are
-dropped, and a line in their place says how many they were. A line of more than PIPE_BUF bytes, which a pipe might take
-in part, is kept first in any case: no other thread's line may come between its parts.
+The thread that logs a line writes it at once, so that a crash loses no line. Into a pipe, a terminal or a socket it
+writes only as much as there is room for. The rest, and a line for which the disk has no space, is kept, up to MOST_KEPT
+bytes, and the stream's `log writer` thread writes the kept lines in order as soon as possible. Further lines are
+dropped, and one line in their place says how many. A line of more than PIPE_BUF bytes is always kept first, because a
+pipe might take only a part of it, and no other thread's line may come between its parts.
 
-An exception may be thrown into a thread while it logs. The way of a line that can be written is free of locks, and the
-other one holds a lock that is taken and given back by single steps of C code.
+An exception may be thrown into a thread while it logs. A line that can be written at once is written without a lock,
+except through a descriptor that may block. Otherwise the thread holds `_lock`, by single steps of C code.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from functools import partial
 MOST_KEPT = 1 << 20
 AT_ONCE = 1 << 16
 
-# When that much is kept, a reader that is only slow is waited for, so that a burst of lines is not cut. One that has
-# taken nothing for so long has stopped, and nobody waits for it any more.
+# When MOST_KEPT bytes are kept, a thread that logs waits for the reader, so that a burst of lines is not cut. It does
+# not wait for a reader that has taken nothing for this long.
 PATIENCE_S = 1.0
 GLANCE_S = 0.005
 # How soon a full disk is tried again.
 RETRY_S = 1.0
-# At the end of the program, for what is still kept.
+# How long the end of the program waits for the kept lines.
 FLUSH_S = 1.0
 
 
 class Output:
-    """Any thread may write. The writer's thread is the only one that takes from what is kept."""
+    """Any thread may write. Only the writer's thread takes lines out of `_kept`."""
 
     def __init__(self, descriptor: int, tell_of_dropped: Callable[[int], bytes]) -> None:
         self._tell_of_dropped = tell_of_dropped
-        self._kept = bytearray()  # added to under the lock, and taken from
-        self._dropped = 0  # under the lock: since the last line that was kept
-        self._moved_at = 0.0  # monotonic: when something was last written, as far as it is known here
-        self._lock = threading.RLock()  # a finalizer may log while its thread is in here
+        self._kept = bytearray()  # changed under the lock; read without it
+        self._dropped = 0  # changed under the lock: lines dropped since the last kept one
+        self._moved_at = 0.0  # monotonic: when `_kept` last shrank, or got its first line
+        self._lock = threading.RLock()  # reentrant: a finalizer may log while its thread holds the lock
         self._woken: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._forked = False
         self.turn_to(descriptor)
-        self._has_writer = threading.Lock()  # taken by the writer's thread, for good
+        self._has_writer = threading.Lock()  # the writer's thread takes it, and keeps it for good
         _outputs.add(self)
 
     def turn_to(self, descriptor: int) -> None:
@@ -61,23 +61,23 @@ class Output:
     def write(self, line: bytes) -> None:
         written = 0
         if len(line) <= self._longest_at_once and not self._kept and not self._dropped:
-            try:  # noqa: SIM105  # for each line: `suppress` costs more than all the rest
+            try:  # noqa: SIM105  # done for each line: `suppress` would cost more than all the rest
                 written = self._put_if_room(line) if self._waits else self._put(line)
             except OSError:
-                pass  # no room, no space on the disk, or nobody there: perhaps later
+                pass  # no room, no space on the disk, or no reader: the writer's thread tries again
             if written == len(line):
                 return
         self._keep(line[written:], begun=written > 0)
 
     def _put_if_room(self, line: bytes) -> int:
-        with self._lock:  # or else two threads would be told of the same room
+        with self._lock:  # else two threads would both see the same room, and one would wait in `_put`
             if self._kept or not self._has_room(0):
                 return 0
             return self._put(line)
 
     def _keep(self, line: bytes, begun: bool) -> None:
         if self._forked:
-            return  # it has no thread that could write it later
+            return  # a forked child has no writer's thread
         self._start_writer()
         deadline = self._moved_at + PATIENCE_S
         while not self._kept_now(line, begun):
@@ -89,21 +89,21 @@ class Output:
         self._woken.put(True)
 
     def _start_writer(self) -> None:
-        """Only when a line has to be kept: most programs need no thread for their lines. Where two threads come here at
-        once, or an exception is thrown into one, the second writer ends at once."""
+        """Called only when a line has to be kept: most programs need no writer's thread. If two threads call this at
+        once, or an exception is thrown into one here, a second writer may start: that one ends at once."""
         if not self._has_writer.locked():
             with suppress(RuntimeError):  # no more threads, or Python is ending: the next line tries again
                 threading.Thread(target=self._write_kept, name="log writer", daemon=True).start()
 
     def _kept_now(self, line: bytes, begun: bool) -> bool:
         with self._lock:
-            # Once lines are dropped, some more are, so that the gaps are few.
+            # After a dropped line there must be more room, so that there are few gaps.
             room = MOST_KEPT // 2 if self._dropped else MOST_KEPT
             if self._kept and len(self._kept) + len(line) > room and not begun:
                 return False
             self._say_dropped()
             if not self._kept:
-                self._moved_at = time.monotonic()  # the lines before have been written
+                self._moved_at = time.monotonic()  # all earlier lines have been written
             self._kept += line
             return True
 
@@ -148,24 +148,24 @@ class Output:
             time.sleep(GLANCE_S)
 
     def close(self) -> None:
-        """Ends the writer's thread, whatever is still kept."""
+        """Ends the writer's thread, even if lines are still kept."""
         self._closed.set()
         self._woken.put(False)
 
     def _after_fork(self) -> None:
-        """In the child, which has none of its parent's threads, and whose lines are not those that the parent keeps."""
+        """In a forked child: it has none of its parent's threads, and the kept lines are the parent's to write."""
         self._lock = threading.RLock()
         self._kept, self._dropped = bytearray(), 0
         self._forked, self._longest_at_once, self._waits = True, sys.maxsize, False
 
 
 def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], int, bool]:
-    """How to write there; the longest line that the thread which logs it may write; and whether to write waits for a
-    reader. Nothing about `descriptor` is changed: other programs share it."""
+    """Returns the function that writes; the longest line that the logging thread may write itself; and whether a write
+    waits for a reader. Changes nothing about `descriptor`: other programs share it."""
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:
-        return len, sys.maxsize, False  # it is closed: nobody wants to read anything
+        return len, sys.maxsize, False  # closed: lines go nowhere
     if stat.S_ISREG(mode):
         return partial(os.write, descriptor), sys.maxsize, False
     if stat.S_ISSOCK(mode):
@@ -174,8 +174,8 @@ def _way_into(descriptor: int) -> tuple[Callable[[bytes], int], int, bool]:
     try:
         return _Opened(descriptor).write, select.PIPE_BUF if is_pipe else sys.maxsize, False
     except OSError:
-        # Not Linux, or it was opened by another user. A pipe that has room takes PIPE_BUF bytes without waiting. All
-        # else is written by the writer's thread.
+        # Not Linux, or another user opened it. A pipe that has room takes PIPE_BUF bytes without waiting. The writer's
+        # thread writes everything else.
         return partial(os.write, descriptor), select.PIPE_BUF if is_pipe else 0, True
 
 
@@ -183,7 +183,8 @@ class _Socket:
     def __init__(self, descriptor: int) -> None:
         blocks = os.get_blocking(descriptor)
         self._socket = socket.socket(fileno=os.dup(descriptor))
-        # With `socket.setdefaulttimeout`, to make a socket changes how all who share this one wait.
+        # If a program has called `socket.setdefaulttimeout`, `socket.socket` makes the shared file non-blocking for all
+        # processes that have it: undone here.
         self._socket.settimeout(None)
         os.set_blocking(descriptor, blocks)
 
@@ -195,7 +196,7 @@ class _Socket:
 
 
 class _Opened:
-    """A pipe or a terminal, opened once more, so that it does not wait here and still does elsewhere."""
+    """A pipe or a terminal, opened a second time: non-blocking here, unchanged for the programs that share it."""
 
     def __init__(self, descriptor: int) -> None:
         flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -210,7 +211,7 @@ class _Opened:
 
 
 def flush_printed() -> bool:
-    """Whether all that jobs have printed is out. Python's own way out of the program would wait for a reader."""
+    """Flushes the text that jobs printed. False when that took too long: Python's own exit would wait for a reader."""
     flush = threading.Thread(target=_flush_printed, name="flush", daemon=True)
     flush.start()
     flush.join(FLUSH_S)
@@ -219,7 +220,7 @@ def flush_printed() -> bool:
 
 def _flush_printed() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # it is full, or closed, or there is none
+        with suppress(OSError, ValueError, AttributeError):  # full, closed, or missing
             stream.flush()
 
 

@@ -1,8 +1,7 @@
-"""The child's end of the line to its parent, see `supervisor`."""
+"""The child's end of the line, the socket pair, to its parent, see `supervisor`."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -11,24 +10,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from goworkers_py.admin.stats import Stats
+import simplejson
+
+from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerError, WorkersError, as_word
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.health_report import SHAPE
 from goworkers_py.runtime.launcher import Launcher
-from goworkers_py.system.lifecycle import Lifecycle
-from goworkers_py.system.logs import reopen_log_files
+from goworkers_py.system.inbox import Inbox
 
 log = logging.getLogger(__name__)
 
-# In the environment of a child: the number of its end of the line.
+# In the environment of a child: the file descriptor of its end of the line.
 LINE_VARIABLE = "PYWORKERS_LINE_TO_PARENT"
+PARENT = "the parent"
 LOOK_EVERY_S, LOOK_AT_SERVER_EVERY_S = 1.0, 5.0
 
-# What is said on the line, each with a line end.
+# The words that the child sends, each with a line end. The parent sends the value of a Command.
 READY, WORN_OUT, FIGURES, REPORT, STATS = b"ready", b"worn out", b"figures ", b"report ", b"stats "
 FAILED, ENDED_WELL = b"failed ", b"ended well"
-RETIRE, RECOVER, REOPEN = b"retire", b"recover", b"reopen"
 
 
 Look = Callable[[], Stats]
@@ -36,15 +37,15 @@ Look = Callable[[], Stats]
 
 @contextmanager
 def _kept_alive() -> Iterator[None]:
-    """Whatever fails: the thread that would notice the parent's end goes on."""
+    """A failure must not end the `parent` thread, which notices the end of the parent."""
     try:
         yield
     except Exception:
-        log.exception("what is said to the parent, or asked by it, failed")
+        log.exception("cannot report to the parent")
 
 
 class ParentLink:
-    """Tells the parent when this process is ready and when it is worn out, and does what the parent asks for."""
+    """Reports to the parent: ready, worn out, and the health. Puts the parent's commands into the inbox."""
 
     def __init__(self, line: socket.socket, max_jobs: int, max_memory: int, look: Look | None) -> None:
         self._line = line
@@ -53,12 +54,12 @@ class ParentLink:
         self._max_jobs = max_jobs
         self._max_memory = max_memory
         self._said_why = False
-        self._one_at_a_time = threading.Lock()  # two threads speak
+        self._one_at_a_time = threading.Lock()  # the main thread, the launcher's and the `parent` thread send
 
     @classmethod
     def of_this_process(cls, max_jobs: int, max_memory: int, look: Look | None) -> ParentLink | None:
-        """None where there is none. Found once: programs that a job starts have no part in it. `look` asks the server
-        for the figures that the parent shows, if it shows any."""
+        """None if this process has no parent. Removes the variable, so that programs which a job starts do not see it.
+        `look` asks the broker for the figures that the parent shows; None if the parent shows none."""
         number = os.environ.pop(LINE_VARIABLE, None)
         if number is None:
             return None
@@ -67,46 +68,49 @@ class ParentLink:
         line.settimeout(LOOK_EVERY_S)
         return cls(line, max_jobs, max_memory, look)
 
-    def attend(self, launcher: Launcher, life: Lifecycle) -> None:
+    def attend(self, launcher: Launcher, inbox: Inbox) -> None:
+        """Starts the `parent` thread, which listens to the parent and sends reports."""
         self._say(FIGURES + SHAPE.encode())
-        life.when_ready = lambda: self._say(READY)
-        threading.Thread(target=self._listen, args=(launcher, life), name="parent", daemon=True).start()
+        threading.Thread(target=self._listen, args=(launcher, inbox), name="parent", daemon=True).start()
 
-    def _listen(self, launcher: Launcher, life: Lifecycle) -> None:
-        table = {RECOVER: launcher.look_for_the_dead, REOPEN: reopen_log_files, RETIRE: life.retire}
+    def ready(self) -> None:
+        """In the launcher's thread, when jobs are fetched."""
+        self._say(READY)
+
+    def _listen(self, launcher: Launcher, inbox: Inbox) -> None:
         while True:
             try:
                 heard = self._line.recv(4096)
             except TimeoutError:
                 with _kept_alive():
                     if self._worn_out(launcher.processed):
-                        self._say(WORN_OUT)  # again and again: the first successor may have failed to start
+                        self._say(WORN_OUT)  # each time: the first successor may have failed to start
                 with _kept_alive():
                     self.tell(launcher)
                 continue
-            except OSError:  # ECONNRESET: it died before it read our last word
+            except OSError:  # ECONNRESET: the parent died before it read our last line
                 heard = b""
             if not heard:
                 log.error("the parent process is gone: stopping")
-                life.stop_without_hurry()
+                inbox.obey(Command.STOP, PARENT)
                 return
-            for word in heard.splitlines():
-                with _kept_alive():
-                    table.get(word, lambda: None)()
+            for word in heard.decode(errors="replace").splitlines():
+                with suppress(ValueError):  # a command of a later release
+                    inbox.obey(Command(word), PARENT)
 
     def tell(self, launcher: Launcher) -> None:
-        self._say(REPORT + json.dumps(launcher.report()).encode())
+        self._say(REPORT + simplejson.dumps(launcher.health.report()).encode())
         if self._look is not None and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_AT_SERVER_EVERY_S
-            with suppress(BrokerError):  # the parent forgets what it was told before
-                self._say(STATS + json.dumps(self._look().as_dict()).encode())
+            with suppress(BrokerError):  # the parent drops older figures itself
+                self._say(STATS + simplejson.dumps(self._look().as_dict()).encode())
 
     def fail(self, error: WorkersError) -> None:
-        """Who has started the parent is told by the parent."""
-        self._say(FAILED + json.dumps(as_word(error)).encode())
+        """Sends the error to the parent, which raises it for the user who started the parent."""
+        self._say(FAILED + simplejson.dumps(as_word(error)).encode())
 
     def end_well(self) -> None:
-        """Nothing is left to do. A signal that ends the interpreter before it has ended by itself is no failure."""
+        """The work is done. If a signal ends the interpreter from now on, that is no failure."""
         self._say(ENDED_WELL)
 
     def _worn_out(self, processed: int) -> bool:
@@ -117,9 +121,9 @@ class ParentLink:
             why = f"{memory / 2**20:,.0f} MB resident, max_memory is {self._max_memory / 2**20:,.0f} MB"
         if why and not self._said_why:
             self._said_why = True
-            log.info("worn out, to be replaced by a new process: %s", why)
+            log.info("worn out, asking the parent for a successor: %s", why)
         return bool(why)
 
     def _say(self, word: bytes) -> None:
-        with self._one_at_a_time, suppress(OSError):  # it is gone, which the next look shows
+        with self._one_at_a_time, suppress(OSError):  # the parent is gone; the next `recv` shows it
             self._line.sendall(word + b"\n")

@@ -1,11 +1,11 @@
-"""The file that holds the number of the daemon's process, and says whether that lives.
+"""The file with the pid of the daemon, and a lock that says whether the daemon lives.
 
-A number proves nothing: after a crash it may belong to another program. So the daemon holds a lock on the file while it
-lives. The kernel takes it away at the process's end, whatever that is: programs that it starts do not have the file,
-and its forks close it. The lock is flock's; that of lockf would end when a job reads the file and closes it.
+A pid proves nothing: after a crash it may belong to another program. So the daemon holds a lock on the file while it
+lives. The kernel removes the lock when the process ends in any way: programs that the daemon starts do not inherit the
+file, and its forks close it. The lock is flock's; a lock of lockf would end when a job reads the file and closes it.
 
-Root may write the file where others can write too: so no link is followed, and a file that holds anything else than a
-number is left as it is.
+Root may write the file in a directory where others can write too: so no link is followed, and a file that holds
+anything else than a number is left as it is.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from goworkers_py.core.errors import ConfigError, WorkersError
 
 log = logging.getLogger(__name__)
 
-# Who looks at the file holds a lock for a moment too.
+# How long `hold` waits: a process that looks at the file locks it for a moment too.
 OTHERS_LOOK_S = 1.0
 
-# Not through a link, and without waiting for somebody at the other end of a pipe.
+# Do not follow a link, and do not wait for the other end of a pipe.
 _SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -38,18 +38,18 @@ class Pidfile:
         self._file: int | None = None
 
     def hold(self) -> None:
-        """Until `release`, or the end of this process."""
+        """Writes the pid and locks the file until this process ends."""
         file = self._lock()
         left = os.read(file, 32).decode("ascii", "replace").strip()
         os.ftruncate(file, 0)
         os.pwrite(file, b"%d\n" % os.getpid(), 0)
         self._file = file
-        os.register_at_fork(after_in_child=self._let_go)
+        os.register_at_fork(after_in_child=self._close_in_fork)
         if left:
-            log.warning("pidfile %s: process %s has ended without its farewell", self._path, left)
+            log.warning("stale pidfile %s: process %s did not exit cleanly", self._path, left)
 
-    def _let_go(self) -> None:
-        """A fork that outlives the daemon must not hold it."""
+    def _close_in_fork(self) -> None:
+        """A fork that outlives the daemon must not hold the lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -80,32 +80,32 @@ class Pidfile:
             threading.Event().wait(0.05)
 
     def _refuse_other_kinds(self, file: int) -> None:
-        told = os.fstat(file)
-        if not stat.S_ISREG(told.st_mode) or told.st_nlink > 1:
-            raise ConfigError(f"pidfile {self._path}: is no file, or has two names: name another path")
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise ConfigError(f"pidfile {self._path}: is no regular file, or has two names: name another path")
 
     def _refuse_other_text(self, file: int) -> None:
-        """Under the lock: a holder may be writing its number just now."""
+        """Called under the lock: another holder may be writing its pid before."""
         if os.fstat(file).st_size and _number(file) is None:
             raise ConfigError(
                 f"pidfile {self._path}: holds something else than a number: delete it, or name another path"
             )
 
     def release(self) -> None:
-        """The lock stays until this process has really ended: `end_holder` waits for that."""
+        """Empties and removes the file. The lock stays until the process has ended: `end_holder` waits for that."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
-            with suppress(OSError):  # the directory is not ours any more: the empty file stays
-                if os.path.samestat(os.fstat(self._file), self._path.lstat()):  # another may have been put there
+            with suppress(OSError):  # no right to write the directory any more: the empty file stays
+                if os.path.samestat(os.fstat(self._file), self._path.lstat()):  # another file may be there by now
                     self._path.unlink()
 
     def holder(self) -> int | None:
-        """The process that lives, or None."""
+        """The pid of the daemon that lives, or None."""
         with self._opened() as file:
             return _holder(file)
 
     def end_holder(self, ask: Callable[[int], None], within_s: float) -> int | None:
-        """Asks it to end and returns its number when it has, or None if there is none."""
+        """Asks the daemon to end, and waits. Returns its pid when it has ended, or None if there is none."""
         with self._opened() as file:
             pid = _holder(file)
             if pid is None:
@@ -114,7 +114,7 @@ class Pidfile:
             deadline = Deadline(within_s)
             while file is not None and _locked(file):
                 if deadline.left() == 0:
-                    raise WorkersError(f"process {pid} does not end; stop it again, and it gives its jobs back at once")
+                    raise WorkersError(f"process {pid} does not end; stop it again, and it requeues its jobs at once")
                 threading.Event().wait(0.05)
             return pid
 
@@ -134,7 +134,7 @@ class Pidfile:
 
 
 def _why_not(error: OSError, done: str) -> str:
-    if error.errno in (errno.ELOOP, errno.EMLINK):  # FreeBSD says the other
+    if error.errno in (errno.ELOOP, errno.EMLINK):  # EMLINK on FreeBSD
         return "is a symbolic link, which is not followed: remove it, or name the path that it leads to"
     return f"cannot be {done}: {error.strerror}"
 

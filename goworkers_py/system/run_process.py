@@ -1,4 +1,4 @@
-"""One run of the program, from its configuration to its exit code: alone, as a parent, or as a child of one."""
+"""Runs this process from its configuration to its exit code: as a single process, as a parent or as a child."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from goworkers_py.admin.stats import Stats
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
+from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.system.child_process import own_command
 from goworkers_py.system.daemon import change_directory, settled
+from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.logs import setup_logging
+from goworkers_py.system.main_loop import run_until_stopped
 from goworkers_py.system.parent_link import ParentLink
-from goworkers_py.system.signals import run_until_stopped
-from goworkers_py.system.supervisor import Supervisor, own_command
+from goworkers_py.system.supervisor import Supervisor
 from goworkers_py.system.systemd import SystemdNotifier
 from goworkers_py.web.pages import pages
 from goworkers_py.web.server import StatsServer
@@ -27,11 +30,11 @@ log = logging.getLogger(__name__)
 
 def run(
     config: Config,
-    make_launcher: Callable[[], Launcher],
+    make_launcher: Callable[[Obey], Launcher],
     stats: Callable[[], Stats],
     ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """`make_launcher` imports the user's code; `stats` asks the server; `ready` is called when jobs are fetched."""
+    """`make_launcher` imports the user's code; `stats` asks the broker; `ready` is called when jobs are fetched."""
     parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
     forks.report_at_exit()
     if parent is not None:
@@ -43,16 +46,17 @@ def run(
 
 
 def _tell_of_root() -> None:
-    """No warning: in containers it is usual."""
+    """At level INFO, because root is usual in containers."""
     if os.geteuid() == 0:
-        log.info("running as root, and so do the jobs: set `user`, User= in the unit or USER in the Dockerfile")
+        log.info("running as root, and the jobs too: set `user`, User= in the unit or USER in the Dockerfile")
 
 
-def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[], Launcher]) -> int:
+def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[Obey], Launcher]) -> int:
     try:
         change_directory(config.directory)
         setup_logging(config.log_level, config.log_format, config.logfile)
-        return run_until_stopped(make_launcher(), parent, SystemdNotifier())
+        inbox = Inbox()
+        return run_until_stopped(make_launcher(inbox.obey), inbox, parent, SystemdNotifier())
     except WorkersError as error:
         parent.fail(error)
         return 1
@@ -61,7 +65,7 @@ def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[], L
 def _run_main(
     config: Config,
     command: list[str],
-    make_launcher: Callable[[], Launcher],
+    make_launcher: Callable[[Obey], Launcher],
     stats: Callable[[], Stats],
     notifier: SystemdNotifier,
 ) -> int:
@@ -71,10 +75,11 @@ def _run_main(
             _tell_of_root()
             return supervisor.run()
     launcher: Launcher | None = None
-    with _port(config, lambda: launcher.report() if launcher else merged(STARTING, []), stats):
-        launcher = make_launcher()
+    with _port(config, lambda: launcher.health.report() if launcher else merged(STARTING, []), stats):
+        inbox = Inbox()
+        launcher = make_launcher(inbox.obey)
         _tell_of_root()
-        return run_until_stopped(launcher, None, notifier)
+        return run_until_stopped(launcher, inbox, None, notifier)
 
 
 @contextmanager

@@ -1,12 +1,12 @@
-"""Tells systemd how this process does, as sd_notify(3) says it: a datagram to the socket that NOTIFY_SOCKET names.
+"""Tells systemd the state of this process, by sd_notify(3): a datagram to the socket that NOTIFY_SOCKET names.
 
-    READY=1      it fetches jobs; of `processes = N`, all of them do; or it was told not to before it did
+    READY=1      it fetches jobs; with `processes = N`, all N do; or it is quiet since before it fetched any
     STOPPING=1   it drains
-    STATUS=...   what `systemctl status` shows
-    WATCHDOG=1   twice as often as WatchdogSec asks, while the loops of the heartbeat and of the fetchers come round
+    STATUS=...   the text that `systemctl status` shows
+    WATCHDOG=1   twice as often as WatchdogSec asks, while the loops of the heartbeat and of the fetchers make steps
 
-Who has the socket is the process that systemd started. Its children must not speak for it, so the variables are taken
-out of the environment.
+Only the process that systemd started uses the socket. Its children must not, so the variables are removed from the
+environment.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class SystemdNotifier:
         if watchdog_us.isdecimal() and watchdog_pid in ("", str(os.getpid())):
             self._every_s = min(STATUS_EVERY_S, int(watchdog_us) / 2e6)
         self._state = ""
-        self._milestone = ""  # the last one
-        self._unsaid = ""  # a milestone whose word did not get through yet
+        self._milestone = ""  # the last one reached
+        self._unsaid = ""  # a milestone that was not sent yet
         self._next_at = 0.0  # monotonic
 
     def follow(self, state: str, report: Callable[[], HealthReport]) -> None:
-        """Called often; says what is new, and now and then that all is well."""
+        """Called often. Sends a change of state at once, otherwise the status every few seconds."""
         now, before = time.monotonic(), self._state
         if state == before and now < self._next_at:
             return
@@ -53,20 +53,20 @@ class SystemdNotifier:
             if milestone == _READY:
                 self._ready()
         if self._address:
-            told = report()
-            lines = [f"STATUS={in_words(told)}"]
+            health = report()
+            lines = [f"STATUS={in_words(health)}"]
             if self._unsaid:
                 lines.append(self._unsaid)
-            if not not_live(told):
+            if not not_live(health):
                 lines.append("WATCHDOG=1")
             if self.say("\n".join(lines)):
                 self._unsaid = ""
 
     def say(self, text: str) -> bool:
-        """Whether it got through."""
+        """True when the text was sent."""
         if not self._address:
             return False
-        # Nobody listens any more, or not fast enough: the next word will do.
+        # OSError: systemd does not read, or not fast enough. A later `say` tries again.
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
             line.setblocking(False)
             line.sendto(text.encode(), self._address)

@@ -1,17 +1,20 @@
-"""What the HTTP port shows.
+"""The pages of the HTTP port.
 
-/stats     go-workers' JSON: what waits on the server, and where; what runs here
+/stats     go-workers' JSON: the jobs on the server, by place; the jobs that run here
 /metrics   the figures of this process, or of all of `processes`, for Prometheus
-/live      200, or 503 where a loop stands still: then the process should be started again
-/ready     200 while jobs are fetched, else 503 and why not: it starts or drains, or the server is out of reach
+/live      200, or 503 when a loop stands still: then the process should be restarted
+/ready     200 while jobs are fetched, else 503 with the reason: the process starts, is quiet or stops, a loop stands
+           still, the server cannot be reached, or stuck jobs hold all threads of a queue
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from typing import Any
 
-from goworkers_py.admin.stats import Stats, for_go_workers
+import simplejson
+
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
@@ -20,12 +23,25 @@ from goworkers_py.web.server import JSON, Answer, Page
 
 
 def _of_go_workers(on_server: Stats, here: HealthReport) -> Answer:
-    """Each message is written as it was stored: read and written again, its numbers could change their digits."""
+    """Copies each message as it was stored: parsing and writing it again could change the digits of its numbers."""
     jobs = ",".join(
-        f"{json.dumps(queue)}:[{','.join(map(_job, running))}]" for queue, running in here["running"].items()
+        f"{simplejson.dumps(queue)}:[{','.join(map(_job, running))}]" for queue, running in here["running"].items()
     )
-    figures = json.dumps(for_go_workers(on_server))
+    figures = simplejson.dumps(for_go_workers(on_server))
     return Answer(200, f'{figures[:-1]}, "jobs": {{{jobs}}}}}', JSON)
+
+
+def for_go_workers(stats: Stats) -> dict[str, Any]:
+    """The fields of go-workers' stats page. As there, the sizes of queues are text."""
+    return {
+        "processed": stats.processed,
+        "failed": stats.failed,
+        "enqueued": {queue.name: str(queue.size) for queue in stats.queues},
+        "retries": stats.retries,
+        "scheduled": stats.scheduled,
+        "dead": stats.dead,
+        "in_progress": stats.in_progress,
+    }
 
 
 def _job(running: Running) -> str:
@@ -33,20 +49,20 @@ def _job(running: Running) -> str:
 
 
 def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dict[str, Page]:
-    """`stats` raises BrokerError where the server cannot be asked."""
+    """`stats` raises BrokerError while the broker does not answer."""
 
     def metrics() -> Answer:
         try:
             on_server = stats()
         except BrokerError:
-            on_server = None  # our own figures matter most during an outage
+            on_server = None  # an outage must not hide the figures of this process
         return Answer(200, exposition(report(), on_server), CONTENT_TYPE)
 
     def probe(objection: Callable[[HealthReport], str]) -> Page:
         def answer() -> Answer:
-            told = report()
-            why = objection(told)
-            return Answer(503 if why else 200, f"{why or in_words(told)}\n")
+            now = report()
+            why = objection(now)
+            return Answer(503 if why else 200, f"{why or in_words(now)}\n")
 
         return answer
 

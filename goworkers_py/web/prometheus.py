@@ -1,4 +1,4 @@
-"""A report in Prometheus' text format."""
+"""Writes a health report in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from itertools import accumulate
 
-from goworkers_py.admin.stats import Stats
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.version import __version__
 from goworkers_py.observe.health_report import HealthReport, not_live, not_ready
 from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT, WAIT_SUM, Row, sum_of
@@ -14,28 +14,33 @@ from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RUN, RUN_SUM, WAIT
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = dict[str, str]
-Sample = tuple[str, Labels, float]  # what follows the metric's name, labels, value
+Sample = tuple[str, Labels, float]  # suffix of the metric's name, labels, value
 
 _COUNTS = {
-    "recovered": ("recovered_jobs_total", "jobs taken over from processes that had died"),
-    "poison": ("poison_jobs_total", "jobs buried because their processes died, again and again"),
+    "recovered": ("recovered_jobs_total", "jobs recovered from dead processes"),
+    "poison": ("poison_jobs_total", "jobs buried because they killed their processes"),
     "stuck": ("stuck_jobs_total", "jobs that did not end at their time limit"),
-    "lost_leases": ("lost_leases_total", "jobs that ended here after they had been given to others"),
-    "settle_retries": ("settle_retries_total", "times that the end of jobs could not be stored at once"),
-    "outage_seconds": ("outage_seconds_total", "seconds during which Redis did not serve"),
+    "lost_leases": (
+        "lost_leases_total",
+        "lost leases: jobs finished here after they were recovered elsewhere; they may have run twice",
+    ),
+    "settle_retries": ("settle_retries_total", "settlements that had to be tried again"),
+    "outage_seconds": ("outage_seconds_total", "seconds during which the broker did not serve"),
 }
 _BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]
 
 
 def exposition(report: HealthReport, stats: Stats | None) -> str:
-    """`stats` is None while the server cannot be asked."""
+    """`stats` is None while the broker does not answer."""
     metrics = [_of_build(), *_of_jobs(report), *_of_processes(report), *_of_server(stats)]
     return "".join(line for metric in metrics for line in metric)
 
 
 def _of_build() -> Iterator[str]:
     labels = {"version": __version__, "python": platform.python_version()}
-    return _metric("build_info", "gauge", "always 1; the labels tell what runs", [("", labels, 1)])
+    return _metric(
+        "build_info", "gauge", "always 1; the labels are the versions of pyworkers and Python", [("", labels, 1)]
+    )
 
 
 def _of_jobs(report: HealthReport) -> Iterator[Iterator[str]]:
@@ -47,7 +52,7 @@ def _of_jobs(report: HealthReport) -> Iterator[Iterator[str]]:
     yield _metric(
         "jobs_total",
         "counter",
-        "runs of jobs by how they ended",
+        "runs of jobs by outcome",
         [
             ("", {**labels, "result": result}, count)
             for labels, row in rows
@@ -77,29 +82,30 @@ def _histogram(labels: Labels, row: Row, start: int, sum_at: int) -> Iterator[Sa
 def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
     yield _one("live", "gauge", "0 when a loop stands still", not not_live(report))
     yield _one("ready", "gauge", "1 while jobs are fetched", not not_ready(report))
-    yield _one("processes", "gauge", "processes that these figures are of", report["processes"])
-    yield _one("oldest_job_seconds", "gauge", "since when the oldest running job runs", report["oldest_s"])
+    yield _one("processes", "gauge", "number of processes that these figures cover", report["processes"])
+    yield _one("oldest_job_seconds", "gauge", "for how long the oldest running job has run", report["oldest_s"])
     for what, name, about in (
         ("busy", "busy_threads", "threads that run a job"),
-        ("capacity", "threads", "threads that can run a job"),
-        ("waiting", "prefetched_jobs", "jobs that were fetched and wait for a thread"),
-        ("stuck", "stuck_threads", "threads that a stuck job holds, and that no other worker has replaced"),
+        ("capacity", "threads", "worker threads"),
+        ("waiting", "prefetched_jobs", "fetched jobs that wait for a thread"),
+        ("stuck", "stuck_threads", "threads that a stuck job holds, without those that a new worker has replaced"),
     ):
-        samples = [("", {"queue": queue}, told[what]) for queue, told in report["queues"].items()]  # type: ignore[literal-required]
+        samples = [("", {"queue": queue}, row[what]) for queue, row in report["queues"].items()]  # type: ignore[literal-required]
         yield _metric(name, "gauge", about, samples)
     for count, (name, about) in _COUNTS.items():
         yield _one(name, "counter", about, report["counts"][count])
 
 
 def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
-    yield _one("redis_up", "gauge", "1 when Redis answered just now", stats is not None)
+    yield _one("broker_up", "gauge", "1 when the broker answered just now", stats is not None)
+    yield _one("redis_up", "gauge", "the old name of pyworkers_broker_up", stats is not None)
     if stats is None:
         return
     for name, value, about in (
-        ("scheduled_jobs", stats.scheduled, "jobs in the set of scheduled ones"),
-        ("retry_jobs", stats.retries, "jobs in the set of those to be retried"),
-        ("dead_jobs", stats.dead, "jobs in the dead set"),
-        ("in_progress_jobs", stats.in_progress, "jobs in the hands of all processes of the fleet"),
+        ("scheduled_jobs", stats.scheduled, "scheduled jobs"),
+        ("retry_jobs", stats.retries, "jobs that wait for a retry"),
+        ("dead_jobs", stats.dead, "dead jobs"),
+        ("in_progress_jobs", stats.in_progress, "jobs in progress in all processes of the fleet"),
     ):
         yield _one(name, "gauge", about, value)
     sizes = [("", {"queue": queue.name}, float(queue.size)) for queue in stats.queues]
@@ -117,8 +123,8 @@ def _one(name: str, kind: str, about: str, value: float) -> Iterator[str]:
 def _metric(name: str, kind: str, about: str, samples: list[Sample]) -> Iterator[str]:
     yield f"# HELP pyworkers_{name} {about}\n# TYPE pyworkers_{name} {kind}\n"
     for suffix, labels, value in samples:
-        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        yield f"pyworkers_{name}{suffix}{f'{{{told}}}' if told else ''} {value:.15g}\n"
+        written = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        yield f"pyworkers_{name}{suffix}{f'{{{written}}}' if written else ''} {value:.15g}\n"
 
 
 def _escaped(text: str) -> str:

@@ -1,9 +1,8 @@
-"""The HTTP port: pages that are asked for with GET, on loopback unless told otherwise."""
+"""The HTTP port: serves pages by GET, on loopback unless `stats_host` says otherwise."""
 
 from __future__ import annotations
 
 import errno
-import json
 import socket
 import socketserver
 import threading
@@ -13,14 +12,17 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+import simplejson
+
 from goworkers_py.core.errors import BrokerError, ConfigError
 
-# A look that has not ended by then is hung up on.
-LONGEST_LOOK_S = 15.0
-# When more are connected, the oldest are hung up on: a monitor gets its answer though others hold connections and say
-# nothing.
+# A connection that is older is closed.
+LONGEST_CONNECTION_S = 15.0
+# When there are more connections, the oldest are closed: a monitor gets its answer although other clients hold
+# connections without sending a request.
 MOST_CLIENTS = 50
-MOST_THREADS = 2 * MOST_CLIENTS  # with those that look at a slow server for somebody who was hung up on
+# Includes the threads that still wait for a slow broker after their client's connection was closed.
+MOST_THREADS = 2 * MOST_CLIENTS
 NO_DESCRIPTOR_PAUSE_S = 0.2
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -36,7 +38,7 @@ Page = Callable[[], Answer]
 
 
 def as_json(body: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, json.dumps(body), JSON)
+    return Answer(status, simplejson.dumps(body), JSON)
 
 
 class StatsServer:
@@ -55,19 +57,21 @@ class StatsServer:
         self._thread.start()
 
     def stop(self) -> None:
-        if self._thread.ident is not None:  # `shutdown` waits for ever for a loop that never began
+        if self._thread.ident is not None:  # `shutdown` would wait forever for a `serve_forever` that never began
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
 
 
 class _Server(ThreadingHTTPServer):
-    """A slow client holds up no other, and no stop."""
+    """One thread for each request, so that a slow client delays no other client and no stop."""
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._lock = threading.Lock()
-        self._since: dict[socket.socket, float] = {}  # of each connection, the oldest first; under the lock
+        # When each open connection began, oldest first. Under the lock: the thread `stats-server` adds a connection,
+        # the thread of its request removes it.
+        self._since: dict[socket.socket, float] = {}
         super().__init__(address, handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -75,11 +79,12 @@ class _Server(ThreadingHTTPServer):
             return super().get_request()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                threading.Event().wait(NO_DESCRIPTOR_PAUSE_S)  # who waits to be accepted would be seen again at once
+                # The client still waits to be accepted: without a pause, the loop would try again at once, and spin.
+                threading.Event().wait(NO_DESCRIPTOR_PAUSE_S)
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """False: it is closed without an answer."""
+        """False: the connection is closed without an answer."""
         with self._lock:
             if len(self._since) >= MOST_THREADS:
                 return False
@@ -92,28 +97,30 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """After each connection, and every half second."""
-        self._hang_up(MOST_CLIENTS, time.monotonic() - LONGEST_LOOK_S)
+        """`serve_forever` calls this after each connection, and every half second."""
+        self._hang_up(MOST_CLIENTS, time.monotonic() - LONGEST_CONNECTION_S)
 
     def server_close(self) -> None:
         super().server_close()
         self._hang_up(0, 0.0)
 
     def _hang_up(self, most: int, oldest: float) -> None:
-        """On the oldest clients. The thread of each ends by itself then."""
+        """Closes the connections beyond `most`, oldest first, and those that began before `oldest`. The thread of each
+        request then ends by itself."""
         with self._lock:
             too_many = len(self._since) - most
             for number, (client, since) in enumerate(self._since.items()):
                 if number >= too_many and since >= oldest:
                     break
-                with suppress(OSError):  # it has gone
+                with suppress(OSError):  # the client has already closed the connection
                     client.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # theirs asks a name server for the name of this machine
+        # Not HTTPServer's own `server_bind`, which asks a name server for the name of this machine.
+        socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, *_: Any) -> None:
-        """A client that went away before it had its answer."""
+        """Logs nothing: the client closed the connection before it had its answer."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -122,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         page = self.pages.get(self.path.split("?")[0])
         if page is None:
-            self._give(as_json({"error": f"there is only {', '.join(self.pages)} here"}, 404))
+            self._give(as_json({"error": f"no such page; the pages are {', '.join(self.pages)}"}, 404))
             return
         try:
             self._give(page())
@@ -138,4 +145,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """A line for each look of a monitor would drown the jobs' lines."""
+        """Logs nothing: one line for each request of a monitor would bury the lines of the jobs."""

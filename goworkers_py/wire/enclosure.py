@@ -18,6 +18,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class
 from goworkers_py.wire.message import new_jid
+from goworkers_py.wire.ruby import ruby_flaw
 
 CLASS = "pyworkers.Unreadable"
 FIELD = "unreadable"  # in the enclosing job: {"v": 1, "as": "text" or "base64"}
@@ -30,7 +31,7 @@ def readable(raw: bytes, queue: str, at: float) -> bytes:
     fields: dict[str, Any] = {}
     try:
         fields = payload.read(raw)
-        why = payload.ruby_flaw(raw)
+        why = ruby_flaw(raw)
     except UnreadablePayload as error:
         why = str(error)
     return _enclosed(raw, queue, at, fields, why) if why else raw

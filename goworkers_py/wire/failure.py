@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import zlib
 from collections import deque
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import simplejson
 
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.wire.message import Message, jid_where_missing
@@ -98,14 +99,14 @@ def backtrace(error: BaseException, most: int) -> list[str]:
 
 
 def pack_backtrace(lines: list[str]) -> str:
-    return base64.b64encode(zlib.compress(json.dumps(lines).encode())).decode()
+    return base64.b64encode(zlib.compress(simplejson.dumps(lines).encode())).decode()
 
 
 def unpack_backtrace(stored: Any) -> list[str]:
     """From any Sidekiq's form but 6.0.1's Ruby Marshal: packed, or the plain list of the oldest."""
     if isinstance(stored, str):
         try:
-            stored = json.loads(zlib.decompress(base64.b64decode(stored)))
+            stored = simplejson.loads(zlib.decompress(base64.b64decode(stored)))
         except (ValueError, zlib.error):
             return []
     return [str(line) for line in stored] if isinstance(stored, list) else []

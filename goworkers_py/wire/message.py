@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import calendar
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
+
+import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import payload
@@ -82,7 +83,7 @@ class Message:
         return iter(self.fields)
 
     def to_json(self) -> str:
-        return json.dumps(self.fields, ensure_ascii=False)
+        return simplejson.dumps(self.fields, ensure_ascii=False, allow_nan=True)  # 1e400 is infinite to Python
 
     def __repr__(self) -> str:
         return f"<Message {self.job_class} jid={self.jid} queue={self.queue}>"

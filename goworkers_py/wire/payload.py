@@ -7,12 +7,11 @@ also those that Python could not write the same way again (1.0e+16, 123456789012
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from json.decoder import scanstring  # type: ignore[attr-defined]  # in C where CPython has it; missing from the stubs
 from typing import Any, NoReturn
+
+import simplejson
 
 from goworkers_py.core.errors import ArgumentError, UnreadablePayload
 
@@ -23,16 +22,15 @@ MAX_NESTING = 100
 _DIGITS_AT_ONCE = 4_000
 _TOO_LARGE = 10**_DIGITS_AT_ONCE
 
+# Bytes among which it is quicker to count the brackets than to look for each.
+_SHORT = 1_000
+
 _SPACE = " \t\n\r"
-_Scan = Callable[[str, int], tuple[Any, int]]
+_TOO_DEEP = f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def _refuse(value: Any) -> NoReturn:
-    raise TypeError(f"{type(value).__qualname__} is not JSON")
 
 
 def _int_of_any_size(digits: str) -> int:
@@ -46,15 +44,22 @@ def _int_of_any_size(digits: str) -> int:
     return _int_of_any_size(digits[:-low]) * shift + _int_of_any_size(digits[-low:])
 
 
-_scan: _Scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once  # type: ignore[attr-defined]
+# The value that begins at one character, and where it ends. Not `raw_decode`, which also takes a byte order mark there.
+_scan = simplejson.JSONDecoder(parse_constant=_refuse_constant).scan_once
 # int() refuses more than 4,300 digits, Ruby does not. Slower, so only where the first one failed.
-_scan_patiently: _Scan = json.JSONDecoder(  # type: ignore[attr-defined]
-    parse_constant=_refuse_constant, parse_int=_int_of_any_size
-).scan_once
-# What json.JSONEncoder.encode makes anew for each value. It looks for no circles: `check_plain` has found them.
-_chunks: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
-    None, _refuse, json.encoder.encode_basestring, None, ":", ",", False, False, False
+_scan_patiently = simplejson.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_of_any_size).scan_once
+# What JSON has, and a tuple for a list: without these options simplejson also writes bytes, decimals and whatever has a
+# method `_asdict`. It looks for no circles: `check_plain` has found them.
+_encoder = simplejson.JSONEncoder(
+    ensure_ascii=False,
+    separators=(",", ":"),
+    check_circular=False,
+    encoding=None,  # type: ignore[arg-type]  # for no bytes; the stubs do not know it
+    use_decimal=False,
+    namedtuple_as_object=False,
 )
+# Between values that are written together. They hold no line end of their own: it is escaped in texts.
+_CUT = simplejson.RawJSON("\nnull")
 
 
 def read(raw: bytes) -> dict[str, Any]:
@@ -62,15 +67,15 @@ def read(raw: bytes) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
         value, end = _scan(text, 0)
-    except (ValueError, StopIteration, RecursionError):
+    except (ValueError, RecursionError):
         text, value, end = _read_patiently(raw)
-    if end != len(text) and _skip_space(text, end) != len(text):
+    if end != len(text) and skip_space(text, end) != len(text):
         raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
     if type(value) is not dict:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
     # Each level takes two characters.
     if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and _nested_deeper(value, MAX_NESTING):
-        raise UnreadablePayload(f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read")
+        raise UnreadablePayload(_TOO_DEEP)
     return value
 
 
@@ -78,43 +83,23 @@ def _read_patiently(raw: bytes) -> tuple[str, Any, int]:
     """As `read` does at first, with what is rare: a space before the value, endless numbers, and words for a flaw."""
     try:
         text = raw.decode("utf-8")
-        return text, *_read_value(text, _skip_space(text, 0))
-    except StopIteration as stop:
-        raise UnreadablePayload(f"not JSON: no value at character {stop.value}") from None
-    except (ValueError, RecursionError) as error:
-        raise UnreadablePayload(f"not JSON: {error}") from None
+        return text, *_read_value(text, skip_space(text, 0))
+    except RecursionError:
+        raise UnreadablePayload(_TOO_DEEP) from None
+    except ValueError as error:
+        raise UnreadablePayload(f"not JSON: {_in_words(error)}") from None
 
 
-def ruby_flaw(raw: bytes) -> str:
-    """Why Ruby's JSON cannot read a payload that `read` accepts, or not write it again; empty when it can do both."""
-    if not _MAY_BE_FLAWED(raw):
-        return ""
-    half = next((escape[1] for escape in _ESCAPES.finditer(raw) if escape[1]), None)
-    if half:
-        return f"it holds half of a surrogate pair (\\{half.decode()}), which Ruby cannot read"
-    text = raw.decode("utf-8")
-    try:
-        _scan_for_ruby(text, _skip_space(text, 0))
-    except OverflowError as error:
-        return str(error)
-    return ""
-
-
-def _float_for_ruby(text: str) -> None:
-    if math.isinf(float(text)):
-        shown = text if len(text) <= 20 else f"{text[:20]}..."
-        raise OverflowError(f"it holds the number {shown}, which is infinite to Ruby")
-
-
-# Half of a pair, or a number beyond all floats, takes one of these. Nearly no payload has one.
-_MAY_BE_FLAWED = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}|[0-9]{200}").search
-# A backslash stands in strings only. A group of its own for the half of a pair.
-_ESCAPES = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-_scan_for_ruby: _Scan = json.JSONDecoder(parse_float=_float_for_ruby, parse_int=len).scan_once  # type: ignore[attr-defined]
+def _in_words(error: ValueError) -> str:
+    if isinstance(error, simplejson.JSONDecodeError) and error.msg == "Expecting value":
+        return f"no value at character {error.pos}"
+    return str(error)
 
 
 def _opens_many(raw: bytes) -> bool:
     """Whether there are more brackets than levels: a look that does not take long at large payloads either."""
+    if len(raw) < _SHORT:
+        return raw.count(b"[") + raw.count(b"{") > MAX_NESTING
     found = 0
     for bracket in b"[", b"{":
         at = -1
@@ -138,7 +123,7 @@ def _nested_deeper(value: Any, levels: int) -> bool:
 def _read_value(text: str, start: int) -> tuple[Any, int]:
     try:
         return _scan(text, start)
-    except json.JSONDecodeError:
+    except simplejson.JSONDecodeError:
         raise
     except ValueError:
         return _scan_patiently(text, start)
@@ -146,7 +131,15 @@ def _read_value(text: str, start: int) -> tuple[Any, int]:
 
 def encode(value: Any) -> str:
     """Compact, in raw UTF-8, as Ruby writes it. The value has passed `check_plain` or is our own."""
-    return "".join(_chunks(value, 0))
+    if type(value) is str:
+        return _encoder.encode(value)  # which makes no encoder for a text alone
+    return "".join(_encoder.iterencode(value))
+
+
+def encode_each(values: Iterable[Any]) -> list[str]:
+    """The text of each value. simplejson prepares an encoder at each call, which takes longer than most values."""
+    text = encode([part for value in values for part in (_CUT, value)][1:])[1:-1]
+    return text.split(f",{_CUT.encoded_json},") if text else []
 
 
 def write(fields: Mapping[str, Any]) -> bytes:
@@ -161,12 +154,13 @@ def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -
 def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[[bytes], bytes]:
     """`splice` for many jobs that are changed alike."""
     marks = [f'"{name}"'.encode() for name in (*changes, *drop)]
-    addition = f",{encode(changes)[1:]}".encode()
+    members = {name: f"{encode(name)}:{encode(value)}" for name, value in changes.items()}
+    addition = f",{','.join(members.values())}}}".encode()
 
     def spliced(raw: bytes) -> bytes:
         if changes and b":" in raw and not _may_have(raw, marks):
             return raw.rstrip()[:-1] + addition
-        return _rebuilt(raw, changes, drop)
+        return _rebuilt(raw, members, drop)
 
     return spliced
 
@@ -175,18 +169,17 @@ def splice_into(raw: bytes, name: str, changes: Mapping[str, Any], drop: Collect
     """`splice`, but the fields are those of the object in the job's field `name`."""
     members = _members(raw.decode("utf-8"))
     text = members[name]
-    _, after_name = scanstring(text, 1, True)
+    _, after_name = _scan(text, 0)
     value = splice(text[after_name + 1 :].encode(), changes, drop).decode()
     members[name] = f"{text[: after_name + 1]}{value}"
     return f"{{{','.join(members.values())}}}".encode()
 
 
-def _rebuilt(raw: bytes, changes: Mapping[str, Any], drop: Collection[str]) -> bytes:
+def _rebuilt(raw: bytes, changed: Mapping[str, str], drop: Collection[str]) -> bytes:
     members = _members(raw.decode("utf-8"))
     for name in drop:
         members.pop(name, None)
-    for name, value in changes.items():
-        members[name] = f"{encode(name)}:{encode(value)}"
+    members |= changed
     return f"{{{','.join(members.values())}}}".encode()
 
 
@@ -203,16 +196,16 @@ def _may_have(raw: bytes, marks: Iterable[bytes]) -> bool:
 def _members(text: str) -> dict[str, str]:
     """Name to the text of `"name":value`, for an object that `read` accepts."""
     members: dict[str, str] = {}
-    at = _skip_space(text, _skip_space(text, 0) + 1)
+    at = skip_space(text, skip_space(text, 0) + 1)
     while text[at] != "}":
-        name, after_name = scanstring(text, at + 1, True)
+        name, after_name = _scan(text, at)
         name_text = text[at:after_name]
-        start = _skip_space(text, _skip_space(text, after_name) + 1)  # past the colon
+        start = skip_space(text, skip_space(text, after_name) + 1)  # past the colon
         _, end = _read_value(text, start)
         members[name] = f"{name_text}:{_one_line(text[start:end])}"
-        at = _skip_space(text, end)
+        at = skip_space(text, end)
         if text[at] == ",":
-            at = _skip_space(text, at + 1)
+            at = skip_space(text, at + 1)
     return members
 
 
@@ -222,7 +215,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
 
 
-def _skip_space(text: str, at: int) -> int:
+def skip_space(text: str, at: int) -> int:
     while at < len(text) and text[at] in _SPACE:
         at += 1
     return at
@@ -251,7 +244,7 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
         return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot say")
     if kind is list or kind is dict:
         if levels_left == 0:
-            return "", f"is nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
+            return "", f"is {_TOO_DEEP}"
         return _flaw_inside(value, levels_left - 1)
     return "", f"is a {kind.__qualname__}, not plain JSON{_HINTS.get(kind.__name__, '')}"
 

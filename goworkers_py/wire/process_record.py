@@ -6,17 +6,19 @@ one superset for all: see `info` for what never changes, `state` for what does, 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import simplejson
+
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.message import whole_number
-from goworkers_py.wire.payload import encodable, read, ruby_flaw, write
+from goworkers_py.wire.payload import encodable, read, write
+from goworkers_py.wire.ruby import ruby_flaw
 
 # Pages show little of a job's arguments, and this is written anew with every beat.
 LONGEST_PAYLOAD = 100_000
@@ -99,7 +101,7 @@ def work(running: Mapping[str, Delivery]) -> dict[str, str]:
     told = {}
     for thread, delivery in running.items():
         try:
-            payload = shortened(delivery.raw, LONGEST_PAYLOAD)
+            payload = shortened(delivery.payload, LONGEST_PAYLOAD)
         except UnreadablePayload:
             continue
         told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
@@ -125,4 +127,4 @@ def _can_be_shown(value: Any) -> bool:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return simplejson.dumps(value, ensure_ascii=False, separators=(",", ":"))

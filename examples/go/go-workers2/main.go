@@ -19,7 +19,7 @@ func main() {
 		log.Fatal(err)
 	}
 
-	// Without Retry this library leaves the field `retry` out, and the Python job's own option counts.
+	// Without Retry this library omits the field `retry`, so the option of the Python job counts.
 	jid, err := producer.Enqueue("billing", "Billing::InvoiceJob", []interface{}{42, map[string]bool{"pdf": true}})
 	report(jid, err)
 

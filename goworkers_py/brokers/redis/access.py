@@ -1,7 +1,7 @@
-"""The access rules of the server: each feature with the commands and the patterns of keys that it needs.
+"""The server's access rules (ACL): the commands and key patterns that each feature needs.
 
-`pyworkers doctor --acl` prints them for a configuration, and docs/reliability.md for one that has them all. A command
-that the server refuses is told with the rule that is missing, see `refusal`.
+`pyworkers doctor --acl` prints the rules for a configuration; docs/reliability.md has the rules for all features. When
+the server refuses a command, the error names the missing rule, see `refusal`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from goworkers_py.config.options import Config
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature whose rules are missing is off; jobs run all the same. Only the first one is indispensable."""
+    """A feature without its rules is off, and jobs run all the same. Only the first feature is needed to run jobs."""
 
     name: str
     commands: str
@@ -35,17 +35,17 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("pauses", "smembers", "paused"),
-    # A process's entry is named by its host, its process id and a random word.
+    # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
     Feature("metrics", "hincrby bitfield", "j|*", lambda config: config.metrics != "off"),
     Feature("metrics of Sidekiq 7", "", "*-??-??:*", lambda config: config.metrics in ("auto", "7")),
     Feature("metrics of Sidekiq 8", "", "h|*", lambda config: config.metrics in ("auto", "8")),
-    Feature("another database", "select", "", lambda config: _database(config.redis) not in ("", "0")),
+    Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
 )
 
 
 def rules(config: Config) -> list[str]:
-    """The words after ACL SETUSER, but for the password: keys first, and each word once."""
+    """The words after ACL SETUSER, without the password: first the key patterns, then the commands, each word once."""
     wanted = [feature for feature in FEATURES if feature.wanted(config)]
     prefix = re.sub(r"([*?\[\]\\])", r"\\\1", Keys(config.namespace).prefix)
     patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
@@ -54,9 +54,9 @@ def rules(config: Config) -> list[str]:
 
 
 def lines(config: Config) -> Iterator[str]:
-    """For an administrator to paste, with a password of their own."""
-    yield " ".join(["ACL SETUSER", _user(config.redis), "reset on >PASSWORD", *rules(config)])
-    if config.redis.startswith("sentinel://"):
+    """The commands for an administrator to paste, who writes a password in place of PASSWORD."""
+    yield " ".join(["ACL SETUSER", _user(config.broker), "reset on >PASSWORD", *rules(config)])
+    if config.broker.startswith("sentinel://"):
         yield (
             "# and on each sentinel, where it has users (?sentinel_username=...&sentinel_password=...):\n"
             "ACL SETUSER pyworkers reset on >PASSWORD +sentinel|masters"
@@ -72,12 +72,12 @@ def _database(address: str) -> str:
     return urlsplit(address).path.rpartition("/")[2] if "://" in address and not address.startswith("unix") else ""
 
 
-# A day and an hour of one digit, which Sidekiq 7 and 8 write in different ways.
+# A day and an hour of one digit: Sidekiq 7 and 8 write them in different ways.
 _EARLY = datetime.datetime(2025, 2, 4, 8, 3, tzinfo=datetime.timezone.utc)
 
 
 def probes(keys: Keys) -> list[tuple[str | int, ...]]:
-    """Each command that a process sends, and each kind of key. None of them is ever run."""
+    """A probe of each command that a process sends, and of each kind of key. No probe is ever run."""
     queue, held = keys.queue("default"), keys.inprogress("default", "doctor")
     member = "doctor:1:aaaaaaaaaaaa"
     return [
@@ -98,7 +98,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
     ]  # fmt: skip
 
 
-# --- what the server says when a rule is missing, in all its versions since 6.2
+# --- the error replies of the server when a rule is missing, in all versions since 6.2
 
 _COMMAND = re.compile(r"no permissions to run the '([^']+)'")
 _KEY = re.compile(
@@ -111,7 +111,7 @@ _MOST_KEYS = 5
 
 
 def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
-    """The server's words as ours, with the rule that is missing; None for words about something else."""
+    """The server's error reply with the missing rule named; None when the reply is about something else."""
     if named := _COMMAND.search(told):
         command = named[1].lower()
         told = f"the server's access rules do not allow {command.upper().replace('|', ' ')}: add +{command}"
@@ -126,7 +126,7 @@ def refusal(told: str, keys: Sequence[object] = ()) -> str | None:
 
 
 def is_refused_in_script(told: str) -> bool:
-    """A command, and the server does not say which."""
+    """True when the server refused a command of a script and did not say which."""
     return bool(_IN_A_SCRIPT.search(told))
 
 

@@ -1,4 +1,4 @@
-"""What a process does for others' eyes only: where the server refuses it, that is told once and costs nothing else."""
+"""Steps that no job depends on: when the server refuses one, the process warns once and goes on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 class BestEffort:
     def __init__(self, without: str) -> None:
-        self._without = without  # what is missing when it is refused
+        self._without = without  # what does not work when the server refuses the step
         self._warned = False
 
     def __call__(self, step: Callable[[], object]) -> None:
-        """Raises BrokerUnavailable in an outage only, which is everybody's. A server that is full is emptied first."""
+        """Calls `step`. Raises BrokerUnavailable in an outage, but not when the server is out of memory."""
         try:
             with suppress(BrokerFull):
                 step()
@@ -28,7 +28,7 @@ class BestEffort:
         except BrokerError:
             raise
         except Exception:
-            # What others wrote there is not what it should be, or we are wrong: neither is to cost the beat.
+            # Another program wrote something unexpected into a key, or this code has a bug. The beat must go on.
             if not self._warned:
                 self._warned = True
                 log.exception("%s; jobs run all the same", self._without)

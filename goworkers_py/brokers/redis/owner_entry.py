@@ -1,15 +1,17 @@
 """The entry of each pyworkers process in `pyworkers:owners`: one JSON object, written with every beat.
 
-Processes of several releases read each other's entries. So an entry has a version `v` and only grows: an unknown field
-is passed over, and an entry of an unknown version or shape is left alone, together with the jobs of its owner.
+Processes of several releases read each other's entries. So an entry has a version `v`, and releases only add fields. A
+release ignores fields that it does not know. It leaves an entry of an unknown version or shape alone, and recovers no
+job of that owner.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.version import __version__
@@ -21,23 +23,23 @@ V = 1
 
 @dataclass(frozen=True, slots=True)
 class OwnerEntry:
-    queues: Mapping[str, int]  # with how many of the oldest jobs in each in-progress list can have been begun
-    alone: str = ""  # the suspect that runs alone in this process, see `quarantine`
+    queues: Mapping[str, int]  # each queue, and how many of the oldest jobs in its in-progress list can have been begun
+    alone: str = ""  # the name of the suspect that runs alone in this process, see `quarantine`
     trouble: str = ""  # why the process fetches no jobs now
     origin: Mapping[str, Any] = field(default_factory=dict)
-    began: float = 0.0  # epoch seconds by the server's clock: when the process was first heard of; 0 in its first beat
-    heard: float = 0.0  # likewise, the answer to the beat before; 0 in the first beat, and in entries before 0.2.0
-    version: str = __version__  # empty for 0.1.0, which told none
+    began: float = 0.0  # time of the first beat by the server's clock, epoch seconds; 0 in the first beat
+    heard: float = 0.0  # time of the beat before this one, likewise; 0 in the first beat, and before release 0.2.0
+    version: str = __version__  # empty for release 0.1.0, which wrote none
     speaks: Collection[str] = field(default_factory=lambda: needs.SPEAKS)
 
     def to_json(self) -> str:
-        return json.dumps(
+        return simplejson.dumps(
             {
                 "v": V,
                 "version": self.version,
                 "speaks": sorted(self.speaks),
                 "queues": dict(self.queues),
-                "trial": self.alone,  # the name that release 0.1.0 reads
+                "trial": self.alone,  # release 0.1.0 reads this name of the field
                 "trouble": self.trouble,
                 "origin": dict(self.origin),
                 "began": self.began,
@@ -47,7 +49,7 @@ class OwnerEntry:
 
     @classmethod
     def read(cls, raw: bytes) -> OwnerEntry | None:
-        """None for an entry of another shape or of a later version."""
+        """None for an entry of an unknown shape or version."""
         try:
             told = payload.read(raw)
         except UnreadablePayload:
@@ -57,7 +59,7 @@ class OwnerEntry:
             return None
         return cls(
             queues={name: max(0, whole_number(begun) or 0) for name, begun in queues.items()},
-            # Release 0.1.0, which wrote no `v`, told of a suspect that other jobs ran beside: that proves nothing.
+            # In release 0.1.0, which wrote no `v`, other jobs ran beside the suspect. Its death proves nothing then.
             alone=_text(told.get("trial")) if version == V else "",
             trouble=_text(told.get("trouble")),
             origin=_origin(told.get("origin")),
@@ -73,7 +75,7 @@ def _text(value: Any) -> str:
 
 
 def _origin(told: Any) -> dict[str, Any]:
-    """Of the numbers only those that processes have: with others the system may not be asked."""
+    """An origin whose `pid` and `started` are whole numbers or None: other values cannot be given to system calls."""
     origin = told if isinstance(told, dict) else {}
     numbers = {name: whole_number(origin.get(name)) for name in ("pid", "started")}
     return {**origin, **{name: value for name, value in numbers.items() if name in origin}}

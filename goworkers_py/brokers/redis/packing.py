@@ -8,20 +8,20 @@ from typing import Any
 
 import hiredis
 
-# Arguments that are sent without copying them.
+# Longer arguments are sent without a copy.
 LARGE = 16_384
 
 
 def packed(commands: Sequence[Sequence[Any]]) -> Iterable[bytes]:
-    # 0 for numbers, which have no length.
+    # `length_hint` is 0 for numbers.
     if any(max(map(length_hint, command)) > LARGE for command in commands):
         return _in_pieces(commands)
-    # Straight to hiredis: redis-py's own way there looks at each argument twice.
+    # hiredis is called directly, because redis-py looks at each argument twice.
     return [b"".join(hiredis.pack_command(tuple(command)) for command in commands)]
 
 
 def _in_pieces(commands: Sequence[Sequence[Any]]) -> Iterator[bytes]:
-    """Large payloads as they are: each copy of them would cost more than the rest of the exchange."""
+    """Yields large payloads without a copy: one copy would take longer than the rest of the exchange."""
     small: list[bytes] = []
     for command in commands:
         small.append(b"*%d\r\n" % len(command))

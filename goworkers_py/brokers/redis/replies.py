@@ -1,5 +1,5 @@
 """Checks that a reply is of the kind that Redis gives to its command. A reply of another kind was damaged on its way,
-or belongs to another command: then nothing that follows on that connection can be believed either."""
+or belongs to another command. Then the later replies on that connection are not valid either."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def _pairs(reply: Any) -> bool:
 
 _number, _text, _texts, _nothing = one_of(int), one_of(bytes), list_of(bytes), type(None)
 
-# By the name of the command; of a script by its digest and by its source. Commands that are not here may be answered
-# by anything.
+# By the name of the command; for a script by its digest and by its source. Replies to other commands are not checked.
 _FITS: dict[Any, Fits] = {
     **dict.fromkeys(
         ["DEL", "EXISTS", "EXPIRE", "HDEL", "HSET", "LLEN", "LPUSH", "LREM", "SADD", "SREM", "UNLINK", "ZADD", "ZCARD",
@@ -43,12 +42,12 @@ _FITS: dict[Any, Fits] = {
 
 
 def expect(script: str, fits: Fits) -> None:
-    """`script` is its digest, or its source."""
+    """`script`: its digest or its source."""
     _FITS[script] = fits
 
 
 def check(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> None:
-    """Raises for a reply that its command never has."""
+    """Raises for a reply of a kind that its command never has."""
     for command, reply in _answered(commands, replies):
         name = command[0]
         fits = _FITS.get(command[1] if name in _SCRIPTS else name)
@@ -57,7 +56,7 @@ def check(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> None:
 
 
 def _answered(commands: Sequence[Sequence[Any]], replies: Sequence[Any]) -> Iterator[tuple[Sequence[Any], Any]]:
-    """Each command with its reply, which of those in a transaction is a part of the last one."""
+    """Each command with its reply. The replies of a transaction are the parts of the reply to EXEC."""
     if not commands or commands[0][0] != "MULTI":
         yield from zip(commands, replies, strict=True)
         return

@@ -1,4 +1,4 @@
-"""Servers that Sentinel watches: each new connection asks where the primary is now."""
+"""Servers that Sentinel watches: each new connection asks the sentinels where the primary is now."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from redis.connection import ConnectionPool, parse_url, to_bool
 from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
-# One that is gone must not keep us from asking the next.
+# Short: when one sentinel is gone, the next one is asked.
 SENTINEL_TIMEOUT_S = 1.0
 SENTINEL_PORT = 26379
 
 
 def options_in(url: str) -> dict[str, Any]:
-    """The options of connections in an address, but for the form of replies, which this program chooses."""
+    """The options of connections in an address, without those for the form of replies: this program chooses them."""
     said: dict[str, Any] = parse_url(url)  # type: ignore[no-untyped-call]
     return {name: value for name, value in said.items() if name not in ("decode_responses", "protocol")}
 
 
 def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
-    """Of an address sentinel://user:password@host:port,host:port/service/db?...
+    """The pool for an address sentinel://user:password@host:port,host:port/service/db?...
 
-    The login and what follows the question mark are the servers'. Sentinels that want a login of their own get
-    sentinel_username and sentinel_password from there; TLS (`ssl=true`, ssl_...) is for both.
+    The login and the options after the question mark are for the servers. The options sentinel_username and
+    sentinel_password are the login for the sentinels; TLS (`ssl=true`, ssl_...) is for both.
     """
     address, _, query = url.removeprefix("sentinel://").partition("?")
     login_and_hosts, _, path = address.partition("/")
@@ -54,8 +54,9 @@ def sentinel_pool(url: str, **options: Any) -> ConnectionPool:
 
 
 class _Sentinels(Sentinel):
-    """Asked by many threads at once, which garble the list that redis-py sorts in place; and what redis-py says of a
-    primary that it cannot find shows all options of every sentinel, in its older versions the passwords too."""
+    """Replaces `discover_master` of redis-py for two reasons. Many threads call it at once, and redis-py sorts its list
+    of sentinels in place, which garbles the list. And when redis-py finds no primary, its error shows all options of
+    every sentinel, in older versions the passwords too."""
 
     def discover_master(self, service_name: str) -> tuple[str, int]:
         failures = []
@@ -64,7 +65,7 @@ class _Sentinels(Sentinel):
                 masters: Any = sentinel.sentinel_masters()
             except redis.AuthenticationError as error:
                 options = "?sentinel_username=...&sentinel_password=..."
-                raise redis.AuthenticationError(f"that of a sentinel ({options}): {error}") from error
+                raise redis.AuthenticationError(f"that is a sentinel's own login ({options}): {error}") from error
             except redis.ResponseError:
                 raise
             except (redis.ConnectionError, redis.TimeoutError) as error:
@@ -85,7 +86,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 def close_sentinels(pool: ConnectionPool) -> None:
-    """What this pool keeps open to its sentinels, if it has any."""
+    """Closes the connections of this pool to its sentinels, if it has any."""
     if isinstance(pool, SentinelConnectionPool):
         for sentinel in pool.sentinel_manager.sentinels:
             sentinel.close()

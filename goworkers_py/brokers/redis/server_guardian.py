@@ -1,6 +1,6 @@
-"""The keeper of an embedded server: a small process that lives as long as anybody uses the server; see `embedded`.
+"""The keeper of an embedded server: a small process that runs while the server has users; see `embedded`.
 
-It imports nothing but the standard library: it is started for every run and stays in memory.
+It imports only the standard library, because it starts quickly then and needs little memory.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ from pathlib import Path
 USERS, KEEPER, SERVER = "users.lock", "keeper.lock", "server.lock"
 SOCKET, LOG = "redis.sock", "redis.log"
 
-POLL_S = 0.05  # how often the keeper looks
-GLANCE_S = 0.02  # how often somebody looks who waits for a start or a stop
-ANSWER_S = 5.0  # a server that takes longer over one command has not answered
-RESTART_S = 0.5  # from one start of the server to the next, at least
-STOP_S = 30.0  # then the server is killed: its data has long been handed to the kernel
+POLL_S = 0.05  # how often the keeper looks at the server
+GLANCE_S = 0.02  # how often a process looks that waits for the start or the stop of a server
+ANSWER_S = 5.0  # time limit for the answer to one command
+RESTART_S = 0.5  # shortest time from one start of the server to the next
+STOP_S = 30.0  # then the server is killed: the kernel has its data by then
 
-ANOTHER = 3  # exit code of a keeper that found another at work
-# Bytes in `keeper.lock`: what its holder has seen of the server. A size, because a full disk still lets it be set.
+ANOTHER = 3  # exit code of a keeper that finds another keeper
+# The state of the server, as the keeper has seen it, is the size of `keeper.lock` in bytes. A size can be set even
+# when the disk is full.
 UNKNOWN, READY, FAILED = 0, 1, 2
 
 
 class ServerGuardian:
-    """Looks after the server until the last user has left. Whoever makes one holds `lock`, on `keeper.lock`."""
+    """Keeps the server running until the last user has left. `lock`: a descriptor that holds `keeper.lock`."""
 
     def __init__(self, directory: Path, address: str, binary: str, lock: int) -> None:
         self._directory = directory
         self._address = address
         self._binary = binary
         self._lock = lock
-        self._child: subprocess.Popen[bytes] | None = None  # None as long as the server is one that was found
+        self._child: subprocess.Popen[bytes] | None = None  # None: the server is an earlier keeper's
         self._ready = False
         self._next_start = 0.0  # monotonic
 
     def run(self) -> bool:
-        """False if the server ended before it ever answered: nothing would be better next time."""
+        """False when the server ended before its first answer: another start would fail too."""
         with probe(self._directory / USERS) as users:
             while not try_lock(users, fcntl.LOCK_EX):
                 if not self._look_after():
                     return False
                 time.sleep(POLL_S if self._ready else GLANCE_S)
             self._stop()
-            os.close(self._lock)  # before the users' lock: who gets that one must not take this keeper for a live one
+            # Before `users.lock` is freed: the process that gets `users.lock` must not find `keeper.lock` held.
+            os.close(self._lock)
         return True
 
     def _look_after(self) -> bool:
@@ -87,7 +89,7 @@ class ServerGuardian:
         }  # fmt: skip
         command = [self._binary, *(word for name, value in options.items() for word in (f"--{name}", value))]
         try:
-            # A server from 7.2 on refuses to start under a locale that the machine does not have.
+            # Since 7.2 a server refuses to start with a locale that the machine does not have.
             environment = {**os.environ, "LC_ALL": "C"}
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, cwd=self._directory, env=environment, umask=0o077, pass_fds=[lock]
@@ -101,7 +103,7 @@ class ServerGuardian:
         deadline = time.monotonic() + STOP_S
         while self._lives() and time.monotonic() < deadline:
             if self._child is not None:
-                self._child.terminate()  # again each time: a server that is just starting does not hear it yet
+                self._child.terminate()  # in each round: a server that is just starting ignores SIGTERM
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._child.wait(POLL_S)
             else:
@@ -111,11 +113,11 @@ class ServerGuardian:
             self._child.kill()
             self._child.wait()
         elif self._lives():
-            _say("the server that an earlier keeper left does not stop: end it by hand")
+            _say("the server of an earlier keeper does not stop: kill it by hand")
 
 
 def keep(directory: str, address: str, binary: str) -> None:
-    """The keeper's process: a short one that says whether there is a keeper now, and the keeper in the background."""
+    """The keeper's process: exits with ANOTHER, or leaves the keeper running in the background and exits with 0."""
     try:
         lock = take_lock(Path(directory, KEEPER), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -124,7 +126,7 @@ def keep(directory: str, address: str, binary: str) -> None:
     _log_to(Path(directory, LOG))
     if os.fork():
         os._exit(0)
-    # A service manager or a shutdown signals every process at once; the users still need their server to stop in order.
+    # A service manager or a shutdown signals every process at once; the users need the server for their own stop.
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     sys.exit(0 if ServerGuardian(Path(directory), address, binary, lock).run() else 1)
@@ -154,7 +156,7 @@ def try_lock(descriptor: int, how: int) -> bool:
 
 @contextlib.contextmanager
 def probe(path: Path) -> Iterator[int]:
-    """A descriptor to try locks on. Unlocked in the end, as a child forked meanwhile has a copy that stays open."""
+    """A descriptor to try locks on. Unlocked at the end: a child that was forked meanwhile has an open copy."""
     descriptor = _open(path)
     try:
         yield descriptor
@@ -169,7 +171,7 @@ def is_held(path: Path) -> bool:
 
 
 def ask(address: str, command: str) -> str:
-    """The reply, or nothing."""
+    """Returns the first bytes of the reply; an empty text when there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_S)
         try:
@@ -181,7 +183,7 @@ def ask(address: str, command: str) -> str:
 
 
 def _log_to(log: Path) -> None:
-    """Output goes to a fresh log, the server's as well; the log of the last run is kept beside it."""
+    """Sends the output of the keeper and the server to a new log, and keeps the last log beside it, as redis.log.1."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(f"{log}.1")
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,19 +1,20 @@
-"""Writes what this process has executed where Sidekiq's Metrics page looks for it, and marks of deploys.
+"""Writes the executions of this process for Sidekiq's Metrics page.
 
-Versions 7 and 8 have layouts of their own, and the page of the one does not see what is written for the other. Both
-keep a hash of counts for a minute, and for each class a histogram: a bit field of counters.
+Sidekiq 7 and 8 have different layouts, and the page of each reads its own layout only. Both layouts have a hash of
+counts for each minute, and for each class a histogram: a bit field of counters.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 
+import simplejson
+
 from goworkers_py.brokers.redis.best_effort import BestEffort
-from goworkers_py.brokers.redis.connection import Connections, text
+from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.observe.executions import Executions
@@ -30,13 +31,10 @@ LAYOUTS = (SEVEN, EIGHT)
 Word = str | int
 
 LOOK_EVERY_S = 60
-MARK_LIFE_S = 90 * 86_400
-# Of a deploy to many machines the first one makes the mark.
-SAME_DEPLOY_S = 60
 
 
 class SidekiqMetrics:
-    """Used by the heartbeat's thread, and by the farewell when that has ended."""
+    """Used by the heartbeat thread; after that has ended, by the thread that stops the process."""
 
     def __init__(self, connections: Connections, keys: Keys, choice: str) -> None:
         self._connections = connections
@@ -48,7 +46,7 @@ class SidekiqMetrics:
         self._try = BestEffort("nothing can be written for Sidekiq's Metrics page")
 
     def write(self, total: Mapping[str, Executions], at: float) -> None:
-        """`total` is all since the start of this process; what is new is added to the minute of `at`."""
+        """Adds the new executions to the minute of `at`. `total` counts all since the start of this process."""
         if self._choice != OFF and total != self._written:
             self._try(lambda: self._write(total, at))
 
@@ -60,25 +58,12 @@ class SidekiqMetrics:
         steps = list(commands(self._keys, self._layouts, _utc(at), news))
         if steps:
             self._connections.transaction(steps)
-        self._written = total  # only now: what could not be written comes with the next
+        self._written = total  # after the exchange: after an error, the next call writes these executions too
 
     def _versions(self) -> list[str]:
-        """Those that the processes of the fleet tell."""
+        """The versions in the entries of the fleet's processes."""
         entries = [("HGET", self._keys.member(one), "info") for one in members(self._connections, self._keys)]
         return [_version(info) for info in self._connections.answers(entries) if info]
-
-
-def mark(connections: Connections, keys: Keys, label: str, at: float) -> str | None:
-    """Marks the minute of `at` with a deploy. None when that was done, else the label that the minute has."""
-    minute = _utc(at).replace(second=0, microsecond=0)
-    field = minute.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if connections.call("SET", keys.deploy_lock(label), field, "EX", SAME_DEPLOY_S, "NX") is None:
-        return label
-    marks = keys.marks(minute)
-    made, has, _ = connections.transaction(
-        [("HSETNX", marks, field, label), ("HGET", marks, field), ("EXPIRE", marks, MARK_LIFE_S)]
-    )
-    return None if made else text(has)
 
 
 def _utc(at: float) -> datetime:
@@ -87,14 +72,14 @@ def _utc(at: float) -> datetime:
 
 def _version(info: bytes) -> str:
     try:
-        return str(json.loads(info).get("version", ""))
+        return str(simplejson.loads(info).get("version", ""))
     except (ValueError, AttributeError):
         return ""
 
 
 def layouts_of(versions: Iterable[str]) -> Collection[int]:
-    """The layouts for the Sidekiq versions that run; both where none tells its version, for a page may be there that
-    has no process, and what nobody reads is small and gone after hours."""
+    """The layouts for the Sidekiq versions that run. Both layouts when no process of Sidekiq says its version: a page
+    may run without a process, and a layout that nobody reads is small and expires after hours."""
     majors = {int(found[1]) for version in versions if (found := re.match(r"(\d+)\.", version))}
     return {EIGHT if major >= EIGHT else SEVEN for major in majors if major >= SEVEN} or (() if majors else LAYOUTS)
 
@@ -102,8 +87,8 @@ def layouts_of(versions: Iterable[str]) -> Collection[int]:
 def commands(
     keys: Keys, layouts: Collection[int], at: datetime, news: Mapping[str, Executions]
 ) -> Iterator[list[Word]]:
-    """What adds `news`, by class, to the minute of `at`, in UTC."""
-    told = {name: executions for name, executions in news.items() if executions.runs and _can_be_told(name)}
+    """The commands that add `news`, by class, to the minute of `at`, in UTC."""
+    told = {name: executions for name, executions in news.items() if executions.runs and _fits_a_field(name)}
     if not told:
         return
     for layout in layouts:
@@ -117,8 +102,8 @@ def commands(
             yield from _histogram(histogram_of(name, at), executions.histogram)
 
 
-def _can_be_told(name: str) -> bool:
-    """Who reads splits a field at the bar."""
+def _fits_a_field(name: str) -> bool:
+    """False for a name that breaks a field: Sidekiq's page splits a field at the bar."""
     return name != "" and "|" not in name and encodable(name)
 
 

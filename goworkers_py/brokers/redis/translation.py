@@ -1,4 +1,4 @@
-"""What Redis, redis-py and OpenSSL say when something fails, as errors of ours that say what to do."""
+"""Translates the errors of Redis, redis-py and OpenSSL into ours, which say what to do."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from goworkers_py.core.errors import (
     NoSuchDatabase,
 )
 
-# Error replies of a server that cannot serve now but will: a replica after a failover, a server that loads its data,
-# is out of memory or of replicas, runs a long script, or cannot write its disk.
+# Error replies of a server that cannot serve now but will again: it is a replica after a failover, loads its data, is
+# out of memory, has too few replicas, runs a long script, or cannot write its disk.
 _TEMPORARY = re.compile(
     r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|OOM|BUSY|TRYAGAIN|CLUSTERDOWN|MISCONF|UNBLOCKED|"
-    # redis-py has classes for some and takes the word off their text
+    # redis-py has classes for some of these errors and removes the word from the text
     r"ReadOnlyError|BusyLoadingError|MasterDownError|OutOfMemoryError|TryAgainError|ClusterDownError)\b"
 )
 _FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
-# After these another server may answer better: connect anew. A primary without replicas may be one that fell silent,
-# was replaced, and does not know it yet.
+# After these the connection is closed, because the next one may lead to another server. A primary without replicas may
+# have been replaced after an interruption, and not know it yet.
 _ELSEWHERE = re.compile(
     r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b"
 )
 
-# redis-py's words, and ours of sentinels, when there is not even a connection.
+# The texts of redis-py, and of `sentinel`, when no connection can be made.
 _CONNECTING = re.compile(r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ sentinels answer")
 
-# What a server says of a client's certificate that it does not accept, or misses.
+# A server's alert about a client certificate that it does not accept or that is missing.
 _ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
 _THEIR_CERTIFICATE = (
-    "the address must name the host as the certificate does, and ?ssl_ca_certs=FILE the authority that signed it"
+    "in the address, write the host name of the certificate, and in ?ssl_ca_certs=FILE the authority that signed it"
 )
-_OUR_CERTIFICATE = "a client certificate that it accepts is named by ?ssl_certfile=FILE&ssl_keyfile=FILE"
+_OUR_CERTIFICATE = "name a client certificate that the server accepts: ?ssl_certfile=FILE&ssl_keyfile=FILE"
 
 
 def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
-    """The driver's exceptions as ours; anything else (a signal, an exception thrown into the thread) as it is.
+    """The driver's exception as ours. Any other exception (a signal, one thrown into the thread) is returned as it is.
 
-    `keys` are those that the command named: the server does not say which of them it is about.
+    `keys` are the keys of the command, for the text: the server does not say which of them it refuses.
     """
     if isinstance(error, BrokerError) or not isinstance(error, redis.RedisError | OSError):
         return error
@@ -68,8 +68,8 @@ def translated(error: BaseException, keys: Sequence[Any] = ()) -> BaseException:
 
 
 def unreachable(error: redis.RedisError | OSError) -> BaseException:
-    """An error that came up while a connection was made. A server that accepted the connection, and then has no room
-    for it or hangs up, can be reached."""
+    """Translates an error in making a connection. A server that accepted the connection and then closed it, or had no
+    room for it, is reachable: its error is no BrokerUnreachable."""
     ours = translated(error)
     no_connection = _CONNECTING.match(str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
     return BrokerUnreachable(str(ours)) if type(ours) is BrokerUnavailable and no_connection else ours
@@ -83,21 +83,21 @@ def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError
         return BrokerUnavailable(str(error) or type(error).__name__)
     if "DB index is out of range" in told:
         return NoSuchDatabase(
-            "the server has no database of the number at the end of the address in `redis`: "
-            "name another one, or raise `databases` in the server's configuration"
+            "the server has no database with the number at the end of the address: "
+            "write another number, or raise `databases` in the server's configuration"
         )
     return BrokerRefused(refusal(told, keys) or str(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """What redis-py met when it says that it cannot connect."""
+    """The error and its causes, from which redis-py made its own error."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _told(error: BaseException) -> str:
-    """Class and text: Redis 6 wraps what went wrong inside a script into a longer text."""
+    """Class and text of the error. Redis 6 wraps an error inside a script into a longer text."""
     return f"{type(error).__name__} {error}"
 
 
@@ -106,22 +106,22 @@ def is_better_elsewhere(reply: Any) -> bool:
 
 
 def is_of_another_type(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and "WRONGTYPE" in str(reply)  # before 7 a script's is wrapped
+    return isinstance(reply, redis.ResponseError) and "WRONGTYPE" in str(reply)  # `in`: before 7, a script's is wrapped
 
 
 def hung_up(error: BaseException) -> BrokerUnavailable | None:
-    """A server that does not accept our certificate hangs up, and may be gone before we read why."""
+    """A server that does not accept our certificate closes the connection, perhaps before we have read its alert."""
     if any(isinstance(cause, ssl.SSLEOFError | ConnectionResetError) for cause in _causes(error)):
         return BrokerUnavailable(f"{error}; {_OUR_CERTIFICATE}")
     return None
 
 
 def check_files(sample: Any) -> None:
-    """Those of certificates: without them every connection would fail, with words that only OpenSSL understands."""
+    """Raises ConfigError for a certificate file that cannot be used, in clearer words than OpenSSL's."""
     for name in ("ca_certs", "ca_path", "certfile", "keyfile"):
         path = getattr(sample, name)
         if path and not os.access(path, os.R_OK):
-            raise ConfigError(f"redis: ssl_{name} names {path}, which cannot be read")
+            raise ConfigError(f"the server's address: ssl_{name} names {path}, which cannot be read")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tried = "ssl_ca_certs"
     try:
@@ -129,7 +129,7 @@ def check_files(sample: Any) -> None:
             context.load_verify_locations(sample.ca_certs)
         tried = "ssl_certfile and ssl_keyfile"
         if sample.certfile or sample.keyfile:
-            # Never asks the terminal for the password of a key.
+            # With a password given, even an empty one, OpenSSL does not ask the terminal for it.
             context.load_cert_chain(sample.certfile or "", sample.keyfile, sample.certificate_password or "")
     except OSError as error:  # SSLError is one
-        raise ConfigError(f"redis: {tried} cannot be used: {error}") from None
+        raise ConfigError(f"the server's address: {tried} cannot be used: {error}") from None

@@ -1,18 +1,18 @@
 -- Moves payloads from a queue's consumer end into an in-progress list, oldest first.
 -- KEYS: queue, in-progress list, a key that never exists, lease of the list's owner
--- ARGV: how many at most, after how many bytes of large ones it is enough
--- Answer: the payloads, or nil when the lease is gone: nobody would look for jobs that come into the list from now on
+-- ARGV: most payloads to move, bytes of large payloads after which to move no more
+-- Answer: the payloads, or nil without a lease: no recovery would look for jobs that come into the list then
 local QUEUE, LIST, LARGE = KEYS[1], KEYS[2], 1000
 local most, enough = tonumber(ARGV[1]), tonumber(ARGV[2])
 if redis.call('EXISTS', KEYS[4]) == 0 then return false end
 
--- What adds to a list is refused while the server is out of memory, though nothing is added here; a script that has
--- begun to write is let go on. Without this a full server could never be emptied by its workers. And where LTRIM is not
--- allowed this says so before anything is moved.
+-- A server that is out of memory refuses LPUSH and RPOPLPUSH, also in a script that only moves entries, but not when
+-- the script has written before. LTRIM is allowed there and counts as a write. Without this LTRIM, workers could never
+-- empty a full server. And where the access rules do not allow LTRIM, the script fails here, before it moves anything.
 redis.call('LTRIM', KEYS[3], '0', '-1')
 
--- Up to the first large one. Nobody knows how large the next ones are: so the first is looked at alone, which costs
--- little and mostly tells for all, and never more than a hundred at a time are read.
+-- Reads small payloads, up to the first large one. The sizes are not known before: so the first payload is read alone,
+-- which costs little, and the next ones mostly have its size. At most a hundred are read at a time.
 local function read_small()
   local small, few = {}, 1
   while #small < most do
@@ -27,19 +27,20 @@ local function read_small()
   return small, false
 end
 
--- Small ones are read, and moved by two commands for all. LPUSH comes first: where it is not allowed nothing is moved.
+-- Small payloads are read, and then moved by two commands for all of them. LPUSH comes first: where the access rules do
+-- not allow it, nothing is moved.
 local taken, large = {}, true
 if most > 1 then taken, large = read_small() end
 if #taken > 0 then
   redis.call('LPUSH', LIST, unpack(taken))
   redis.call('LTRIM', QUEUE, '0', -#taken - 1)
 end
--- The rest one by one: slower, but moved without being written out once more, also to replicas.
+-- The rest is moved one by one. That is slower, but the command to replicas and to the file holds no payload then.
 local bytes = 0
 while large and #taken < most and bytes < enough do
   local raw = redis.pcall('RPOPLPUSH', QUEUE, LIST)
   if type(raw) == 'table' and #taken == 0 then return raw end -- an error
-  if type(raw) ~= 'string' then break end -- the queue is empty, or an error: what was taken is told all the same
+  if type(raw) ~= 'string' then break end -- the queue is empty, or an error: the payloads so far are returned
   taken[#taken + 1], bytes = raw, bytes + #raw
 end
 return taken

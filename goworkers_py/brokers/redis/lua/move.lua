@@ -1,14 +1,14 @@
--- Moves entries of a set into their queues or the dead set. Each is written to its new place first and removed then,
--- and only where it still was in the set: a process may have been faster.
+-- Moves entries of a set into their queues or the dead set. Each entry is written to its new place, then removed from
+-- the set, and only if it is still in the set: another process may have moved it.
 -- KEYS: set, queues, dead, a key that never exists, then queues
 -- ARGV: dead limit, dead age, then for each entry: number of its queue (0: to the dead set), queue name, entry, payload
 --       in its new place
--- Answer: for each entry 1 moved, 0 no longer there, or the text of the error that left it where it was
+-- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 local SET, QUEUES, DEAD, FIXED = KEYS[1], KEYS[2], KEYS[3], 4
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
--- Where ZREM is not allowed this says so before anything is written: an entry must not be in two places. And a script
--- that has begun to write is let go on when the server is out of memory.
+-- Where the access rules do not allow ZREM, the script fails here, before it writes anything: an entry must not be in
+-- two places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
 local answer, buried = {}, false
 for i = 3, #ARGV, 4 do

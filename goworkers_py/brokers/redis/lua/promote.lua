@@ -1,11 +1,11 @@
--- Moves due entries into their queues. Those of a queue are written to their new place first and removed then, and only
--- those that still are in the set and due: another program may have been faster, or may have put one off.
+-- Moves due entries into their queues. The entries of a queue are written to the queue, then removed from the set, and
+-- only those that are still in the set and due: another program may have moved an entry, or given it a later time.
 -- KEYS: set, queues, dead, a key that never exists, then queues
--- ARGV: now, how many due entries were passed over, the names of the queues, then for each entry: number of its queue
---   (0: to the dead set), entry, payload in its new place
--- Answer: for each entry that had to stay where it was the text of the error
--- Where ZREM is not allowed this says so before anything is written: a job must not be in two places. And a script that
--- has begun to write is let go on when the server is out of memory.
+-- ARGV: now, how many due entries due.lua has skipped, the names of the queues, then for each entry: number of its
+--   queue (0: to the dead set), entry, payload in its new place
+-- Answer: the text of an error for each entry that stays in the set because of it
+-- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
+-- places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
 local queues, now = #KEYS - 4, tonumber(ARGV[1])
 local entries, places, payloads = {}, {}, {}
@@ -16,7 +16,8 @@ local moved, written = {}, {}
 for queue = 0, queues do
   moved[queue], written[queue] = {}, {}
 end
--- Mostly they still are what comes first; a score of each costs more than all the rest.
+-- Mostly the entries are still the first due ones, and one ZRANGEBYSCORE shows that. To read the score of each entry
+-- takes longer than the rest of this script.
 local there, same = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[2], #entries), true
 for i, entry in ipairs(entries) do same = same and there[i] == entry end
 local scores = not same and redis.call('ZMSCORE', KEYS[1], unpack(entries))

@@ -1,13 +1,13 @@
--- Ends deliveries of one queue, each in its place or not at all.
--- An item that is not in its in-progress list belongs to somebody else by now and is left alone.
+-- Settles deliveries of one queue: each item is taken off its in-progress list and put into its new place, or stays.
+-- An item that is not in its in-progress list was recovered by another process, and is left alone.
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
 --       never exists, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
 --       end of the list to look from: 1 the newest, -1 the oldest,
---       then for each row of items that are just removed: number of their list, how many, raw payloads
---       and for each other item: what, number of its list, raw payload, score, new payload
--- Answer: for each item that was not settled its place and 0, not ours, or the text of the error that left it where it
---       was
+--       then for each row of items that are only removed: number of their list, how many, raw payloads
+--       and for each other item: its step, number of its list, raw payload, score, new payload
+-- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
+--       for which it stays there
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local NOTHING, LISTS = KEYS[11], 11
 local number, name, dead_limit, dead_age, day_life, receipt_life, from =
@@ -15,29 +15,29 @@ local number, name, dead_limit, dead_age, day_life, receipt_life, from =
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 
--- The reply of this very batch was lost and it is asked again. Doing it again could take an item of the same bytes
--- that was fetched since.
+-- The receipt has the number of this batch: the batch is done, its reply was lost, and the settler sends it again. To
+-- do it again could remove an item of the same bytes that was fetched later.
 local last = redis.call('GET', RECEIPT)
 if last then
   local head = number .. ':'
   if string.sub(last, 1, #head) == head then return cmsgpack.unpack(string.sub(last, #head + 1)) end
 end
 
--- A write that changes nothing: a server that cannot write now (a replica after a failover) says so here, for the whole
--- batch. Below it would look like a fault of each item, and the connection to that server would be kept.
+-- A write that changes nothing: a server that cannot write now (a replica after a failover) fails here, for the whole
+-- batch. Below, the script would return an error for each item, and the connection to that server would be kept.
 redis.call('EXPIRE', RECEIPT, receipt_life)
 
--- An item is taken off its list before it is written to its new place. So it is proven first that its new place and the
--- way back are open to us: by the same commands, on a key that is gone again afterwards. One proof is enough for all
--- items that end alike, and those that are just removed need none.
+-- An item is taken off its list before it is written to its new place. So the script first tries whether the access
+-- rules allow the commands for the new place and for the way back into the list: it calls them on a key that is
+-- deleted again. One try is enough for all items with the same step. Items that are only removed need none.
 local function find_refusal(what)
   local cleaned = redis.pcall('LREM', NOTHING, '0', '')
   if type(cleaned) == 'table' then return cleaned.err end
   local to_set = what ~= 'front' and what ~= 'back'
   local replies = {
-    redis.pcall('SET', NOTHING, '', 'XX'), -- the receipt: an item that is taken again may be another of the same bytes
+    redis.pcall('SET', NOTHING, '', 'XX'), -- the receipt: without it a repeated batch may remove an equal item
     to_set and redis.pcall('ZADD', NOTHING, 'XX', '0', ''),
-    redis.pcall('RPUSH', NOTHING, ''), -- also the way back
+    redis.pcall('RPUSH', NOTHING, ''), -- for 'front', and for the way back into the list
     what == 'back' and redis.pcall('LPUSH', NOTHING, ''),
   }
   redis.call('LREM', NOTHING, '0', '')
@@ -103,7 +103,8 @@ while i <= #arguments do
   end
 end
 
--- From here on nothing may undo what is done: a counter that cannot be counted is a counter lost.
+-- From here on an error must not end the script, because the items are settled. So all calls are pcall: a counter that
+-- cannot be written loses its count.
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - dead_age)
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -dead_limit - 1)

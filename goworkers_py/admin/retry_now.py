@@ -1,0 +1,29 @@
+"""Puts a scheduled, retried or dead job back into its queue by hand, by Sidekiq's rules."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.contracts.admin import Change, Place
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import jid_where_missing
+from goworkers_py.wire.stored_job import StoredJob
+
+
+def retry_now(job: StoredJob, now: float) -> Change:
+    """Lowers `retry_count` by one, so that the job has as many retries left as before, and keeps the error's fields.
+    If the stored job only encloses another payload as text (see `enclosure`), the enclosed payload goes back. Raises
+    UnreadablePayload for a job that cannot go back."""
+    inner = job if job.original is None else StoredJob(job.original, at=job.at)
+    message = inner.message
+    if message is None:
+        raise UnreadablePayload(f"not retried: jid {job.jid}: its payload is not a job; delete it, or leave it")
+    queue = message.get("queue") or "default"
+    if not isinstance(queue, str) or not payload.encodable(queue):
+        raise UnreadablePayload(f"not retried: jid {job.jid}: its field queue is not a queue's name")
+    changes: dict[str, object] = {"enqueued_at": now, "queue": queue}
+    if message.retry_count is not None:
+        changes["retry_count"] = message.retry_count - 1
+    changes |= jid_where_missing(message)
+    # Without the field `at`: Sidekiq would put a job that has it among the scheduled jobs.
+    return Change(job, Place(JobState.WAITING, queue), payload.splice(inner.payload, changes, drop=("at",)))

@@ -1,0 +1,92 @@
+"""The jobs, links, handlers and hooks that a program's modules declare while they are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.api.client import ClientLink
+from goworkers_py.config.job_options import CodeOptions, checked
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.user_code import import_from_here, import_module, resolve
+from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.links.chain import Links, Middleware
+from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.plan import Plan
+
+
+class Declarations:
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.links = Links()
+        self.handlers = Handlers()
+        self.client_links: list[ClientLink] = []
+        self.queues: dict[str, QueueConfig] = {}
+        self.queue_links: dict[str, list[Middleware]] = {}
+        self.before_start: list[Callable[[], None]] = []
+        self.during_drain: list[Callable[[], None]] = []
+
+    def import_jobs(self, config: Config) -> None:
+        """Imports the modules of `require`, which declare their jobs."""
+        import_from_here()
+        for module in config.require:
+            import_module(module, "require")
+
+    def plan(self, config: Config) -> Plan:
+        """Imports the code that the configuration names, and checks it, without opening a broker."""
+        self.import_jobs(config)
+        self.client_links_of(config)  # the jobs' own pushes go through these links
+        queues = self._queues_to_run(config)
+        for queue in queues:
+            if queue.handler:
+                self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
+        return Plan(
+            config=config,
+            queues=queues,
+            registry=self.registry,
+            handlers=self.handlers,
+            links=self._all_links(config),
+            queue_links={queue.name: self._links_of(queue) for queue in queues},
+            before_start=self.before_start,
+            during_drain=self.during_drain,
+        )
+
+    def _queues_to_run(self, config: Config) -> list[QueueConfig]:
+        """The queues of the flags or the file, else of the calls of `process`, else of the registered jobs."""
+        chosen = {queue.name: queue for queue in config.queues} or self.queues
+        if not chosen:
+            chosen = {name: QueueConfig(name=name) for name in self.registry.queues() or ["default"]}
+        return list(chosen.values())
+
+    def _all_links(self, config: Config) -> Links:
+        prepended = [_link(path, "[middleware] prepend") for path in config.middleware.prepend]
+        appended = [_link(path, "[middleware] append") for path in config.middleware.append]
+        return Links(prepended + self.links.prepended, self.links.appended + appended)
+
+    def _links_of(self, queue: QueueConfig) -> list[Middleware]:
+        of_config = [_link(path, f"[queue:{queue.name}] middleware") for path in queue.middleware]
+        return [*self.queue_links.get(queue.name, []), *of_config]
+
+    def client_links_of(self, config: Config) -> list[ClientLink]:
+        """The declared client links, and those of the configuration, each once."""
+        of_config = [resolve(path, "[middleware] client") for path in config.middleware.client]
+        self.client_links += [link for link in of_config if link not in self.client_links]
+        return self.client_links
+
+
+def code_options(options: CodeOptions) -> CodeOptions:
+    """Checks the options where the job is declared, not at its first failure."""
+    try:
+        valid: CodeOptions = checked(options, CodeOptions)  # type: ignore[assignment]
+        return valid
+    except ArgumentError as error:
+        raise ConfigError(f"@job: {error}") from None
+
+
+def _link(path: str, place: str) -> Middleware:
+    """The link at this path. A class is instantiated without arguments; any other object must be a link itself."""
+    link = resolve(path, place)
+    link = link() if isinstance(link, type) else link
+    if not isinstance(link, Middleware):
+        raise ConfigError(f"{place}: {path!r} has no method call(queue, message, call_next)")
+    return link

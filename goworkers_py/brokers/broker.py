@@ -1,0 +1,81 @@
+"""A broker holds the jobs of a fleet. The rest of the program uses its parts through their contracts only."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+from typing import NoReturn
+
+from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.neighbours import Neighbours
+from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.brokers.contracts.store import Store
+from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError
+
+
+class Capability(enum.Enum):
+    """What a broker can do beyond a transport. People read the value in an error message."""
+
+    DELAYS = "jobs that wait for a time"  # has `store`
+    LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
+    CONTROL = "commands to processes"  # has `control`
+    ADMIN = "lists of jobs"  # has `admin`
+    SHARED = "jobs that several processes share"  # what one process publishes, another can consume
+    LASTING = "jobs that outlive their process"
+
+
+class Broker:
+    """The base class of every broker. One object serves all threads of a process.
+
+    A subclass lists what it can do in `capabilities`. It sets `transport`, and the parts of these capabilities as
+    attributes; it does not set the parts of the others. Another package adds a broker with an entry point, which is
+    named like the scheme of the broker's addresses:
+
+        [options.entry_points]
+        goworkers_py.brokers =
+            files = their_package.broker:FilesBroker
+    """
+
+    name: str  # for people: "Redis"
+    capabilities: Collection[Capability] = frozenset(Capability)
+    transport: Transport
+    store: Store
+    recoverable: Recoverable
+    control: Control
+    admin: Admin
+    neighbours: Neighbours | None = None
+
+    @classmethod
+    def open(cls, config: Config) -> Broker:
+        """Returns the broker at the address `config.broker`, without asking its server: the first verb does that.
+
+        Raises ConfigError as `check` does. Called again with the same address, it returns a broker on the same jobs.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        """Raises ConfigError for an address or an option that cannot be right. Starts nothing and asks no server."""
+
+    @classmethod
+    def access_rules(cls, config: Config) -> list[str]:
+        """Returns the lines with which an administrator gives a user of the server the rights that this configuration
+        needs. Raises ConfigError for a broker without such rules."""
+        raise ConfigError(f"broker: {config.broker.partition('://')[0]} has no access rules")
+
+    def require(self, *needed: Capability) -> None:
+        """Raises ConfigError when this broker lacks one of the `needed` capabilities."""
+        if lacking := [one.value for one in needed if one not in self.capabilities]:
+            raise ConfigError(f"broker: {self.name} has no {' and no '.join(lacking)}: set another broker")
+
+    def warn_at_start(self) -> None:
+        """Logs a warning for each setting that may lose jobs. A daemon calls it once, after the server has answered."""
+
+    def close(self) -> None:
+        """Closes all connections. No verb is called after that."""
+
+    def __getattr__(self, part: str) -> NoReturn:
+        raise AttributeError(f"the broker {type(self).__name__} has no {part}")

@@ -1,0 +1,157 @@
+"""What people read and change in a broker. The room `admin` builds all its commands and pages on these verbs.
+
+Processes publish, consume and settle while people look. So:
+
+- a job that is changed is found again by its exact bytes, never by its position;
+- a job that is moved is in one place at every instant;
+- a job that has left its place before it is changed is skipped, and is no error.
+
+Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
+Every verb may be called again after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.core.command import Command
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.stored_job import StoredJob
+
+# Jobs that are read in one step.
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """All jobs of a state: with WAITING those of one queue, with the other states those of all queues."""
+
+    state: JobState
+    queue: str = ""  # only with WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Delete a job, or move it `to` a queue or the dead jobs, where its payload is `payload`."""
+
+    job: StoredJob
+    to: Place | None = None  # None: delete it
+    payload: bytes = b""
+
+
+@dataclass(slots=True)
+class Changed:
+    """The result of changes. A job that had left its place before is in neither field."""
+
+    done: int = 0  # jobs that were deleted or moved
+    problems: list[str] = field(default_factory=list)  # a line for each job that stayed because of an error
+
+    def add(self, other: Changed) -> None:
+        self.done += other.done
+        self.problems += other.problems
+
+
+# Called with a page of jobs. Returns the changes of those jobs that are to be changed.
+Decide = Callable[[Sequence[StoredJob]], Sequence[Change]]
+
+
+class Advice(NamedTuple):
+    """One finding of a check, and what to do about it. A problem sooner or later loses jobs or leaves them lying; a
+    note does not."""
+
+    problem: bool  # False: a note
+    what: str
+    todo: str
+
+
+# Checks by their names, by which people may skip them. Calling one makes the check.
+Checks = Mapping[str, Callable[[], Iterator[Advice]]]
+
+
+class Admin(Protocol):
+    """Threads share it."""
+
+    # --- queues
+
+    def queues(self) -> list[QueueStats]:
+        """Returns the queues that a job was ever published to and those that are paused, by name."""
+
+    def queue(self, name: str) -> QueueStats | None:
+        """Returns one queue, or None when `queues` would not list it and it holds no job."""
+
+    def pause(self, queue: str) -> bool:
+        """Pauses the queue: processes consume no jobs from it until `resume`. False when it was paused already."""
+
+    def resume(self, queue: str) -> bool:
+        """Ends the pause of the queue. False when it was not paused."""
+
+    # --- jobs. A `place` is a queue, or one of the states SCHEDULED, RETRY and DEAD.
+
+    def count(self, place: Place) -> int:
+        """Returns how many jobs the place holds."""
+
+    def first(self, place: Place, limit: int) -> list[StoredJob]:
+        """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
+        RETRY those that are due first; of DEAD those that died first."""
+
+    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue always the newest first,
+        whatever `newest_first` says.
+
+        Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
+        that holds while jobs are published and consumed, but not while other people delete jobs of it.
+        """
+
+    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
+        """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
+
+        The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
+        looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves
+        every job in one place. A job of a queue may be looked at twice when jobs are published meanwhile. When two
+        callers change the same job, one change is made. Raises ArgumentError for changes that are not possible: jobs of
+        a queue can only be deleted, and dead jobs cannot be moved to the dead jobs.
+        """
+
+    def clear(self, place: Place) -> int:
+        """Deletes all jobs of the place, in one step, and returns how many. A queue itself is deleted too."""
+
+    # --- the fleet
+
+    def stats(self) -> Stats:
+        """Returns the counts of all jobs and processes, and every queue."""
+
+    def owners(self) -> list[Owner]:
+        """Returns every identity under which jobs may be in progress, also dead ones."""
+
+    def in_progress(self) -> Iterator[InProgressJob]:
+        """Yields the jobs in progress, by owner and queue. Jobs that come or go meanwhile may be missed."""
+
+    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+        """Returns how many jobs are in progress under these owners, of one queue or of all."""
+
+    def processes(self) -> list[Process]:
+        """Returns the living processes of the fleet, of whatever language."""
+
+    def running(self) -> list[Running]:
+        """Returns the jobs that these processes report as running, the longest running first."""
+
+    def ask(self, identities: Sequence[str], command: Command) -> None:
+        """Sends a command to processes. Each obeys after its next beat; one that does not live is no error."""
+
+    # --- the broker itself
+
+    def now(self) -> float:
+        """Returns the broker's clock, in epoch seconds."""
+
+    def damage(self) -> list[str]:
+        """Returns a line for each damaged thing that all queues share: no program of the fleet wrote what it holds."""
+
+    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
+        """Returns a line for each damaged queue, likewise. Looks at all known queues and at `others`."""
+
+    def checks(self, queues: Collection[str]) -> Checks:
+        """Returns the checks of this kind of broker: what an operator should mend. `queues` are those that this
+        configuration works."""

@@ -1,0 +1,35 @@
+"""This process and the fleet: the process reports itself, and gets the commands that people sent to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from goworkers_py.core.command import Command
+from goworkers_py.observe.executions import Executions
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+
+class Control(Protocol):
+    """Used by the heartbeat thread; after that thread has ended, by the thread that stops the process.
+
+    No job depends on these verbs. A verb that the broker refuses logs a warning, once, and returns. The only error that
+    a verb raises is BrokerUnavailable; it may then be called again.
+    """
+
+    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+        """Shows this process to the fleet, in place of its last report. Called after each beat.
+
+        A process that reports under a new identity is no longer shown under its old one. Returns the commands that
+        people sent to this identity, the oldest first; each command is returned once.
+        """
+
+    def record(self, total: Mapping[str, Executions], at: float) -> None:
+        """Adds the new executions of this process to the fleet's history, by class, in the minute of `at` (epoch
+        seconds). `total` counts all executions since the process started; `record` subtracts those of its last call.
+
+        When its reply was lost, executions may count twice. A broker without such a history does nothing.
+        """
+
+    def leave(self) -> None:
+        """Stops showing this process to the fleet. A process that was never shown may leave."""

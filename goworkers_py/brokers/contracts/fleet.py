@@ -1,0 +1,105 @@
+"""What people are shown of queues, processes and jobs in progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import simplejson
+
+from goworkers_py.wire.stored_job import StoredJob
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    name: str
+    size: int
+    latency_s: float  # how long the next job has waited; 0 when there is none, or nobody can read it
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The counts of jobs and processes, and every queue."""
+
+    processed: int  # since the broker counts
+    failed: int  # of the processed ones
+    scheduled: int
+    retries: int
+    dead: int
+    in_progress: int
+    processes: int  # those that have a lease
+    queues: list[QueueStats]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Stats:
+        """The opposite of `as_dict`."""
+        return cls(**{**told, "queues": [QueueStats(**queue) for queue in told["queues"]]})
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An identity under which jobs may be in progress."""
+
+    identity: str
+    queues: list[str]
+    here: bool  # its process runs, or ran, on this machine
+    trouble: str  # why it fetches no jobs; empty while it fetches, and mostly when it is dead
+    alive: bool  # has a lease, and did not end
+    dead_for_sure: bool  # declared dead, or its process has ended; if neither and not alive, its lease has expired
+
+
+@dataclass(frozen=True, slots=True)
+class InProgressJob:
+    """A job that was fetched under `owner` and not settled."""
+
+    owner: Owner
+    queue: str
+    job: StoredJob
+    running_since: float | None  # epoch seconds; None: not begun, or its owner does not say
+
+    @property
+    def as_json(self) -> str:
+        told = {"owner": self.owner.identity, "alive": self.owner.alive, "queue": self.queue}
+        return f"{simplejson.dumps(told | {'running_since': self.running_since})[:-1]},{self.job.as_json[1:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of the fleet, in whatever language."""
+
+    identity: str
+    version: str  # as the process says it; empty for Sidekiq before 7
+    tag: str
+    queues: list[str]
+    concurrency: int
+    threads: Mapping[str, int]  # worker threads of each queue that has threads of its own
+    busy: int  # jobs that it runs
+    quiet: bool
+    embedded: bool  # part of another program: it must not be asked to stop
+    rss_kb: int
+    started_at: float  # epoch seconds
+    beat: float  # time of its last beat, epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that a process reports as running."""
+
+    identity: str
+    queue: str
+    job: StoredJob
+    since: float  # epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Jobs of `queue` that are in progress under a process of another program, and how many."""
+
+    queue: str
+    process: str
+    size: int

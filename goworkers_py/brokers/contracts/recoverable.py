@@ -1,0 +1,129 @@
+"""Leases: which processes live, and how the jobs of dead processes are recovered.
+
+An identity has a lease before it consumes. Its first beat makes the lease, each later beat renews it. An identity may
+be declared dead when its lease has expired by the broker's clock, or earlier when its process has certainly ended. The
+step that declares it dead also looks at its lease. After that step the identity can neither beat nor consume, and any
+process that recovers moves its jobs.
+
+Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
+Every verb may be called again after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from goworkers_py.policy.poison import RecoveryDecision
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What a process says of itself in each beat."""
+
+    identity: str
+    queues: Mapping[str, int]  # each queue, and how many of its jobs the process can have begun
+    process: str = ""  # the fixed name that the process claims, if any
+    alone: str = ""  # the name of the suspect that the process runs alone now, if any
+    trouble: str = ""  # why the process fetches no jobs now, if it does not
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The broker's answer to a beat."""
+
+    server_time: float  # epoch seconds
+    kept: bool  # the lease held what the last beat had written: the broker has lost no writes since then
+    proof: str  # what this beat has written into the lease; it stays there until the next beat
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEntry:
+    """What a live process said of itself in its last beat. Release 0.1.0 says neither version nor features."""
+
+    identity: str
+    queues: Collection[str]
+    version: str = ""
+    speaks: Collection[str] = ()  # the features that it knows
+
+    def __str__(self) -> str:
+        return f"{self.identity} (version {self.version})" if self.version else f"{self.identity} (before 0.2.0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job that is in progress under a dead identity."""
+
+    queue: str
+    owner: str
+    payload: bytes
+    begun: bool  # False: the owner cannot have begun the job. It begins the jobs of a queue in the order consumed
+    # The name of the suspect that the owner ran alone, see `poison`; empty if it ran none. Also empty when another
+    # process died together with the owner, see `deaths`.
+    alone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job that was taken from a dead identity and moved as `decision` says."""
+
+    queue: str
+    owner: str
+    payload: bytes  # as it was in progress
+    decision: RecoveryDecision
+
+
+class DeclaredDead(Exception):
+    """This identity was declared dead; its jobs are recovered by others. The process needs a new identity."""
+
+
+# Decides about a job of a dead process. Without an `error` the job goes to the back of its queue with the payload of
+# the decision, and counts as nothing. With an `error` it goes to the dead jobs, and counts as processed and as failed.
+# When the judge raises, the broker logs that, and the job goes to the back of its queue as it is.
+Judge = Callable[[Found], RecoveryDecision]
+
+
+class Recoverable(Protocol):
+    """One thread at a time calls `beat`. Any thread may call the other verbs."""
+
+    def beat(self, presence: Presence) -> Beat:
+        """Makes the lease of an identity, or renews it, and stores its `presence`.
+
+        A lease that is missing or has expired is made again, unless the identity was declared dead. Raises DeclaredDead
+        when it was. Raises BrokerRefused when another live process has the fixed name that `presence` claims; then no
+        lease is made or renewed. A name is free again when its holder has left, was declared dead, or has no lease.
+        """
+
+    def workers(self) -> list[WorkerEntry]:
+        """Returns what every process that has a lease said of itself in its last beat."""
+
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        """Declares processes dead, and moves all jobs of dead identities to where `judge` says.
+
+        `identity` is the process that calls; its own jobs are not recovered. Dead are, besides the identities that were
+        declared dead before:
+
+        - processes that have ended on this machine, whatever their leases and the proof say;
+        - with a valid `proof`, processes whose lease has expired.
+
+        `proof` is the one that the last beat of `identity` returned. It is valid while the lease of `identity` holds
+        it, and for half the life of a lease after that beat. If it is not valid, the broker may have lost writes, and
+        nobody is declared dead because of a lease. None: leases are not looked at. An empty proof is always valid: it
+        is for a caller that has no lease.
+
+        The result is an iterator, and the work is done while the caller iterates. Each job is yielded after it was
+        moved, so an outage in the middle of a recovery hides no moved job. Each job is moved in one step, and only if
+        it is still in progress under the dead identity: several processes may recover at the same time. When the
+        caller stops iterating, the jobs that are left stay in progress, and the next call recovers them.
+        """
+
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        """Ends an identity: it is declared dead, and its jobs in progress go to the back of their queues.
+
+        The result is an iterator, and the work is done while the caller iterates. If the caller stops, other processes
+        recover the jobs that are left. An identity that the broker does not know yields nothing.
+
+        `silent` says that no other thread of this process will ask the broker anything: the identity may be forgotten.
+        Without `silent` it is remembered as dead, because a `consume` of another thread may still reach the broker.
+        """

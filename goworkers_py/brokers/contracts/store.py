@@ -1,0 +1,31 @@
+"""Jobs that wait for a time: scheduled jobs and retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from goworkers_py.core.job_state import JobState
+
+# The states whose jobs wait for a time.
+TIMED = (JobState.SCHEDULED, JobState.RETRY)
+
+# Called with the payload of a due job and the broker's time (epoch seconds). Returns the job's queue, or None for the
+# dead jobs, and the payload that the job has there.
+Forward = Callable[[bytes, float], tuple[str | None, bytes]]
+
+
+class Store(Protocol):
+    """Threads share it."""
+
+    def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
+        """Moves every due job of a state of `TIMED` to where `forward` says. The broker's clock says which are due.
+
+        The result is an iterator, and the work is done while the caller iterates. Each step moves up to `at_once` jobs,
+        in the order in which they are due, and yields the seconds until the next job is due (None: no job waits).
+        There is at least one step. Only the number of the last step takes all jobs into account.
+
+        A job is in one place at every instant, also when the caller stops iterating. Processes may promote at the same
+        time: each job is moved once. A job that cannot be moved stays where it is, with an error in the log, and the
+        other jobs are moved all the same. Raises BrokerUnavailable and BrokerRefused; the caller then promotes again.
+        """

@@ -1,0 +1,115 @@
+"""Queues: a producer publishes a job, a process consumes it and settles it.
+
+A process consumes a job under its identity. From that step on the job is in progress, and the broker knows the
+identity. The process settles the delivery with an outcome: in one step the job leaves progress and goes where the
+outcome says.
+
+Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no
+and would say no again. After either of them the caller does not know whether the step was done, so:
+
+- `publish` is not called again: the producer gets the error.
+- `consume` may have taken jobs without a reply. The caller asks `lost_replies` for them.
+- `settle` is called again with the same batch, and a batch that was done is not done twice.
+- `paused` and `wake` may be called again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then."""
+
+    queue: str
+    payload: bytes
+    at: float | None = None
+
+
+Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Deliveries of one queue that are settled in one step. They may be of several identities.
+
+    `settler` and `number` name the batch. The broker remembers the number and the results of the last batch of each
+    settler. When a reply was lost, the settler sends the same batch again, and the broker answers with these results. A
+    settler has one batch at a time on its way, and its numbers only grow.
+    """
+
+    settler: str
+    number: int
+    queue: str
+    finished: Sequence[Finished]
+    # A hint for speed. True: most of the jobs in progress are older than these deliveries and stay in progress, so a
+    # broker that searches for the deliveries should begin with the newest jobs.
+    oldest_stay: bool = False
+
+
+# The result of settling one delivery.
+# True: settled.
+# False: the job was no longer in progress under that identity (lost lease), and nothing was changed.
+# A text: the error for which the delivery was not settled. It is still in progress and may be settled in a later batch.
+Settled = bool | str
+
+
+class Transport(Protocol):
+    """Threads share it. Only one thread at a time consumes from a given queue."""
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none.
+
+        A queue exists from its first published job on. Equal payloads are separate jobs, so a publish that is asked
+        twice makes two jobs of each.
+        """
+
+    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
+        """Takes up to `limit` jobs from the front of the queue; they are now in progress under `identity`.
+
+        With `wait`, a call that finds no job waits some seconds for the first one; it returns an empty list when none
+        came or `wake` ended it. Without `wait` it returns at once, and an empty list may also mean that the broker did
+        not look. Raises LeaseGone when `identity` has no lease, and takes nothing.
+        """
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        """Returns the jobs of this queue that are in progress under `identity` and not in `known`, and changes nothing.
+        A `consume` took these jobs and its reply was lost.
+
+        Only the thread that consumes from the queue calls this. Before the call it takes `known`: a snapshot of all
+        deliveries that it has consumed and that are not settled. So a delivery that is settled during the call does not
+        look lost. Without `thorough` a cheap look is enough and may miss lost jobs; after an error the caller asks for
+        a thorough one. A broker whose replies cannot be lost returns an empty list.
+        """
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        """Ends each delivery of the batch as its outcome says. Returns one result for each delivery, in order.
+
+        Done        the job is gone; it counts as processed
+        Discard     the job is gone; it counts as processed and as failed
+        Retry       the job waits among the retries until `at`, with the payload of the outcome; counts as both
+        Dead        the job is among the dead jobs from now on, with the payload of the outcome; counts as both. When
+                    there are too many dead jobs, or they are too old, the oldest are deleted
+        Requeue     the job is back in its queue: at the front, or with `last` at the back; counts as neither
+        Reschedule  the job waits among the scheduled jobs until `at`, with the payload of the outcome; counts as
+                    neither
+
+        A delivery leaves progress and reaches its new place in one step, and only if it is still in progress under its
+        identity. A batch that was done before returns its first results and changes nothing. Raises ValueError when an
+        outcome is Keep, before anything is done: such a delivery stays in progress and is not settled.
+        """
+
+    def paused(self) -> set[str]:
+        """Returns the queues that are paused. Processes ask for them; `consume` need not look at them."""
+
+    def wake(self, queue: str) -> None:
+        """Ends the `consume` of this queue that waits in this process, or the next one that would wait.
+
+        Any thread may call it.
+        """

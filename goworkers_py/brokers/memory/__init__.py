@@ -1,0 +1,1 @@
+"""The broker in the memory of one process: for examples, for tests, and for a first try."""

@@ -1,0 +1,166 @@
+"""What people read and change: the contract `Admin` on the memory of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from goworkers_py.brokers.contracts.admin import Admin, Changed, Checks, Decide, Place
+from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.memory.placed_jobs import PlacedJobs
+from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, Shown, State, Waiting
+from goworkers_py.core.command import Command
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.stored_job import StoredJob
+
+# An owner is in trouble after this long without a beat: four beats.
+SILENT_AFTER_S = 20.0
+
+
+class MemoryAdmin(Admin):
+    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+        self._state = state
+        self._dead_limits = dead_limits
+
+    # --- queues
+
+    def queues(self) -> list[QueueStats]:
+        with self._state.lock:
+            return self._queue_stats()
+
+    def queue(self, name: str) -> QueueStats | None:
+        return next((queue for queue in self.queues() if queue.name == name), None)
+
+    def pause(self, queue: str) -> bool:
+        with self._state.lock:
+            was_paused = queue in self._state.paused
+            self._state.paused.add(queue)
+            return not was_paused
+
+    def resume(self, queue: str) -> bool:
+        with self._state.lock:
+            was_paused = queue in self._state.paused
+            self._state.paused.discard(queue)
+            return was_paused
+
+    # --- jobs
+
+    def count(self, place: Place) -> int:
+        return self._jobs(place).count()
+
+    def first(self, place: Place, limit: int) -> list[StoredJob]:
+        return self._jobs(place).first(limit)
+
+    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+        return self._jobs(place).pages(newest_first)
+
+    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
+        return self._jobs(place).change(decide)
+
+    def clear(self, place: Place) -> int:
+        return self._jobs(place).clear()
+
+    def _jobs(self, place: Place) -> PlacedJobs:
+        return PlacedJobs(self._state, place, self._dead_limits)
+
+    # --- the fleet
+
+    def stats(self) -> Stats:
+        state = self._state
+        with state.lock:
+            now = state.clock()
+            return Stats(
+                processed=state.processed,
+                failed=state.failed,
+                scheduled=len(state.timed[JobState.SCHEDULED]),
+                retries=len(state.timed[JobState.RETRY]),
+                dead=len(state.timed[JobState.DEAD]),
+                in_progress=sum(record.count() for record in state.leases.values()),
+                processes=sum(record.is_alive(now) for record in state.leases.values()),
+                queues=self._queue_stats(),
+            )
+
+    def owners(self) -> list[Owner]:
+        with self._state.lock:
+            now = self._state.clock()
+            return [_owner(identity, record, now) for identity, record in sorted(self._state.leases.items())]
+
+    def in_progress(self) -> Iterator[InProgressJob]:
+        since = {(one.identity, one.job.payload): one.since for one in self.running()}
+        for owner in self.owners():
+            for queue, payload in self._in_progress_under(owner.identity):
+                yield InProgressJob(owner, queue, StoredJob(payload, queue), since.get((owner.identity, payload)))
+
+    def _in_progress_under(self, identity: str) -> list[tuple[str, bytes]]:
+        with self._state.lock:
+            record = self._state.leases.get(identity)
+            by_queue = sorted(record.in_progress.items()) if record else []
+            return [(queue, payload) for queue, jobs in by_queue for payload in jobs.values()]
+
+    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+        with self._state.lock:
+            records = [self._state.leases.get(owner.identity) for owner in owners]
+            return sum(record.count(queue) for record in records if record is not None)
+
+    def processes(self) -> list[Process]:
+        with self._state.lock:
+            return [shown.process for shown in self._shown()]
+
+    def running(self) -> list[Running]:
+        with self._state.lock:
+            return sorted((job for shown in self._shown() for job in shown.running), key=lambda job: job.since)
+
+    def ask(self, identities: Sequence[str], command: Command) -> None:
+        with self._state.lock:
+            for identity in identities:
+                record = self._state.leases.get(identity)
+                if record is not None and record.shown is not None:
+                    record.shown.asked.append((self._state.clock(), command))
+
+    # --- the broker itself
+
+    def now(self) -> float:
+        return self._state.clock()
+
+    def damage(self) -> list[str]:
+        return []
+
+    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
+        return []
+
+    def checks(self, queues: Collection[str]) -> Checks:
+        return {}
+
+    # --- under the lock
+
+    def _queue_stats(self) -> list[QueueStats]:
+        queues, paused, now = self._state.queues, self._state.paused, self._state.clock()
+        return [
+            QueueStats(name, len(jobs), _latency_s(name, jobs, now), name in paused)
+            for name in sorted({*queues, *paused})
+            for jobs in [queues.get(name, Waiting())]
+        ]
+
+    def _shown(self) -> list[Shown]:
+        """Of the processes that live."""
+        now = self._state.clock()
+        records = [record for _, record in sorted(self._state.leases.items()) if record.is_alive(now)]
+        return [record.shown for record in records if record.shown is not None]
+
+
+def _latency_s(queue: str, jobs: Waiting, now: float) -> float:
+    message = next((StoredJob(payload, queue).message for payload in jobs.values()), None)
+    since = message and (message.enqueued_at or message.created_at)
+    return max(0.0, now - since) if since else 0.0
+
+
+def _owner(identity: str, record: LeaseRecord, now: float) -> Owner:
+    alive, silent_s = record.is_alive(now), now - record.heard
+    told = f"sent no beat for {silent_s:.0f} s" if silent_s > SILENT_AFTER_S else record.presence.trouble
+    return Owner(
+        identity,
+        queues=sorted(record.presence.queues),
+        here=True,
+        trouble=told if alive else "",
+        alive=alive,
+        dead_for_sure=record.died_at is not None,
+    )

@@ -1,0 +1,55 @@
+"""The broker in the memory of this process: it needs no server, and its jobs are lost when the process ends.
+
+Its address is `memory://` or `memory://NAME`. All brokers that a process opens at one address hold the same jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.memory.admin import MemoryAdmin
+from goworkers_py.brokers.memory.control import MemoryControl
+from goworkers_py.brokers.memory.leases import MemoryLeases
+from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.brokers.memory.store import MemoryStore
+from goworkers_py.brokers.memory.transport import MemoryTransport
+from goworkers_py.config.options import Config
+from goworkers_py.core.timing import TIMING
+
+log = logging.getLogger(__name__)
+
+_states: dict[str, State] = {}  # by address; any thread, each change is a single dict operation
+
+
+def state_at(address: str) -> State:
+    """The state that all brokers at this address share, until the process ends or `forget` is called."""
+    return _states.setdefault(address, State())
+
+
+def forget(address: str) -> None:
+    """For tests: the next broker that is opened at this address holds no jobs. Open brokers keep their jobs."""
+    _states.pop(address, None)
+
+
+class MemoryBroker(Broker):
+    name = "memory"
+    capabilities = frozenset(Capability) - {Capability.SHARED, Capability.LASTING}
+
+    def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:
+        self.transport = MemoryTransport(state, dead_limits)
+        self.store = MemoryStore(state, dead_limits)
+        self.recoverable = MemoryLeases(state, dead_limits, lease_s)
+        self.control = MemoryControl(state)
+        self.admin = MemoryAdmin(state, dead_limits)
+
+    @classmethod
+    def open(cls, config: Config) -> MemoryBroker:
+        return cls(
+            state_at(config.broker), DeadLimits(config.dead_max_jobs, config.dead_timeout), config.timing.lease_s
+        )
+
+    def warn_at_start(self) -> None:
+        log.warning(
+            "memory broker: jobs that are not done when this process ends are lost; to keep them, set another broker"
+        )

@@ -1,0 +1,172 @@
+"""Leases: which identities live, and how the jobs of dead identities are recovered.
+
+All processes of a memory broker run in one process of the system. So an identity is known to be dead only when its
+lease has expired or it has left. And no `consume` can bring a dead identity a job late.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+
+from goworkers_py.brokers.contracts.recoverable import (
+    Beat,
+    DeclaredDead,
+    Found,
+    Judge,
+    Presence,
+    Recoverable,
+    Recovered,
+    WorkerEntry,
+)
+from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, State
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.version import __version__
+from goworkers_py.policy.deaths import Life, died_together
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.wire import needs
+
+log = logging.getLogger(__name__)
+
+# Dead identities are remembered for so long: a process that was frozen must not go on under its old identity.
+DEAD_FOR_S = 86_400.0
+
+
+class MemoryLeases(Recoverable):
+    def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float) -> None:
+        self._state = state
+        self._dead_limits = dead_limits
+        self._lease_s = lease_s
+        # An older proof is not valid: the clock was set, or the process that recovers stood still.
+        self._proof_s = lease_s / 2
+
+    # --- beats
+
+    def beat(self, presence: Presence) -> Beat:
+        state, identity = self._state, presence.identity
+        with state.lock:
+            now = state.clock()
+            record = state.leases.get(identity) or LeaseRecord(presence, began=now)
+            if record.died_at is not None:
+                raise DeclaredDead(identity)
+            self._claim(presence.process, identity, now)
+            kept = record.beats == 0 or record.is_alive(now)
+            record.presence, record.heard, record.expires_at = presence, now, now + self._lease_s
+            record.beats += 1
+            state.leases[identity] = record
+            return Beat(now, kept, record.proof)
+
+    def _claim(self, process: str, identity: str, now: float) -> None:
+        """Under the lock. Gives the fixed name `process` to `identity`, unless a live identity has it."""
+        if not process:
+            return
+        holder = self._state.holders.get(process, identity)
+        record = self._state.leases.get(holder)
+        if holder != identity and record is not None and record.is_alive(now):
+            raise BrokerRefused(
+                f"the process name {process!r} is in use by {holder}, which lives: stop that process, or give "
+                "this process another name"
+            )
+        self._state.holders[process] = identity
+
+    def workers(self) -> list[WorkerEntry]:
+        with self._state.lock:
+            now = self._state.clock()
+            return [
+                WorkerEntry(identity, record.presence.queues, __version__, needs.SPEAKS)
+                for identity, record in self._state.leases.items()
+                if record.is_alive(now)
+            ]
+
+    # --- deaths
+
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        with self._state.lock:
+            now = self._state.clock()
+            others = {other: record for other, record in self._state.leases.items() if other != identity}
+            if proof is not None and self._proves(identity, proof, now):
+                _declare_dead(others.values(), now)
+            dead = {other: _ran_alone(other, others, now) for other, one in others.items() if one.died_at is not None}
+        for other, alone in dead.items():
+            yield from self._move_all(other, judge, alone)
+        self._forget(others, now - DEAD_FOR_S)
+
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        with self._state.lock:
+            record = self._state.leases.get(identity)
+            if record is None:
+                return
+            record.died_at = now = self._state.clock()
+        yield from self._move_all(identity, lambda found: RecoveryDecision(found.payload), alone="")
+        if silent:
+            self._forget({identity: record}, now)
+
+    def _proves(self, identity: str, proof: str, now: float) -> bool:
+        """Under the lock. An empty proof is always valid."""
+        record = self._state.leases.get(identity)
+        proven = (
+            record is not None and record.is_alive(now) and record.proof == proof and now < record.heard + self._proof_s
+        )
+        return proven or not proof
+
+    def _move_all(self, dead: str, judge: Judge, alone: str) -> Iterator[Recovered]:
+        """Oldest first, each job only if it is still in progress: another process may recover the same jobs."""
+        for receipt, found in self._found(dead, alone):
+            decision = _judged(judge, found)
+            with self._state.lock:
+                moved = self._state.take_from_progress(dead, found.queue, receipt)
+                if moved:
+                    self._move(found.queue, decision)
+            if moved:
+                yield Recovered(found.queue, dead, found.payload, decision)
+
+    def _found(self, dead: str, alone: str) -> list[tuple[int, Found]]:
+        with self._state.lock:
+            record = self._state.leases.get(dead)
+            if record is None:
+                return []  # the identity left meanwhile, or another process recovered its jobs, and it was forgotten
+            begun = record.presence.queues  # jobs are begun in the order in which they were consumed
+            return [
+                (receipt, Found(queue, dead, payload, position < begun.get(queue, 0), alone))
+                for queue, jobs in record.in_progress.items()
+                for position, (receipt, payload) in enumerate(jobs.items())
+            ]
+
+    def _move(self, queue: str, decision: RecoveryDecision) -> None:
+        """Under the lock."""
+        if decision.error is None:
+            self._state.put(queue, decision.payload)
+        else:
+            self._state.bury(decision.payload, self._dead_limits)
+            self._state.count(failed=True)
+
+    def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
+        """Those that died by then. None of their jobs is in progress any more."""
+        with self._state.lock:
+            for identity, record in dead.items():
+                if record.died_at is not None and record.died_at <= until:
+                    self._state.leases.pop(identity, None)
+
+
+def _declare_dead(others: Iterable[LeaseRecord], now: float) -> None:
+    """Under the lock: those whose lease has run out."""
+    for record in others:
+        if record.died_at is None and not record.is_alive(now):
+            record.died_at = now
+
+
+def _judged(judge: Judge, found: Found) -> RecoveryDecision:
+    """When the judge raises, the job goes back as it is, and the other jobs are recovered all the same."""
+    try:
+        return judge(found)
+    except Exception:
+        log.exception("a job of dead process %s cannot be judged, and goes back to queue %s", found.owner, found.queue)
+        return RecoveryDecision(found.payload)
+
+
+def _ran_alone(dead: str, others: Mapping[str, LeaseRecord], now: float) -> str:
+    """The name of the suspect that the dead process ran alone; empty when its death proves nothing of the suspect."""
+    lives = {identity: Life("", one.began, one.heard, one.died_at) for identity, one in others.items()}
+    life = lives.pop(dead)
+    proves_nothing = any(died_together(life, other, now) for other in lives.values())
+    return "" if proves_nothing else others[dead].presence.alone

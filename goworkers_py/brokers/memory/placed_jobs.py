@@ -1,0 +1,115 @@
+"""The jobs of one place: people list and change them while processes work.
+
+Pages are made from a snapshot, so jobs that come or go cannot hide other jobs. A job gets a new number each time it is
+put into a place, and a change finds the job again by that number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place
+from goworkers_py.brokers.memory.state import DeadLimits, State, TimedJob, Waiting
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.stored_job import StoredJob
+
+
+class Stay(NamedTuple):
+    at: float | None  # when the job is due, or died; None in a queue
+    number: int
+    payload: bytes
+
+
+class PlacedJobs:
+    """The jobs of a queue, or of one of the states SCHEDULED, RETRY and DEAD."""
+
+    def __init__(self, state: State, place: Place, dead_limits: DeadLimits) -> None:
+        self._state = state
+        self._place = place
+        self._dead_limits = dead_limits
+
+    def count(self) -> int:
+        with self._state.lock:
+            return len(self._waiting() if self._in_queue else self._state.timed[self._place.state])
+
+    def first(self, limit: int) -> list[StoredJob]:
+        with self._state.lock:
+            return [self._stored(stay) for stay in islice(self._stays(), limit)]
+
+    def pages(self, newest_first: bool) -> Iterator[list[StoredJob]]:
+        for page in self._pages(newest_first):
+            yield [self._stored(stay) for stay in page]
+
+    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
+        for page in self._pages(newest_first=False):
+            stays = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
+            for stay in page:
+                stays[self._stored(stay)].append(stay)
+            changes, changed = decide([self._stored(stay) for stay in page]), Changed()
+            self._refuse(change.to for change in changes if change.to is not None)
+            for change in changes:
+                if stays[change.job]:
+                    changed.done += self._change(stays[change.job].pop(), change)
+            yield len(page), changed
+
+    def clear(self) -> int:
+        with self._state.lock:
+            if self._in_queue:
+                return len(self._state.queues.pop(self._place.queue, ()))
+            jobs = self._state.timed[self._place.state]
+            count = len(jobs)
+            jobs.clear()
+            return count
+
+    @property
+    def _in_queue(self) -> bool:
+        return self._place.state is JobState.WAITING
+
+    def _pages(self, newest_first: bool) -> Iterator[list[Stay]]:
+        with self._state.lock:
+            stays = list(self._stays())
+        if newest_first or self._in_queue:
+            stays.reverse()
+        for start in range(0, len(stays), PAGE):
+            yield stays[start : start + PAGE]
+
+    def _refuse(self, goals: Iterable[Place]) -> None:
+        """Raises ArgumentError for a goal where the jobs of this place cannot go."""
+        here = self._place.state
+        for goal in goals:
+            if self._in_queue or goal.state is here or goal.state not in (JobState.WAITING, JobState.DEAD):
+                raise ArgumentError(f"no jobs are moved from {here.value} to {goal.state.value}")
+
+    def _change(self, stay: Stay, change: Change) -> bool:
+        with self._state.lock:
+            if not self._remove(stay):
+                return False
+            if change.to is not None and change.to.state is JobState.DEAD:
+                self._state.bury(change.payload, self._dead_limits)
+            elif change.to is not None:
+                self._state.put(change.to.queue, change.payload)
+            return True
+
+    # --- under the lock
+
+    def _waiting(self) -> Waiting:
+        return self._state.queues.get(self._place.queue, Waiting())
+
+    def _stays(self) -> Iterator[Stay]:
+        """In the order in which jobs are consumed, are due, or died."""
+        if self._in_queue:
+            return (Stay(None, number, payload) for number, payload in self._waiting().items())
+        return (Stay(*job) for job in self._state.timed[self._place.state])
+
+    def _remove(self, stay: Stay) -> bool:
+        """False when the job has left this place before."""
+        if stay.at is None:
+            return self._waiting().pop(stay.number, None) is not None
+        return self._state.timed[self._place.state].remove(TimedJob(stay.at, stay.number, stay.payload))
+
+    def _stored(self, stay: Stay) -> StoredJob:
+        return StoredJob(stay.payload, self._place.queue, stay.at)

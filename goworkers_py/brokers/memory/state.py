@@ -1,0 +1,217 @@
+"""The state that all memory brokers of one address share. The parts of a broker take its lock, then change it.
+
+A job is in one place at every instant: in its queue, in progress under an identity, or in one of three lists by time.
+A step that takes a job out of one place puts it into its next place before the step frees the lock.
+
+The watchdog throws exceptions into worker threads, between any two instructions, and jobs publish in these threads.
+Two things hold all the same:
+
+- The lock is free afterwards. A worker takes it by `with` on the lock itself, a C object, so no exception can come
+  between the taking of the lock and the `with` that frees it. A Condition, or a context manager of ours, is entered by
+  Python code: an exception in that code would leave the lock locked. So a consumer does not wait on a Condition. It
+  waits on a bell of its own, a SimpleQueue, which is rung by one `put`.
+- A publish is done whole or not at all, because it is one append to a deque, see `State.publish`.
+
+Only the daemon's own threads and people call the other verbs, and no exceptions are thrown into those threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from goworkers_py.brokers.contracts.fleet import Process, Running
+from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.contracts.transport import Push, Settled
+from goworkers_py.core.command import Command
+from goworkers_py.core.job_state import JobState
+
+Bell = SimpleQueue[None]
+# The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
+Waiting = OrderedDict[int, bytes]
+
+
+class TimedJob(NamedTuple):
+    at: float  # when it is due, or died
+    number: int  # keeps jobs of the same time and equal bytes apart
+    payload: bytes
+
+
+class TimedJobs:
+    """Jobs by their time; jobs of the same time in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._jobs: list[TimedJob] = []
+
+    def add(self, job: TimedJob) -> None:
+        """Does nothing when the job is here already."""
+        if job not in self:
+            self._jobs.insert(bisect_left(self._jobs, job), job)
+
+    def remove(self, job: TimedJob) -> bool:
+        """False when the job is not here."""
+        if job not in self:
+            return False
+        del self._jobs[bisect_left(self._jobs, job)]
+        return True
+
+    def until(self, at: float, limit: int) -> list[TimedJob]:
+        """Up to `limit` jobs whose time is `at` or earlier, the earliest first."""
+        return self._jobs[: min(limit, self._count_until(at))]
+
+    def next_after(self, at: float) -> float | None:
+        """The earliest time after `at` that a job has; None when no job has a later time."""
+        return next((job.at for job in self._jobs[self._count_until(at) :][:1]), None)
+
+    def trim(self, limit: int, until: float) -> None:
+        """Drops the jobs whose time is `until` or earlier, and the earliest ones beyond `limit`."""
+        del self._jobs[: max(len(self._jobs) - limit, self._count_until(until))]
+
+    def clear(self) -> None:
+        self._jobs.clear()
+
+    def _count_until(self, at: float) -> int:
+        return bisect_right(self._jobs, at, key=lambda job: job.at)
+
+    def __contains__(self, job: TimedJob) -> bool:
+        place = bisect_left(self._jobs, job)
+        return place < len(self._jobs) and self._jobs[place] == job
+
+    def __iter__(self) -> Iterator[TimedJob]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+
+@dataclass(slots=True)
+class Shown:
+    """What a process shows of itself to the fleet, and what it was asked to do, since when."""
+
+    process: Process
+    running: list[Running]
+    asked: list[tuple[float, Command]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LeaseRecord:
+    """What is known of an identity: its lease, the jobs that are in progress under it, and what it shows."""
+
+    presence: Presence  # as told in the last beat
+    began: float  # time of the first beat
+    heard: float = 0.0  # time of the last beat
+    expires_at: float = 0.0
+    beats: int = 0
+    died_at: float | None = None  # when the identity was declared dead
+    # Payloads by queue and receipt, the oldest first. The receipt is the number that the job had in its queue.
+    in_progress: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    shown: Shown | None = None
+
+    @property
+    def proof(self) -> str:
+        return str(self.beats)
+
+    def is_alive(self, now: float) -> bool:
+        return self.died_at is None and now < self.expires_at
+
+    def count(self, queue: str | None = None) -> int:
+        return sum(len(jobs) for name, jobs in self.in_progress.items() if queue in (None, name))
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLimits:
+    """How many dead jobs are kept, and for how long."""
+
+    jobs: int = 10_000
+    age_s: float = 15_552_000.0
+
+
+class State:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock  # epoch seconds; tests set it
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        # Threads change the fields below only under the lock, but for `_numbers` and `_published`.
+        self.bells: set[Bell] = set()  # one for each consumer that waits for a job
+        self.paused: set[str] = set()
+        self.leases: dict[str, LeaseRecord] = {}
+        self.holders: dict[str, str] = {}  # the identity that claimed a fixed process name last
+        self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}  # by settler: its last batch and the results
+        self.processed = 0
+        self.failed = 0
+        self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
+        self._queues: dict[str, Waiting] = {}
+        self._timed = {state: TimedJobs() for state in (JobState.SCHEDULED, JobState.RETRY, JobState.DEAD)}
+        self._published: deque[list[tuple[int, Push]]] = deque()  # `publish` appends without the lock
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        """The append publishes all of them. If an exception ends this method before the jobs are sorted in, the next
+        step that reads `queues` or `timed` sorts them in."""
+        self._published.append([(next(self._numbers), push) for push in pushes])
+        with self.lock:
+            self._sort_in()
+
+    @property
+    def queues(self) -> dict[str, Waiting]:
+        """Under the lock. Every queue that a job was put into."""
+        self._sort_in()
+        return self._queues
+
+    @property
+    def timed(self) -> dict[JobState, TimedJobs]:
+        """Under the lock."""
+        self._sort_in()
+        return self._timed
+
+    def _sort_in(self) -> None:
+        """Under the lock. If an exception ends this method halfway, its next call sorts in that batch again from the
+        start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
+        while self._published:
+            for number, push in self._published[0]:
+                if push.at is None:
+                    self._queues.setdefault(push.queue, Waiting())[number] = push.payload
+                else:
+                    self._timed[JobState.SCHEDULED].add(TimedJob(push.at, number, push.payload))
+            self.ring()
+            self._published.popleft()
+
+    def ring(self) -> None:
+        """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
+        for bell in self.bells:
+            bell.put(None)
+        self.bells.clear()
+
+    # --- under the lock: puts a job that was taken from its place into another place
+
+    def put(self, queue: str, payload: bytes, first: bool = False) -> None:
+        """To the back of the queue, or with `first` to its front."""
+        waiting, number = self.queues.setdefault(queue, Waiting()), next(self._numbers)
+        waiting[number] = payload
+        if first:
+            waiting.move_to_end(number, last=False)
+        self.ring()
+
+    def put_timed(self, state: JobState, at: float, payload: bytes) -> None:
+        self.timed[state].add(TimedJob(at, next(self._numbers), payload))
+
+    def bury(self, payload: bytes, limits: DeadLimits) -> None:
+        now = self.clock()
+        self.put_timed(JobState.DEAD, now, payload)
+        self._timed[JobState.DEAD].trim(limits.jobs, now - limits.age_s)
+
+    def take_from_progress(self, identity: str, queue: str, receipt: int) -> bool:
+        """False when that delivery was no longer in progress."""
+        record = self.leases.get(identity)
+        return record is not None and record.in_progress.get(queue, {}).pop(receipt, None) is not None
+
+    def count(self, failed: bool) -> None:
+        self.processed += 1
+        self.failed += failed

@@ -1,0 +1,37 @@
+"""Scheduled jobs and retries: moves them into their queues when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from goworkers_py.brokers.contracts.store import Forward, Store
+from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.core.job_state import JobState
+
+
+class MemoryStore(Store):
+    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+        self._state = state
+        self._dead_limits = dead_limits
+
+    def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
+        more = True
+        while more:
+            with self._state.lock:
+                now = self._state.clock()
+                due = self._state.timed[state].until(now, at_once)
+            # Without the lock: `forward` rewrites payloads, which takes long. Another process may move jobs meanwhile.
+            moves = [(job, *forward(job.payload, now)) for job in due]
+            with self._state.lock:
+                for job, queue, payload in moves:
+                    if self._state.timed[state].remove(job):
+                        self._move(queue, payload)
+                next_at = self._state.timed[state].next_after(now)
+            more = len(due) == at_once
+            yield None if next_at is None else next_at - now
+
+    def _move(self, queue: str | None, payload: bytes) -> None:
+        if queue is None:
+            self._state.bury(payload, self._dead_limits)
+        else:
+            self._state.put(queue, payload)

@@ -1,0 +1,107 @@
+"""Publishes, consumes and settles jobs. There is no connection, so no reply is ever lost."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from goworkers_py.brokers.contracts.transport import Batch, Push, Settled, Transport
+from goworkers_py.brokers.memory.state import Bell, DeadLimits, State
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused, LeaseGone
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import FAILED, Dead, Keep, Outcome, Requeue, Reschedule, Retry
+
+WAIT_S = 2.0
+
+
+class MemoryTransport(Transport):
+    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+        self._state = state
+        self._dead_limits = dead_limits
+        # Threads use both only under the lock of the state.
+        self._bells: dict[str, Bell] = {}  # by queue
+        self._woken: set[str] = set()  # queues whose next `consume` does not wait
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        if os.getpid() != self._state.pid:
+            raise BrokerRefused(
+                f"the jobs of this memory broker are in process {self._state.pid}; this is a forked child, whose "
+                f"copy no other process sees: publish in that process, or set a broker that processes share"
+            )
+        self._state.publish(pushes)
+
+    # --- consuming
+
+    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
+        give_up_at = time.monotonic() + (WAIT_S if wait else 0.0)
+        while True:
+            with self._state.lock:
+                taken = self._take(identity, queue, limit)
+                left_s = give_up_at - time.monotonic()
+                if taken or left_s <= 0 or queue in self._woken:
+                    self._woken.discard(queue)
+                    return taken
+                bell = self._bells.setdefault(queue, SimpleQueue())
+                self._state.bells.add(bell)
+            with suppress(Empty):
+                bell.get(timeout=left_s)
+
+    def _take(self, identity: str, queue: str, limit: int) -> list[Delivery]:
+        record = self._state.leases.get(identity)
+        if record is None or not record.is_alive(self._state.clock()):
+            raise LeaseGone(f"{identity} has no lease: it consumes again after its next beat")
+        waiting = self._state.queues.get(queue)
+        if not waiting:
+            return []
+        in_progress = record.in_progress.setdefault(queue, {})
+        taken = []
+        for receipt in list(itertools.islice(waiting, limit)):
+            in_progress[receipt] = payload = waiting.pop(receipt)
+            taken.append(Delivery(payload, queue, identity, receipt))
+        return taken
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        return []
+
+    def paused(self) -> set[str]:
+        with self._state.lock:
+            return set(self._state.paused)
+
+    def wake(self, queue: str) -> None:
+        with self._state.lock:
+            self._woken.add(queue)
+            self._state.ring()
+
+    # --- settling
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
+            raise ValueError("a delivery that is kept is not settled")
+        with self._state.lock:
+            last, results = self._state.settled.get(batch.settler, (None, ()))
+            if last != batch.number:
+                results = [self._settle_one(delivery, outcome) for delivery, outcome in batch.finished]
+                self._state.settled[batch.settler] = batch.number, results
+            return results
+
+    def _settle_one(self, delivery: Delivery, outcome: Outcome) -> bool:
+        state = self._state
+        if not state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
+            return False
+        match outcome:
+            case Retry(at, payload):
+                state.put_timed(JobState.RETRY, at, payload)
+            case Reschedule(at, payload):
+                state.put_timed(JobState.SCHEDULED, at, payload)
+            case Dead(payload):
+                state.bury(payload, self._dead_limits)
+            case Requeue(last):
+                state.put(delivery.queue, delivery.payload, first=not last)
+        if not isinstance(outcome, Requeue | Reschedule):
+            state.count(failed=isinstance(outcome, FAILED))
+        return True

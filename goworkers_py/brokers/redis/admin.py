@@ -1,0 +1,114 @@
+"""What people read and change in Redis: the contract `Admin`. Each kind of key has a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from goworkers_py.brokers.contracts.admin import Admin, Changed, Checks, Decide, Place
+from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.redis.checks import ServerChecks
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.damage import counters_without_number, of_another_type
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.owner_list import OwnerList
+from goworkers_py.brokers.redis.process_list import ProcessList
+from goworkers_py.brokers.redis.queue_jobs import QueueJobs
+from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.brokers.redis.set_jobs import SetJobs
+from goworkers_py.brokers.redis.stats import read_stats
+from goworkers_py.core.command import Command
+from goworkers_py.core.errors import ArgumentError, BrokerRefused
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.stored_job import StoredJob
+
+
+class RedisAdmin(Admin):
+    def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
+        """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
+        self._connections = connections
+        self._keys = keys
+        self._dead_limits = dead_limits
+        self._queues = QueueList(connections, keys)
+        self._owners = OwnerList(connections, keys)
+        self._processes = ProcessList(connections, keys)
+
+    # --- queues
+
+    def queues(self) -> list[QueueStats]:
+        return self._queues.all()
+
+    def queue(self, name: str) -> QueueStats | None:
+        return self._queues.one(name)
+
+    def pause(self, queue: str) -> bool:
+        return self._queues.pause(queue)
+
+    def resume(self, queue: str) -> bool:
+        return self._queues.resume(queue)
+
+    # --- jobs
+
+    def _jobs(self, place: Place) -> QueueJobs | SetJobs:
+        if place.state is JobState.WAITING:
+            return QueueJobs(self._connections, self._keys, place.queue)
+        if place.state is JobState.IN_PROGRESS:
+            raise ArgumentError("jobs in progress cannot be listed as a place: call Admin.in_progress")
+        return SetJobs(self._connections, self._keys, place.state, self._dead_limits)
+
+    def count(self, place: Place) -> int:
+        return self._jobs(place).count()
+
+    def first(self, place: Place, limit: int) -> list[StoredJob]:
+        return self._jobs(place).first(limit)
+
+    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+        return self._jobs(place).pages(newest_first)
+
+    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
+        return self._jobs(place).change(decide)
+
+    def clear(self, place: Place) -> int:
+        return self._jobs(place).clear()
+
+    # --- the fleet
+
+    def stats(self) -> Stats:
+        return read_stats(self._connections, self._keys, self._queues)
+
+    def owners(self) -> list[Owner]:
+        return self._owners.all()
+
+    def in_progress(self) -> Iterator[InProgressJob]:
+        yield from self._owners.in_progress(self.running())
+
+    def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
+        return self._owners.held(owners, queue)
+
+    def processes(self) -> list[Process]:
+        return self._processes.all()
+
+    def running(self) -> list[Running]:
+        return self._processes.running()
+
+    def ask(self, identities: Sequence[str], command: Command) -> None:
+        self._processes.ask(identities, command)
+
+    # --- the server
+
+    def now(self) -> float:
+        seconds, microseconds = self._connections.call("TIME")
+        return int(seconds) + int(microseconds) / 1e6
+
+    def damage(self) -> list[str]:
+        counters = counters_without_number(self._connections, self._keys)
+        told = [f"key {key} holds no number" for key in counters]
+        try:
+            return of_another_type(self._connections, self._keys.types) + told
+        except BrokerRefused:  # the access rules do not allow TYPE
+            return told
+
+    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
+        return self._queues.damaged(others)
+
+    def checks(self, queues: Collection[str]) -> Checks:
+        return ServerChecks(self._connections, self._keys, self._queues).by_name(queues)

@@ -1,0 +1,41 @@
+"""This process in the fleet of Sidekiq and go-workers: its entry, its commands, its executions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.membership import Membership
+from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics
+from goworkers_py.core.command import Command
+from goworkers_py.observe.executions import Executions
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+log = logging.getLogger(__name__)
+
+# Sidekiq's pages and go-workers2 send the name of a signal.
+WORDS = {"TSTP": Command.QUIET, "TERM": Command.STOP, "TTIN": Command.DUMP}
+
+
+class RedisControl:
+    def __init__(self, connections: Connections, keys: Keys, metrics: str) -> None:
+        """`metrics` is the option of that name: which layouts of Sidekiq's Metrics page are written."""
+        self._membership = Membership(connections, keys)
+        self._metrics = SidekiqMetrics(connections, keys, metrics)
+
+    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+        commands = []
+        for word in self._membership.meet(identity, member, now):
+            if word in WORDS:
+                commands.append(WORDS[word])
+            else:
+                log.warning("unknown command %s in the signals of this process; ignored", word)
+        return commands
+
+    def record(self, total: Mapping[str, Executions], at: float) -> None:
+        self._metrics.write(total, at)
+
+    def leave(self) -> None:
+        self._membership.leave()

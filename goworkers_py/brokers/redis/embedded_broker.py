@@ -1,0 +1,30 @@
+"""The broker on an embedded Redis server, which starts when the broker is opened and stops with its last user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goworkers_py.brokers.redis.address import address_of
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.embedded import EmbeddedServer, find_server
+from goworkers_py.config.options import Config
+
+
+class EmbeddedBroker(RedisBroker):
+    def __init__(self, server: EmbeddedServer, config: Config) -> None:
+        super().__init__(server.start(), config)
+        self._server = server
+
+    @classmethod
+    def open(cls, config: Config) -> EmbeddedBroker:
+        address_of(config)  # raises ConfigError for a password
+        return cls(EmbeddedServer(Path(config.data_dir)), config)
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        address_of(config)
+        find_server()
+
+    def close(self) -> None:
+        super().close()
+        self._server.close()

@@ -1,0 +1,94 @@
+"""Moves the jobs of dead owners out of their in-progress lists."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recovered
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.owner_entry import OwnerEntry
+from goworkers_py.brokers.redis.settlement import Settlement, Target
+from goworkers_py.policy.deaths import Life, died_together
+from goworkers_py.policy.poison import RecoveryDecision
+
+log = logging.getLogger(__name__)
+
+RECOVERED_AT_ONCE = 100
+
+
+class Recovery:
+    def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._settlement = settlement
+
+    def move_all(self, dead: Mapping[str, OwnerEntry], judge: Judge) -> Iterator[Recovered]:
+        places = [(owner, queue) for owner, entry in dead.items() for queue in entry.queues]
+        lists = [("LLEN", self._keys.inprogress(queue, owner)) for owner, queue in places]
+        for (owner, queue), length in zip(places, self._connections.answers(lists), strict=True):
+            if length is None:
+                log.error(
+                    "jobs of %s in queue %s cannot be recovered: their key %s is no list; rename or delete it",
+                    owner, queue, self._keys.inprogress(queue, owner),
+                )  # fmt: skip
+            elif length:
+                yield from self._move(owner, queue, dead[owner], judge)
+
+    def _move(self, owner: str, queue: str, entry: OwnerEntry, judge: Judge) -> Iterator[Recovered]:
+        """Oldest first, each job only if it is still in its list: another process may recover the same jobs."""
+        key, mover = self._keys.inprogress(queue, owner), secrets.token_hex(6)
+        for number in itertools.count():
+            listed = self._connections.call("LRANGE", key, -RECOVERED_AT_ONCE, -1)
+            if not listed:
+                break
+            # A process begins jobs in the order in which it fetched them, so only the oldest can have been begun.
+            begun = max(0, entry.queues[queue] - number * RECOVERED_AT_ONCE)
+            found = [
+                Found(queue, owner, payload, position < begun, entry.alone)
+                for position, payload in enumerate(reversed(listed))
+            ]
+            jobs = [Recovered(queue, owner, one.payload, _judged(judge, one)) for one in found]
+            items = [(owner, job.payload, _target(job.decision)) for job in jobs]
+            results = self._settlement.settle(mover, number, queue, items)
+            yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
+            errors = [result for result in results if isinstance(result, str)]
+            if errors:
+                log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
+                break
+
+
+def _judged(judge: Judge, found: Found) -> RecoveryDecision:
+    """When the judge raises, the job goes back as it is. The other jobs are recovered all the same, and the process
+    that recovers at its start does start."""
+    try:
+        return judge(found)
+    except Exception:
+        log.exception("a job of dead process %s cannot be judged, and goes back to queue %s", found.owner, found.queue)
+        return RecoveryDecision(found.payload)
+
+
+def _target(decision: RecoveryDecision) -> Target:
+    return ("dead" if decision.error else "back"), 0, decision.payload
+
+
+def without_conviction_where_several_died(
+    died_at: Mapping[str, float], entries: Mapping[str, OwnerEntry], now: float
+) -> dict[str, OwnerEntry]:
+    """The entries of the dead owners. `alone` is emptied for owners that died together with another one: their deaths
+    prove nothing about their suspects."""
+    lives = {
+        owner: Life(entry.origin.get("machine", ""), entry.began, entry.heard, died_at.get(owner))
+        for owner, entry in entries.items()
+    }
+    return {
+        owner: replace(entry, alone="")
+        if entry.alone and any(died_together(lives[owner], lives[other], now) for other in entries if other != owner)
+        else entry
+        for owner, entry in entries.items()
+        if owner in died_at
+    }

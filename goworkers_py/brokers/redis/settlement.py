@@ -1,0 +1,88 @@
+"""Takes jobs off in-progress lists and moves them, any number in one call of settle.lua."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from goworkers_py.brokers.contracts.transport import Settled
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.wire import enclosure
+
+DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
+RECEIPT_LIFE_S = 3_600
+
+# The step for one job, as settle.lua names it, with a score and a payload where the step needs them.
+Target = tuple[str, float, bytes]
+REMOVE: Target = ("remove", 0, b"")
+Item = tuple[str, bytes, Target]  # owner of the list, payload, target
+
+_SETTLE = Script(
+    Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
+)
+
+
+class Settlement:
+    """Used by settlers and by recoveries, each with a settler name and batch numbers of its own."""
+
+    def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._dead_limits = dead_limits
+
+    def settle(
+        self, settler: str, number: int, queue: str, items: Sequence[Item], newest_first: bool = False
+    ) -> list[Settled]:
+        keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
+        lists: dict[str, int] = {}
+        arguments: list[Argument] = [
+            number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, 1 if newest_first else -1,
+        ]  # fmt: skip
+        for owner, row in itertools.groupby(items, _removed_from):
+            if owner is not None:
+                payloads = [payload for _, payload, _ in row]
+                arguments += (lists.setdefault(owner, len(lists) + 1), len(payloads), *payloads)
+                continue
+            for other, payload, target in row:
+                what, score, rewritten = _readable(target, queue)
+                arguments += (what, lists.setdefault(other, len(lists) + 1), payload, score, rewritten)
+        fixed = (
+            keys.queue(queue), keys.retry, keys.dead, keys.queues,
+            keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
+            keys.schedule, keys.nothing,
+        )  # fmt: skip
+        in_progress = (keys.inprogress(queue, owner) for owner in lists)
+        answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
+        settled: list[Settled] = [True] * len(items)
+        errors = self._explained(answer[1::2]) if answer else {}
+        for at, result in zip(answer[::2], answer[1::2], strict=True):
+            settled[at - 1] = False if result == 0 else errors[result]
+        return settled
+
+    def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
+        """The error texts among the results of the script, each with its text in our words."""
+        return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
+
+
+def _removed_from(item: Item) -> str | None:
+    """The owner of the list, for an item that is only removed; else None. Neighbouring items of one owner are given to
+    settle.lua as one row."""
+    return item[0] if item[2] is REMOVE else None
+
+
+def _readable(target: Target, queue: str) -> Target:
+    """Ruby reads the sets too, so no payload that Ruby cannot read goes there as it is. A retry or a dead job with such
+    a payload goes to the dead set, enclosed as text; a scheduled one goes to the back of its queue."""
+    what, _, payload = target
+    if what not in ("retry", "schedule", "dead"):
+        return target
+    readable = enclosure.readable(payload, queue, time.time())
+    if readable is payload:
+        return target
+    return ("back", 0, payload) if what == "schedule" else ("dead", 0, readable)

@@ -1,0 +1,50 @@
+"""The counts for `Admin.stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.damage import count_in
+from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
+from goworkers_py.brokers.redis.queue_list import QueueList
+
+
+def read_stats(connections: Connections, keys: Keys, queues: QueueList) -> Stats:
+    """Reads all counts. A damaged key counts as 0 and hides no other count."""
+    processed, failed, scheduled, retries, dead, names, paused, owners = connections.answers(
+        [
+            ("GET", keys.processed),
+            ("GET", keys.failed),
+            ("ZCARD", keys.schedule),
+            ("ZCARD", keys.retry),
+            ("ZCARD", keys.dead),
+            ("SMEMBERS", keys.queues),
+            ("SMEMBERS", keys.paused),
+            ("HGETALL", keys.owners),
+        ]
+    )
+    names, paused = names or (), paused or ()
+    in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
+    return Stats(
+        processed=count_in(keys.processed, processed),
+        failed=count_in(keys.failed, failed),
+        scheduled=scheduled or 0,
+        retries=retries or 0,
+        dead=dead or 0,
+        in_progress=in_progress,
+        processes=processes,
+        queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
+    )
+
+
+def _of_owners(connections: Connections, keys: Keys, owners: Mapping[str, OwnerEntry]) -> tuple[int, int]:
+    """How many jobs are in progress, and how many processes live."""
+    lists = [keys.inprogress(queue, owner) for owner, entry in owners.items() for queue in entry.queues]
+    replies = connections.answers(
+        [*(("LLEN", key) for key in lists), *(("EXISTS", keys.lease(owner)) for owner in owners)]
+    )
+    return sum(filter(None, replies[: len(lists)])), sum(replies[len(lists) :])

@@ -1,0 +1,57 @@
+"""The sorted sets `schedule` and `retry`: due entries are moved into their queues."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from goworkers_py.brokers.contracts.store import Forward
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire import enclosure
+
+log = logging.getLogger(__name__)
+
+# A limit for one call of due.lua, because the server serves nobody else meanwhile.
+PROMOTED_BYTES = 1_000_000
+
+_LUA = Path(__file__).parent / "lua"
+_DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
+_PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
+
+
+class RedisStore:
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
+        source = {JobState.SCHEDULED: self._keys.schedule, JobState.RETRY: self._keys.retry}[state]
+        skip, more = 0, True  # `skip`: entries that could not be moved; the next look begins after them
+        while more:
+            now_text, next_score, due, more = self._connections.script(_DUE, (source,), (at_once, skip, PROMOTED_BYTES))
+            now = float(now_text)
+            errors = self._move(source, due, forward, now, skip) if due else []
+            for error in dict.fromkeys(errors):
+                log.error("%s: a due job cannot be moved: %s", state.value, error)
+            skip += len(errors)
+            yield max(0.0, float(next_score) - now) if next_score else None
+
+    def _move(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
+        """Moves the due entries. Returns an error for each entry that stays."""
+        queues: dict[str, int] = {}
+        moves: list[Argument] = []
+        for entry in due:
+            queue, payload = forward(entry, now)
+            if queue is None:
+                moves += (0, entry, enclosure.readable(payload, "", now))
+            else:
+                moves += (queues.setdefault(self._keys.bare(queue), len(queues) + 1), entry, payload)
+        keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
+        told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))
+        errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
+        return [errors[one] for one in told]

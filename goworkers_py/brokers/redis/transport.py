@@ -1,0 +1,163 @@
+"""Queues in Redis: publishes, consumes and settles jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
+from goworkers_py.brokers.redis.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Command, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.brokers.redis.settlement import REMOVE, Settlement, Target
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerFull, LeaseGone
+from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
+
+# How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.
+BLOCK_S = 2
+# fetch.lua passes all of them to one LPUSH, and Lua's `unpack` takes some thousands at most.
+FETCHED_AT_ONCE = 1_000
+# A limit for one call of fetch.lua, because the server serves nobody else meanwhile.
+FETCHED_BYTES = 1_000_000
+# A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
+MOST_READ_UNCOUNTED = 1_000
+
+_FETCH = Script(Path(__file__).parent / "lua/fetch.lua", lambda reply: reply is None or list_of(bytes)(reply), typed=2)
+
+
+class RedisTransport:
+    """Finds a delivery again by its identity, which names the in-progress list, and by its exact bytes."""
+
+    def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._settlement = settlement
+        # Only the fetcher thread of a queue changes the entry of its queue. Any thread in `wake` reads `_lines`. Each
+        # dict operation is one step.
+        self._lines: dict[str, BlockingLine] = {}
+        self._likely_more: dict[str, bool] = {}
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        self._connections.transaction(list(_push_commands(self._keys, pushes)))
+
+    # --- consuming
+
+    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
+        keys = (self._keys.queue(queue), self._keys.inprogress(queue, identity))
+        # fetch.lua looks at the lease; a blocking command cannot. So a connection that is not trusted calls fetch.lua.
+        if self._likely_more.get(queue, True) or not self._line(queue).trusted:
+            taken = self._grab((*keys, self._keys.nothing, self._keys.lease(identity)), queue, limit)
+            if taken:
+                return [Delivery(payload, queue, identity) for payload in taken]
+        if not wait:
+            return []
+        payload = self._wait_for_one(keys, queue)
+        self._likely_more[queue] = payload is not None
+        return [] if payload is None else [Delivery(payload, queue, identity)]
+
+    def _grab(self, keys: Sequence[str], queue: str, limit: int) -> list[bytes]:
+        self._likely_more[queue] = True  # before the exchange: its reply may be lost
+        limit = min(limit, FETCHED_AT_ONCE)
+        line = self._line(queue)
+        taken: list[bytes] | None = line.script(_FETCH, keys, (limit, FETCHED_BYTES))
+        if taken is None:
+            raise LeaseGone("the server has no lease of this process: it fetches again after its next beat")
+        line.trusted = True
+        self._likely_more[queue] = len(taken) == limit or sum(map(len, taken)) >= FETCHED_BYTES
+        return taken
+
+    def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
+        try:
+            payload: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, BLOCK_S, trusted=True)
+        except BrokerFull:
+            self._likely_more[queue] = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
+            raise
+        return payload
+
+    def _line(self, queue: str) -> BlockingLine:
+        line = self._lines.get(queue)
+        if line is None:
+            line = self._lines[queue] = self._connections.blocking_line(BLOCK_S)
+        return line
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        """The payloads of the in-progress list that are not in `known`, oldest first."""
+        key, line = self._keys.inprogress(queue, identity), self._line(queue)
+        ours = Counter(delivery.payload for delivery in known if delivery.identity == identity)
+        # `known` still counts jobs that were settled meanwhile. They may hide as many lost ones until a later look.
+        if not thorough and len(known) > MOST_READ_UNCOUNTED and int(line.call("LLEN", key)) <= ours.total():
+            return []
+        lost = []
+        for payload in reversed(line.call("LRANGE", key, 0, -1)):
+            if ours[payload] > 0:
+                ours[payload] -= 1
+            else:
+                lost.append(Delivery(payload, queue, identity))
+        return lost
+
+    def paused(self) -> set[str]:
+        return {text(name) for name in self._connections.call("SMEMBERS", self._keys.paused)}
+
+    def wake(self, queue: str) -> None:
+        line = self._lines.get(queue)
+        if line is not None:
+            line.wake()
+
+    # --- settling
+
+    def settle(self, batch: Batch) -> list[Settled]:
+        items = [
+            (delivery.identity, delivery.payload, REMOVE if outcome is DONE else _target(outcome))
+            for delivery, outcome in batch.finished
+        ]
+        return self._settlement.settle(batch.settler, batch.number, batch.queue, items, batch.oldest_stay)
+
+    # --- the end
+
+    def end_lines(self) -> bool:
+        """Closes the connections of the fetchers. True when nothing that they sent can still reach the server."""
+        ended = [line.end() for line in list(self._lines.values())]
+        return all(ended)
+
+    def close(self) -> None:
+        for line in list(self._lines.values()):
+            line.close()
+
+
+def _target(outcome: Outcome) -> Target:
+    """The step of settle.lua for an outcome, with a score and a payload where the step needs them."""
+    match outcome:
+        case Done():
+            return REMOVE
+        case Retry(at, payload):
+            return "retry", at, payload
+        case Reschedule(at, payload):
+            return "schedule", at, payload
+        case Dead(payload):
+            return "dead", 0, payload
+        case Discard():
+            return "fail", 0, b""
+        case Requeue(last):
+            return ("back" if last else "front"), 0, b""
+        case Keep():
+            raise ValueError("a delivery that is kept is not settled")
+
+
+def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[Command]:
+    now: dict[str, list[Argument]] = {}
+    later: list[Argument] = []
+    for push in pushes:
+        if push.at is None:
+            now.setdefault(push.queue, []).append(push.payload)
+        else:
+            later += (push.at, push.payload)
+    if now:
+        yield ("SADD", keys.queues, *now)
+    for queue, payloads in now.items():
+        yield ("LPUSH", keys.queue(queue), *payloads)
+    if later:
+        yield ("ZADD", keys.schedule, *later)

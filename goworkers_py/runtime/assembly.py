@@ -1,0 +1,105 @@
+"""Builds all parts of a daemon in one function, and starts none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.command import Obey
+from goworkers_py.links.chain import Run, adapt, wrap_all
+from goworkers_py.links.log import log_runs
+from goworkers_py.links.perform import perform
+from goworkers_py.links.retry import RetryLink
+from goworkers_py.links.stats import stats
+from goworkers_py.links.time_limit import time_limit
+from goworkers_py.observe.counters import Counters
+from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.needs import Needs
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.policy.retry import RetryPolicy
+from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.launcher import Launcher, Services
+from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.manager import Manager
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.pauses import Pauses
+from goworkers_py.runtime.plan import Plan
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.recoverer import Recoverer
+from goworkers_py.runtime.reporter import Reporter
+from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.stuck_jobs import StuckJobs
+from goworkers_py.runtime.watchdog import Watchdog
+from goworkers_py.wire.message import Timestamps
+
+NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
+
+
+def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
+    """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
+    another program."""
+    broker.require(*NEEDED, *([Capability.SHARED] if plan.config.needs_a_parent else []))
+    config, timestamps = plan.config, Timestamps(plan.config.timestamps)
+    poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
+    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)
+    quarantine = Quarantine(
+        poison,
+        lease,
+        clock.wall,
+        beat=lambda: heartbeat.beat(),
+        others_run=lambda delivery: any(other is not delivery for other in health.running.values()),
+        give_back_waiting=lambda: _give_back_waiting(managers),
+    )
+    shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
+    scheduler = Scheduler(broker.store, config, hints, clock, outage)
+    stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
+    watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
+
+    def manager_of(queue: QueueConfig) -> Manager:
+        flow, run_stats = Flow(queue), RunStats(plan.registry.names_in(queue.name))
+        chain = _chain(plan, flow, run_stats, watchdog, clock)
+        guard = Guard(chain, Needs(timestamps, clock.wall), quarantine)
+        return Manager(flow, broker.transport, guard, run_stats, shared, on_later=hints.scheduled)
+
+    managers = [manager_of(queue) for queue in plan.queues]
+    health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
+    reporter = Reporter(broker.control, config, health, shared, obey)
+    heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
+    recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
+    pauses = Pauses(broker.transport, {manager.queue: manager.set_paused for manager in managers}, outage)
+    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler)
+    launcher = Launcher(plan, broker, services, health, reporter, shared)
+    return launcher
+
+
+def _chain(plan: Plan, flow: Flow, run_stats: RunStats, watchdog: Watchdog, clock: Clock) -> Run:
+    """The whole chain around a job of one queue, from the outermost link inwards."""
+    config, timestamps = plan.config, Timestamps(plan.config.timestamps)
+    retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
+    outer = [adapt(link) for link in plan.links.prepended]
+    inner = [*plan.links.appended, *plan.queue_links.get(flow.queue, ())]
+    return wrap_all(
+        perform(plan.registry),
+        [
+            *([retry] if outer else []),  # for the exceptions of the user's outer links
+            *outer,
+            log_runs(plan.registry),
+            stats(run_stats, flow.prefetch, clock.wall),
+            retry,
+            time_limit(plan.registry, clock, watchdog),
+            *map(adapt, inner),
+        ],
+    )
+
+
+def _give_back_waiting(managers: Sequence[Manager]) -> None:
+    for manager in managers:
+        manager.give_back_waiting()

@@ -1,0 +1,23 @@
+"""What a daemon runs: the configuration, and the functions and links that the user's code registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.links.chain import Links, Middleware
+from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.registry import Registry
+
+
+@dataclass(frozen=True)
+class Plan:
+    config: Config
+    queues: Sequence[QueueConfig]
+    registry: Registry
+    handlers: Handlers
+    links: Links
+    queue_links: Mapping[str, Sequence[Middleware]]
+    before_start: Sequence[Callable[[], None]]
+    during_drain: Sequence[Callable[[], None]]

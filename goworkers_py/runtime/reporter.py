@@ -1,0 +1,56 @@
+"""Reports the state of this process: to the broker with each beat, and to the fleet after it."""
+
+from __future__ import annotations
+
+from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.config.options import Config
+from goworkers_py.core.command import Obey
+from goworkers_py.core.proc import resident_bytes
+from goworkers_py.observe.executions import total
+from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+
+class Reporter:
+    """Used by the heartbeat's thread, and after its end by the thread that stops the process. `presence` is also called
+    by a worker's thread that beats for a suspect."""
+
+    def __init__(self, control: Control, config: Config, health: Health, shared: Shared, obey: Obey | None) -> None:
+        """`obey` receives the commands of the fleet; None where this process is part of another program."""
+        self._control = control
+        self._process = config.process
+        self._health = health
+        self._shared = shared
+        self._obey = obey
+        queues = {manager.queue: manager.concurrency for manager in health.managers}
+        self._member = Member(shared.clock.wall(), queues, config.tag)
+
+    def presence(self, identity: str, alone: str) -> Presence:
+        begun_at_most = {manager.queue: manager.begun_at_most for manager in self._health.managers}
+        return Presence(identity, begun_at_most, self._process, alone, self._health.trouble())
+
+    def report(self, round_trip_s: float) -> None:
+        now = ProcessSnapshot(
+            running=self._health.running,
+            quiet=self._shared.state.quiet,
+            rss=resident_bytes(),
+            round_trip_s=round_trip_s,
+            at=self._shared.clock.wall(),
+            embedded=self._obey is None,
+        )
+        for command in self._control.report(self._shared.lease.identity, self._member, now):
+            if self._obey is not None:
+                self._obey(command, FLEET)
+        self.record()
+
+    def record(self) -> None:
+        executions = total(manager.run_stats.executions() for manager in self._health.managers)
+        self._control.record(executions, self._shared.clock.wall())
+
+    def leave(self) -> None:
+        self._control.leave()
+
+
+FLEET = "the fleet"

@@ -1,0 +1,24 @@
+"""The parts that all threads of a process use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from goworkers_py.core.clock import Clock
+from goworkers_py.observe.counters import Counters
+from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.run_state import RunState
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Each part is safe to share: it has its locks inside, or only one thread at a time writes it."""
+
+    clock: Clock
+    lease: Lease
+    outage: Outage
+    counters: Counters
+    quarantine: Quarantine
+    state: RunState

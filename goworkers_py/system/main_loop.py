@@ -1,0 +1,116 @@
+"""The main thread of a working process: it obeys commands until the daemon's life is over.
+
+The launcher's thread, see `lifecycle`, starts and stops the daemon. So the main thread obeys a command at any moment:
+while the launcher's thread waits for the broker, and during the drain. These signals are commands, see `signals`:
+
+    TERM, INT   stop gracefully; again, later: at once, running jobs go back to their queues
+    TSTP, USR1  quiet: no new jobs
+    TTIN        log the stack of every thread, with the job that it runs
+    HUP         reopen the log file, if there is one
+    USR2        for the parent of `processes`, see `supervisor`; a single process only logs a warning
+
+The fleet asks for quiet, stop and dump, when somebody clicks in Sidekiq's page; the parent for retire, recover, reopen
+and stop; the watchdog for stop when too many jobs are stuck.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+
+from goworkers_py.core.command import Command
+from goworkers_py.observe.log_format import log_with_stack
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.system.inbox import Inbox, Order
+from goworkers_py.system.lifecycle import Lifecycle
+from goworkers_py.system.logs import reopen_log_files
+from goworkers_py.system.parent_link import ParentLink
+from goworkers_py.system.signals import handled_by
+from goworkers_py.system.systemd import SystemdNotifier
+from goworkers_py.wire.message import describe
+
+log = logging.getLogger(__name__)
+
+# A signal that comes just as the main thread falls asleep on the queue's lock does not wake that thread: Python runs
+# the signal's handler when the thread next wakes. Under load this happened to one signal in some hundred. Well below
+# `lifecycle.SAME_REQUEST_S`, because the second signal of one request may be delayed like this.
+LONGEST_SLEEP_S = 0.2
+
+
+def run_until_stopped(launcher: Launcher, inbox: Inbox, parent: ParentLink | None, notifier: SystemdNotifier) -> int:
+    """The exit code: 0 when nothing was left behind."""
+    when_ready = parent.ready if parent is not None else _nothing
+    life = Lifecycle(launcher, when_ready, ended=inbox.end)
+    if parent is not None:
+        parent.attend(launcher, inbox)
+    answers = _answers(launcher, life, alone=parent is None)
+    with handled_by(inbox):
+        life.thread.start()
+        for command, log_line in _until_ended(
+            inbox, lambda: notifier.follow(launcher.health.state, launcher.health.report)
+        ):
+            log.info("%s", log_line)
+            _obey(command, answers[command])
+        life.thread.join()
+        if parent is not None:
+            parent.tell(launcher)  # the last jobs
+        code = life.exit_code()
+        if parent is not None and code == 0:
+            parent.end_well()  # inside the block: after it a signal may end this process, which is no failure
+        return code
+
+
+def _obey(command: Command, answer: Callable[[], None]) -> None:
+    """The main thread goes on even if `answer` fails: its end would end the process while jobs run."""
+    try:
+        answer()
+    except Exception:
+        log.exception("%s failed", command.value)
+
+
+def _answers(launcher: Launcher, life: Lifecycle, alone: bool) -> dict[Command, Callable[[], None]]:
+    """`alone`: this process has no parent, which would log the hint on Ctrl-C."""
+    return {
+        Command.STOP_OR_HURRY: life.stop_or_hurry,
+        Command.INTERRUPT: life.interrupt if alone else life.stop_or_hurry,
+        Command.STOP: life.stop,
+        Command.RETIRE: life.retire,
+        Command.QUIET: launcher.quiet,
+        Command.DUMP: lambda: dump_threads(launcher),
+        Command.RECOVER: launcher.look_for_the_dead,
+        Command.REOPEN: reopen_log_files,
+        Command.REPLACE: lambda: log.warning(
+            "USR2 ignored: there is one process only; restart it for new code, or set `processes`"
+        ),
+    }
+
+
+def _until_ended(inbox: Inbox, meanwhile: Callable[[], None]) -> Iterator[Order]:
+    while True:
+        meanwhile()
+        try:
+            order = inbox.take(LONGEST_SLEEP_S)
+        except queue.Empty:
+            continue
+        if order is None:
+            meanwhile()
+            return
+        yield order
+
+
+def dump_threads(launcher: Launcher) -> None:
+    jobs = launcher.health.running
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
+    for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
+        what = f" runs {describe(jobs[name].payload, jobs[name].queue)}" if name in jobs else ""
+        stack = "".join(traceback.format_stack(frame)).rstrip()
+        log_with_stack(log, logging.WARNING, stack, "thread %s%s", name, what)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,126 @@
+"""Reading and changing queues through the inspector, on a real server, while other programs push and fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+from apps import fields, job, own_app, queue
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import Inspector, Steps, waiting_in
+from goworkers_py.brokers.contracts.admin import PAGE, Changed
+from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.wire.stored_job import StoredJob
+
+ODD = "odd: name/of*a?queue [é]"
+
+
+Q = waiting_in("q")
+
+
+@pytest.fixture
+def inspector(redis_url: str) -> Iterator[Inspector]:
+    with own_app(redis_url) as app:
+        yield app.inspector
+
+
+def push(redis: redis_py.Redis, count: int, name: str = "q") -> None:
+    redis.sadd("queues", name)
+    redis.lpush(f"queue:{name}", *(job("J", n, jid=f"jid-{n}") for n in range(count)))
+
+
+def numbers(jobs: list[StoredJob]) -> list[int]:
+    return [job.message.args[0] for job in jobs if job.message]
+
+
+def test_a_queue_is_listed_once_it_was_pushed_to_or_paused(inspector: Inspector, redis: redis_py.Redis) -> None:
+    push(redis, 2)
+    push(redis, 1, ODD)
+    redis.sadd("queues", "broken")
+    redis.set("queue:broken", "no list")
+    assert inspector.pause("q")
+    assert inspector.pause("later")
+    assert not inspector.pause("later")
+    assert [(one.name, one.size, one.paused) for one in inspector.queues()] == [
+        ("later", 0, True), (ODD, 1, False), ("q", 2, True),
+    ]  # fmt: skip
+    assert inspector.queue(ODD) == QueueStats(ODD, 1, 0.0, False)
+    assert inspector.queue("nobody's") is None
+    assert inspector.resume("q")
+    assert not inspector.resume("q")
+    assert redis.smembers("paused") == {b"later"}
+
+
+def test_the_next_jobs_come_in_the_order_in_which_they_run(inspector: Inspector, redis: redis_py.Redis) -> None:
+    push(redis, 5)
+    assert numbers(inspector.first(Q, 3)) == [0, 1, 2]
+    assert numbers(inspector.first(Q, 9)) == [0, 1, 2, 3, 4]
+    assert inspector.first(Q, 0) == []
+
+
+def test_all_jobs_are_read_once_while_others_are_pushed_and_fetched(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    count = 3 * PAGE
+    push(redis, count)
+    found, pages = [], inspector.pages(Q)
+    for page in pages:
+        found += numbers(page)
+        redis.lpush("queue:q", job("J", -len(found)), job("J", -len(found) - 1))  # pushed
+        redis.rpop("queue:q", 3)  # fetched
+    assert len(found) == len(set(found))
+    assert found == sorted(found, reverse=True)
+    assert set(range(20, count)) <= set(found)
+
+
+def deleted(steps: Steps) -> int:
+    return sum(changed.done for _, changed in steps)
+
+
+class Even:
+    def fits(self, job: StoredJob) -> bool:
+        return job.message is not None and job.message.args[0] % 2 == 0
+
+
+def test_exactly_the_wanted_jobs_are_deleted(inspector: Inspector, redis: redis_py.Redis) -> None:
+    push(redis, 2 * PAGE + 10)
+    odd_one = b'{"class":"J", "jid":"spaced","args":[1.0e+16]}'
+    redis.lpush("queue:q", b"{no job", odd_one)
+    assert deleted(inspector.delete(Q, Even(), dry_run=True)) == PAGE + 6
+    assert redis.llen("queue:q") == 2 * PAGE + 12
+    steps = list(inspector.delete(Q, Even()))
+    assert (sum(looked for looked, _ in steps), deleted(iter(steps))) == (2 * PAGE + 12, PAGE + 6)
+    assert fields(queue(redis)[:-1], "args") == [[n] for n in range(1, 2 * PAGE + 10, 2)]
+    assert deleted(inspector.delete(Q, Filter(match="no job"))) == 1
+
+
+def test_all_jobs_with_equal_payloads_are_deleted(inspector: Inspector, redis: redis_py.Redis) -> None:
+    redis.lpush("queue:q", *[job("Same")] * 3, job("Other"))
+    assert list(inspector.delete(Q, Filter(job_class="Same"))) == [(4, Changed(3))]
+    assert queue(redis) == [job("Other")]
+
+
+def test_no_wanted_job_is_missed_when_others_are_pushed_during_the_deletion(
+    inspector: Inspector, redis: redis_py.Redis
+) -> None:
+    push(redis, 3 * PAGE)
+    pushed = iter(range(4))
+
+    class OfJ:
+        def fits(self, one: StoredJob) -> bool:
+            if one.message and one.message.args == [3 * PAGE - 1] and next(pushed, None) is not None:
+                redis.lpush("queue:q", *[job("New")] * (3 * PAGE))  # more jobs than the queue held
+            return one.message is not None and one.message.job_class == "J"
+
+    assert deleted(inspector.delete(Q, OfJ())) == 3 * PAGE
+    assert set(queue(redis)) == {job("New")}
+
+
+def test_clear_deletes_the_queue_and_no_other(inspector: Inspector, redis: redis_py.Redis) -> None:
+    push(redis, 3, ODD)
+    push(redis, 1)
+    assert inspector.clear(waiting_in(ODD)) == 3
+    assert inspector.clear(waiting_in(ODD)) == 0
+    assert [one.name for one in inspector.queues()] == ["q"]

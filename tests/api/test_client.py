@@ -1,0 +1,477 @@
+"""The client: the payload on the wire, refused pushes, client links, threads and forks."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+import redis as redis_py
+from forks import ended_well, in_child
+from proxy import Proxy
+from servers import RedisServer
+
+from goworkers_py.api.client import Client, ClientLink
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.open_broker import open_broker
+from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.moments import after, moment
+from goworkers_py.config.options import Config
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
+
+NOW = 1_700_000_000.25
+
+
+class StoppedClock(Clock):
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self._at = at
+
+    def wall(self) -> float:
+        return self._at
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[Broker]:
+    with closing(open_broker(Config(broker=redis_url))) as broker:
+        yield broker
+
+
+@pytest.fixture
+def make(broker: Broker) -> Callable[..., Client]:
+    """Makes clients with a clock that does not move."""
+
+    def make(
+        *links: ClientLink,
+        now: float = NOW,
+        style: str = "seconds",
+        on_later: Callable[[float], None] = lambda at: None,
+    ) -> Client:
+        return Client(lambda: broker, links, Config(timestamps=style), StoppedClock(now), on_later)
+
+    return make
+
+
+@pytest.fixture
+def client(make: Callable[..., Client]) -> Client:
+    return make()
+
+
+def no_broker() -> Broker:
+    raise AssertionError("nothing may be pushed")
+
+
+def queued(redis: redis_py.Redis, queue: str = "q") -> list[dict[str, Any]]:
+    """The jobs of the queue, oldest first."""
+    return [json.loads(raw) for raw in reversed(redis.lrange(f"queue:{queue}", 0, -1))]
+
+
+# --- on the wire
+
+
+def test_a_job_is_written_as_sidekiq_writes_it(client: Client, redis: redis_py.Redis) -> None:
+    jid = client.push("mail", "Höflich::Job", [42, {"pdf": True, "to": ["a/b", None, 1.5]}])
+    [raw] = redis.lrange("queue:mail", 0, -1)
+    assert re.fullmatch("[0-9a-f]{24}", jid)
+    assert raw.decode() == (
+        '{"retry":true,"queue":"mail","class":"Höflich::Job","args":[42,{"pdf":true,"to":["a/b",null,1.5]}],'
+        f'"jid":"{jid}","created_at":1700000000.25,"enqueued_at":1700000000.25}}'
+    )
+    assert redis.smembers("queues") == {b"mail"}
+    assert set(redis.scan_iter()) == {b"queues", b"queue:mail"}
+
+
+def test_a_scheduled_job_has_its_time_as_score_and_no_enqueued_at(client: Client, redis: redis_py.Redis) -> None:
+    at = NOW + 0.1234567
+    jid = client.push("mail", "Job", [], EnqueueOptions(at=at))
+    [(raw, score)] = redis.zrange("schedule", 0, -1, withscores=True)
+    assert score == at
+    assert raw.decode() == f'{{"retry":true,"queue":"mail","class":"Job","args":[],"jid":"{jid}","created_at":{NOW}}}'
+    assert list(redis.scan_iter()) == [b"schedule"]
+
+
+@pytest.mark.parametrize("at", [NOW, NOW - 1, 0, datetime.datetime(1999, 1, 1, tzinfo=datetime.timezone.utc)])
+def test_a_job_for_a_time_in_the_past_is_pushed_at_once(client: Client, redis: redis_py.Redis, at: Any) -> None:
+    client.push("q", "Job", [], EnqueueOptions(at=at))
+    [job] = queued(redis)
+    assert job["enqueued_at"] == NOW
+    assert not redis.exists("schedule")
+
+
+@pytest.mark.parametrize(
+    ("style", "now", "written"),
+    [("seconds", 1_700_000_000, "1700000000.0"), ("ms", 1_700_000_000.2567, "1700000000256"), ("ms", 2, "2000")],
+)
+def test_a_readers_type_of_time_is_kept(
+    make: Callable[..., Client], redis: redis_py.Redis, style: str, now: float, written: str
+) -> None:
+    make(now=now, style=style).push("q", "Job", [])
+    [raw] = redis.lrange("queue:q", 0, -1)
+    assert raw.decode().endswith(f'"created_at":{written},"enqueued_at":{written}}}')
+
+
+def test_scores_are_seconds_where_timestamps_are_milliseconds(
+    make: Callable[..., Client], redis: redis_py.Redis
+) -> None:
+    make(style="ms").push("q", "Job", [], EnqueueOptions(at=NOW + 60))
+    assert redis.zrange("schedule", 0, -1, withscores=True)[0][1] == NOW + 60
+
+
+def test_the_job_and_the_set_of_queues_are_written_in_one_transaction(client: Client, redis: redis_py.Redis) -> None:
+    with redis.monitor() as monitor:
+        client.push("mail", "Job", [])
+        seen = list(iter(lambda: monitor.next_command()["command"], "EXEC"))
+    words = [command.split()[:2] for command in seen]
+    assert words[words.index(["MULTI"]) :] == [["MULTI"], ["SADD", "queues"], ["LPUSH", "queue:mail"]]
+
+
+def test_every_job_has_its_own_jid(client: Client) -> None:
+    assert len(set(client.push_bulk("q", "Job", [[]] * 1_500))) == 1_500
+
+
+# --- in bulk
+
+
+def test_a_bulk_of_2500_takes_three_round_trips_and_keeps_its_order(
+    own_redis: RedisServer,
+) -> None:
+    with Proxy(own_redis.port) as proxy, closing(open_broker(Config(broker=proxy.url))) as broker:
+        jids = Client(lambda: broker).push_bulk("q", "Job", ([n] for n in range(2_500)))
+        assert (proxy.commands[b"MULTI"], proxy.commands[b"LPUSH"], proxy.commands[b"EXEC"]) == (3, 3, 3)
+    jobs = queued(own_redis.client())
+    assert [job["args"] for job in jobs] == [[n] for n in range(2_500)]
+    assert [job["jid"] for job in jobs] == jids
+
+
+def test_all_jobs_of_a_scheduled_bulk_have_the_same_time(client: Client, redis: redis_py.Redis) -> None:
+    jids = client.push_bulk("q", "Job", [[n] for n in range(1_200)], EnqueueOptions(at=NOW + 9))
+    assert redis.zcount("schedule", NOW + 9, NOW + 9) == len(jids) == 1_200
+
+
+def test_an_empty_bulk_asks_no_server() -> None:
+    assert Client(no_broker).push_bulk("q", "Job", []) == []
+
+
+def test_a_bulk_with_one_bad_row_pushes_none() -> None:
+    rows = [[n] for n in range(1_500)] + [[{"when": datetime.date(2025, 1, 1)}]]
+    with pytest.raises(ArgumentError, match=r"rows\[1500\]\[0\]\['when'\] is a date, .* pass \.isoformat\(\)"):
+        Client(no_broker).push_bulk("q", "Job", rows)
+
+
+def test_a_lost_reply_is_an_error_and_the_rows_are_not_pushed_again(own_redis: RedisServer) -> None:
+    with Proxy(own_redis.port) as proxy, closing(open_broker(Config(broker=proxy.url))) as broker:
+        proxy.drop_reply_of(b"EXEC")
+        with pytest.raises(BrokerUnavailable):
+            Client(lambda: broker).push_bulk("q", "Job", [[n] for n in range(2_500)])
+    assert own_redis.client().llen("queue:q") == 1_000
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (EnqueueOptions(), {"retry": True}),
+        (EnqueueOptions(retry=False), {"retry": False}),
+        (EnqueueOptions(retry=0), {"retry": 0}),
+        (EnqueueOptions(retry=7, retry_count=2), {"retry": 7, "retry_count": 2}),
+        (EnqueueOptions(retry_count=0), {"retry": True}),
+        (EnqueueOptions(retry_count=-1), {"retry": True, "retry_count": -1}),
+        (EnqueueOptions(retry_for=90.7), {"retry": True, "retry_for": 90}),
+        (EnqueueOptions(retry_queue="slow"), {"retry": True, "retry_queue": "slow"}),
+        (EnqueueOptions(dead=False), {"retry": True, "dead": False}),
+        (EnqueueOptions(backtrace=True), {"retry": True, "backtrace": True}),
+        (EnqueueOptions(backtrace=5), {"retry": True, "backtrace": 5}),
+        (EnqueueOptions(timeout=1.5), {"retry": True, "timeout": 1.5}),
+        (EnqueueOptions(deadline=NOW), {"retry": True, "deadline": NOW}),
+        (
+            EnqueueOptions(deadline=datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc)),
+            {"retry": True, "deadline": NOW},
+        ),
+        (EnqueueOptions(tags=("a", "b")), {"retry": True, "tags": ["a", "b"]}),
+        (EnqueueOptions(extra={"bid": "b-1", "cattr": {"a": []}}), {"retry": True, "bid": "b-1", "cattr": {"a": []}}),
+    ],
+)
+def test_options_are_fields_of_the_job(
+    client: Client, redis: redis_py.Redis, options: EnqueueOptions, fields: dict[str, Any]
+) -> None:
+    client.push("q", "Job", [], options)
+    [job] = queued(redis)
+    for name in ("queue", "class", "args", "jid", "created_at", "enqueued_at"):
+        del job[name]
+    assert {name: (type(value), value) for name, value in job.items()} == {
+        name: (type(value), value) for name, value in fields.items()
+    }
+
+
+def test_a_job_may_be_given_its_jid(client: Client, redis: redis_py.Redis) -> None:
+    assert client.push("q", "Job", [], EnqueueOptions(jid="mine")) == "mine"
+    assert queued(redis)[0]["jid"] == "mine"
+
+
+def test_one_jid_for_several_jobs_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="one jid cannot name several jobs"):
+        Client(no_broker).push_bulk("q", "Job", [[], []], EnqueueOptions(jid="mine"))
+
+
+@pytest.mark.parametrize(
+    ("option", "bad"),
+    [
+        *(("retry", bad) for bad in (-1, 1.0, "true", 10**10)),
+        *(("retry_count", bad) for bad in ("1", 1.5, True)),
+        *(("timeout", bad) for bad in (0, -1, "90", float("nan"), float("inf"), True)),
+        *(("deadline", bad) for bad in ("90", float("nan"), float("inf"), True, datetime.timedelta(1))),
+        *(("retry_for", bad) for bad in (-1, 2e9, "90", float("nan"), True)),
+        *(("retry_queue", bad) for bad in (5, "\ud800")),
+        *(("dead", bad) for bad in (0, "no")),
+        *(("backtrace", bad) for bad in (-1, "all")),
+        *(("tags", bad) for bad in ("a", [1], 5, {1}, ["\ud800"])),
+        *(("jid", bad) for bad in ("", 5, "\ud800")),
+        *(("extra", bad) for bad in (5, "x", [])),
+    ],
+)
+def test_an_option_of_a_wrong_type_is_refused_by_name(option: str, bad: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"^{option} must be "):
+        Client(no_broker).push("q", "Job", [], EnqueueOptions(**{option: bad}))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"a": {"b": [0, object]}}, r"extra\['a'\]\['b'\]\[1\] is a type, not plain JSON"),
+        ({5: 1}, "a key of type int"),
+        ({"queue": "other"}, "queue is set by the push; leave it out"),
+        ({"at": 5}, "at is set by the push; leave it out"),
+        ({"retry": 5}, "retry is an option; give it as retry="),
+    ],
+)
+def test_a_wrong_field_in_extra_is_refused(extra: dict[Any, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Client(no_broker).push("q", "Job", [], EnqueueOptions(extra=extra))
+
+
+# --- arguments
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([1, {"a": [(2,)]}], r"args\[1\]\['a'\]\[0\] is a tuple, not plain JSON: pass a list"),
+        ([float("nan")], r"args\[0\] is nan"),
+        ([{"x": {1: 2}}], r"args\[0\]\['x'\]\[1\] is a key of type int; JSON keys are text"),
+        (["\ud800"], r"args\[0\] holds half of a surrogate pair"),
+        ([b"x"], r"args\[0\] is a bytes, .* base64"),
+        ("abc", "args must be a list of arguments, is str"),
+        ({"a": 1}, "args must be a list of arguments, is dict"),
+        (None, "args must be a list of arguments, is NoneType"),
+        (iter([1]), "args must be a list of arguments, is list_iterator"),
+    ],
+)
+def test_an_argument_that_is_not_plain_json_is_refused_with_its_path(args: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        Client(no_broker).push("q", "Job", args)
+
+
+def test_a_refused_argument_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"args\[0\]"):
+        Client(no_broker).push("q", "Job", [{1, 2}])
+
+
+def test_arguments_may_come_as_a_tuple(client: Client, redis: redis_py.Redis) -> None:
+    client.push("q", "Job", (1, [2]))
+    assert queued(redis)[0]["args"] == [1, [2]]
+
+
+@pytest.mark.parametrize("name", ["", None, 5, b"q", "\ud800"])
+def test_queue_and_class_must_be_names(name: Any) -> None:
+    for queue, job_class, which in ((name, "Job", "queue"), ("q", name, "class")):
+        with pytest.raises(ArgumentError, match=f"^{which} (must be a name|holds half)"):
+            Client(no_broker).push(queue, job_class, [])
+
+
+# --- times
+
+
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [
+        (5, 5.0),
+        (1_700_000_000.5, 1_700_000_000.5),
+        (datetime.datetime(2025, 2, 14, 8, 43, 10, 500_000, tzinfo=datetime.timezone.utc), 1_739_522_590.5),
+        (
+            datetime.datetime(2025, 2, 14, 8, 43, 10, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+            1_739_515_390.0,
+        ),
+    ],
+)
+def test_a_moment_is_epoch_seconds_or_a_datetime(at: Any, seconds: float) -> None:
+    assert moment(at) == seconds
+    assert type(moment(at)) is float
+
+
+def test_a_delay_is_seconds_or_a_timedelta() -> None:
+    assert (after(60, NOW), after(0.5, NOW), after(-1, NOW)) == (NOW + 60, NOW + 0.5, NOW - 1)
+    assert after(datetime.timedelta(minutes=1, milliseconds=5), NOW) == NOW + 60.005
+
+
+@pytest.mark.parametrize("bad", ["5", None, True, float("nan"), float("inf"), 10**400, datetime.date(2025, 1, 1)])
+def test_a_wrong_time_is_refused(bad: Any) -> None:
+    with pytest.raises(ArgumentError, match="a time must be epoch seconds or a datetime"):
+        moment(bad)
+    with pytest.raises(ArgumentError, match="a delay must be seconds or a timedelta"):
+        after(bad, NOW)
+
+
+def test_a_time_in_milliseconds_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="at must be epoch seconds"):
+        Client(no_broker).push("q", "Job", [], EnqueueOptions(at=NOW * 1_000))
+
+
+def test_on_later_is_called_with_the_time_of_a_scheduled_job(make: Callable[..., Client]) -> None:
+    told: list[float] = []
+    client = make(on_later=told.append)
+    client.push("q", "Job", [])
+    client.push("q", "Job", [], EnqueueOptions(at=NOW - 5))
+    assert told == []
+    client.push_bulk("q", "Job", [[1], [2]], EnqueueOptions(at=NOW + 5))
+    assert told == [NOW + 5]
+
+
+# --- client links
+
+
+def test_links_see_the_job_one_after_the_other_and_may_change_it(
+    make: Callable[..., Client], redis: redis_py.Redis
+) -> None:
+    def first(job: dict[str, Any]) -> dict[str, Any]:
+        seen.append(job["args"])
+        job["args"].append("first")
+        job["queue"] = "other"
+        return job
+
+    def second(job: dict[str, Any]) -> dict[str, Any]:
+        return {**job, "args": [*job["args"], "second"], "locale": "de"}
+
+    seen: list[Any] = []
+    jid = make(first, second).push("q", "Job", [1])
+    [job] = queued(redis, "other")
+    assert (job["args"], job["locale"], job["queue"], job["jid"]) == ([1, "first", "second"], "de", "other", jid)
+    assert redis.smembers("queues") == {b"other"}
+
+
+def test_a_link_that_changes_a_job_changes_neither_the_callers_objects_nor_the_next_job(
+    make: Callable[..., Client], redis: redis_py.Redis
+) -> None:
+    def mark(job: dict[str, Any]) -> dict[str, Any]:
+        job["args"][0]["marked"] = True
+        job["tags"].append("marked")
+        return job
+
+    argument: dict[str, Any] = {}
+    tags = ["mine"]
+    make(mark).push_bulk("q", "Job", [[argument], [argument]], EnqueueOptions(tags=tags))
+    assert [(job["args"], job["tags"]) for job in queued(redis)] == [([{"marked": True}], ["mine", "marked"])] * 2
+    assert (argument, tags) == ({}, ["mine"])
+
+
+def test_a_link_may_stop_a_push(make: Callable[..., Client], redis: redis_py.Redis) -> None:
+    def odd_only(job: dict[str, Any]) -> dict[str, Any] | None:
+        return job if job["args"][0] % 2 else None
+
+    client = make(odd_only)
+    jids = client.push_bulk("q", "Job", [[n] for n in range(5)])
+    assert [jid is not None for jid in jids] == [False, True, False, True, False]
+    assert [job["jid"] for job in queued(redis)] == [jids[1], jids[3]]
+    assert client.push("q", "Job", [2]) is None
+
+
+def test_a_push_that_was_stopped_asks_no_server_and_no_further_link() -> None:
+    def never(job: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError("not reached")
+
+    assert Client(no_broker, [lambda job: None, never]).push("q", "Job", [1]) is None
+
+
+def test_arguments_may_come_as_a_tuple_also_where_there_are_links(
+    make: Callable[..., Client], redis: redis_py.Redis
+) -> None:
+    make(lambda job: job).push("q", "Job", (1, 2))
+    assert queued(redis)[0]["args"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (True, "a client link must return the job or None, returned True"),
+        ({"queue": None}, "a client link made the job's queue None"),
+        ({"queue": ""}, "a client link made the job's queue ''"),
+        ({"class": 5}, "a client link made the job's class 5"),
+        ({"jid": 5}, "a client link made the job's jid 5"),
+        ({"args": "x"}, "args must be a list of arguments, is str"),
+        ({"args": [object]}, r"args\[0\] is a type, not plain JSON"),
+        ({"locale": {1}}, r"job\['locale'\] is a set, not plain JSON"),
+    ],
+)
+def test_the_job_that_a_link_returns_is_checked(changed: Any, message: str) -> None:
+    def change(job: dict[str, Any]) -> Any:
+        return {**job, **changed} if isinstance(changed, dict) else changed
+
+    with pytest.raises(ArgumentError, match=message):
+        Client(no_broker, [change]).push("q", "Job", [1])
+
+
+def test_an_error_in_a_link_reaches_the_caller() -> None:
+    def fail(job: dict[str, Any]) -> dict[str, Any]:
+        raise KeyError("tenant")
+
+    with pytest.raises(KeyError, match="tenant"):
+        Client(no_broker, [fail]).push("q", "Job", [1])
+
+
+def test_a_link_added_later_applies_to_the_next_push(broker: Broker, redis: redis_py.Redis) -> None:
+    links: list[ClientLink] = []
+    client = Client(lambda: broker, links)
+    assert client.push("q", "Job", [])
+    links.append(lambda job: None)
+    assert client.push("q", "Job", []) is None
+
+
+# --- threads and forks
+
+
+def test_twenty_threads_push_through_one_client(client: Client, redis: redis_py.Redis) -> None:
+    def work(thread: int) -> list[str | None]:
+        jids = [client.push("q", "Job", [thread, n]) for n in range(30)]
+        return jids + client.push_bulk("bulk", "Job", [[thread, n] for n in range(50)])
+
+    with ThreadPoolExecutor(20) as pool:
+        jids = [jid for one in pool.map(work, range(20)) for jid in one]
+    jobs = queued(redis) + queued(redis, "bulk")
+    assert Counter(job["jid"] for job in jobs) == Counter(jids)
+    assert Counter(tuple(job["args"]) for job in queued(redis)) == Counter(
+        (thread, n) for thread in range(20) for n in range(30)
+    )
+
+
+def test_parent_and_children_push_through_the_client_they_share_after_a_fork(
+    client: Client, redis: redis_py.Redis
+) -> None:
+    def work(who: str) -> None:
+        for number in range(100):
+            client.push("q", "Job", [who, number])
+
+    client.push("q", "Job", ["before", 0])
+    children = [in_child(lambda who=who: work(who)) for who in ("first", "second")]
+    work("parent")
+    assert [ended_well(child) for child in children] == [True, True]
+    pushed = Counter(tuple(job["args"]) for job in queued(redis))
+    expected = [("before", 0)] + [(who, n) for who in ("first", "second", "parent") for n in range(100)]
+    assert pushed == Counter(expected)

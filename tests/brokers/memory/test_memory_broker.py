@@ -1,0 +1,82 @@
+"""Memory brokers of one address hold the same jobs, until the process ends or the address is forgotten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.transport import Push
+from goworkers_py.brokers.memory.broker import MemoryBroker, forget
+from goworkers_py.brokers.open_broker import open_broker
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.job_state import JobState
+
+Q = Place(JobState.WAITING, "q")
+
+
+def opened(address: str) -> MemoryBroker:
+    broker = open_broker(Config(broker=address))
+    assert isinstance(broker, MemoryBroker)
+    return broker
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    for address in ("memory://", "memory://one", "memory://two"):
+        forget(address)
+
+
+@pytest.mark.parametrize("address", ["memory://", "memory://one"])
+def test_brokers_of_one_address_hold_the_same_jobs(address: str) -> None:
+    opened(address).transport.publish([Push("q", b"1")])
+    assert opened(address).admin.count(Q) == 1
+
+
+def test_brokers_of_two_addresses_hold_jobs_of_their_own() -> None:
+    opened("memory://one").transport.publish([Push("q", b"1")])
+    assert opened("memory://two").admin.count(Q) == opened("memory://").admin.count(Q) == 0
+
+
+def test_jobs_outlive_the_broker_that_published_them() -> None:
+    broker = opened("memory://one")
+    broker.transport.publish([Push("q", b"1")])
+    broker.close()
+    assert opened("memory://one").admin.count(Q) == 1
+
+
+def test_a_broker_opened_at_a_forgotten_address_holds_no_jobs() -> None:
+    before = opened("memory://one")
+    before.transport.publish([Push("q", b"1")])
+    forget("memory://one")
+    forget("memory://never opened")
+    assert opened("memory://one").admin.count(Q) == 0
+    assert before.admin.count(Q) == 1
+
+
+def test_a_daemon_is_warned_at_its_start_that_jobs_are_lost_with_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    opened("memory://one").warn_at_start()
+    assert [(record.levelno, "when this process ends are lost" in record.message) for record in caplog.records] == [
+        (logging.WARNING, True)
+    ]
+
+
+def test_a_memory_broker_has_all_capabilities_but_shared_and_lasting() -> None:
+    assert set(Capability) - set(MemoryBroker.capabilities) == {Capability.SHARED, Capability.LASTING}
+
+
+def test_a_publish_in_a_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = opened("memory://one")
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    with pytest.raises(BrokerRefused, match="this is a forked child"):
+        broker.transport.publish([Push("q", b"1")])
+
+
+def test_a_memory_broker_has_no_checks_and_no_damage() -> None:
+    admin: Admin = opened("memory://one").admin
+    assert (admin.damage(), admin.damaged_queues(["q"]), dict(admin.checks(["q"]))) == ([], [], {})

@@ -1,0 +1,261 @@
+"""The server refuses one of the commands of our scripts: no job is lost, and none is in two places."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from fleet import Fleet
+from servers import RedisServer
+from waiting import eventually
+
+import goworkers_py
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import RETRIES, Inspector, waiting_in
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Found, Presence
+from goworkers_py.brokers.contracts.store import TIMED
+from goworkers_py.brokers.contracts.transport import Batch, Finished
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.wire.stored_job import StoredJob
+
+SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
+# Options and names of ours are written in capitals and quotes too.
+NO_COMMANDS = {"EX", "XX", "NX", "LIMIT", "WITHSCORES"}
+COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})
+COMMANDS = [word for word in COMMANDS if word not in NO_COMMANDS]
+LARGE = "x" * 5_000
+FAR = 4e9  # epoch seconds
+
+
+class Walled:
+    """A server with a user of its own for the tested broker."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.redis = server.client()
+        self.url = server.url.replace("//", "//walled:word@")
+
+    def allow_all_but(self, *commands: str) -> None:
+        rules = [f"-{command.lower()}" for command in commands]
+        self.redis.execute_command("ACL", "SETUSER", "walled", "reset", "on", ">word", "~*", "&*", "+@all", *rules)
+
+
+@pytest.fixture(scope="module")
+def server(server_program: str) -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server
+
+
+@pytest.fixture
+def walled(server: RedisServer) -> Walled:
+    walled = Walled(server)
+    walled.redis.flushall()
+    walled.redis.script_flush()
+    walled.allow_all_but()
+    return walled
+
+
+def places(redis: redis_py.Redis) -> dict[str, list[str]]:
+    """By jid, the keys in which the job is, once for each copy. An unreadable payload has no jid: its bytes are used,
+    which the dead set keeps as text."""
+    found: dict[str, list[str]] = {}
+    lists = [(key, redis.lrange(key, 0, -1)) for key in redis.scan_iter(_type="list")]
+    sets = [(key, redis.zrange(key, 0, -1)) for key in redis.scan_iter(_type="zset")]
+    for key, payloads in lists + sets:
+        for one in map(StoredJob, payloads):
+            kept = one.payload if one.message is None else one.original
+            found.setdefault(one.jid if kept is None else kept.decode(), []).append(key.decode())
+    return found
+
+
+OUTCOMES: dict[str, Callable[[bytes], Outcome]] = {
+    "succeeds": lambda payload: DONE,
+    "fails": lambda payload: Retry(FAR, payload),
+    "dies": Dead,
+    "discarded": lambda payload: DISCARD,
+    "first": lambda payload: REQUEUE,
+    "last": lambda payload: REQUEUE_LAST,
+    "later": lambda payload: Reschedule(FAR, payload),
+}
+MAY_BE_GONE = {f"{how}-{number}" for how in ("succeeds", "discarded") for number in (0, 1)} | {"picked-0", "picked-1"}
+
+
+class Life:
+    """Calls every verb that moves jobs, on jobs that another user has put into their places."""
+
+    def __init__(self, broker: Broker, redis: redis_py.Redis) -> None:
+        self.broker = broker
+        self.inspector = Inspector(broker)
+        self.redis = redis
+        self.finished: list[Finished] = []
+
+    def prepare(self) -> None:
+        redis = self.redis
+        for number in (0, 1):
+            for how, outcome in OUTCOMES.items():
+                payload = job(jid=f"{how}-{number}")
+                redis.lpush("queue:q:me:inprogress", payload)
+                self.finished.append((Delivery(payload, "q", "me"), outcome(payload)))
+            redis.lpush("queue:q", *(job("J", text, jid=f"waits{len(text)}-{number}") for text in ("", "a", LARGE)))
+            redis.lpush("queue:lost:host:1:gone:inprogress", job(jid=f"lost-{number}", queue="lost"))
+            redis.zadd("schedule", {job(jid=f"due-{number}", queue=f"due{number}"): 1})
+            redis.zadd("schedule", {f"no job {number}": 1})
+            redis.zadd("retry", {job(jid=f"again-{number}"): 2})
+            redis.zadd("retry", {job(jid=f"{how}-{number}"): FAR + number for how in ("killed", "retried")})
+            redis.lpush("queue:p", job(jid=f"picked-{number}"), job(jid=f"stays-{number}"))
+        dead = {"v": 1, "queues": {"lost": 2}, "trial": "", "trouble": "", "origin": {}}
+        redis.hset("pyworkers:owners", "host:1:gone", json.dumps(dead))
+        redis.sadd("queues", "q", "p")
+
+    def live(self) -> None:
+        """Calls the verbs as a daemon and the commands do, which try again after a refusal."""
+        for step in (
+            self.beat, self.consume, self.settle, self.promote, self.change, self.pick, self.recover, self.leave
+        ):  # fmt: skip
+            for _ in range(2):
+                with suppress(BrokerError, DeclaredDead):
+                    step()
+
+    def beat(self) -> None:
+        self.broker.recoverable.beat(Presence("me", {"q": 1, "p": 1}))
+
+    def consume(self) -> None:
+        self.broker.transport.consume("me", "q", 100, wait=False)
+
+    def settle(self) -> None:
+        if self.finished:
+            results = self.broker.transport.settle(Batch("settler", len(self.finished), "q", self.finished))
+            answered = zip(self.finished, results, strict=True)
+            self.finished = [finished for finished, result in answered if isinstance(result, str)]
+
+    def promote(self) -> None:
+        for state in TIMED:
+            with suppress(BrokerError):
+                list(self.broker.store.promote(state, forward, 10))
+
+    def change(self) -> None:
+        with suppress(BrokerError):
+            list(self.inspector.kill(RETRIES, Filter(match="killed")))
+        list(self.inspector.retry(RETRIES, Filter(match="retried")))
+
+    def pick(self) -> None:
+        list(self.inspector.delete(waiting_in("p"), Filter(match="picked")))
+
+    def recover(self) -> None:
+        list(self.broker.recoverable.recover("other", judge, proof=""))
+
+    def leave(self) -> None:
+        list(self.broker.recoverable.leave("me"))
+
+
+def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
+    return None if entry.startswith(b"no job") else json.loads(entry)["queue"], entry
+
+
+def judge(found: Found) -> RecoveryDecision:
+    return RecoveryDecision(found.payload)
+
+
+def assert_none_lost_none_doubled(before: set[str], redis: redis_py.Redis) -> None:
+    now = places(redis)
+    assert {name: keys for name, keys in now.items() if len(keys) > 1} == {}
+    assert before - set(now) <= MAY_BE_GONE
+    assert set(now) <= before
+    assert not redis.exists("pyworkers:none")
+
+
+@pytest.mark.parametrize("command", ["nothing", *COMMANDS])
+def test_a_command_that_is_not_allowed_loses_no_job_and_doubles_none(walled: Walled, command: str) -> None:
+    redis = walled.redis
+    with own_broker(walled.url) as broker:
+        life = Life(broker, redis)
+        life.prepare()
+        before = set(places(redis))
+        assert len(before) == 36
+        if command != "nothing":
+            walled.allow_all_but(command)
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+        # With the command allowed again, every job reaches its place.
+        walled.allow_all_but()
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+    left = Counter(key for keys in places(redis).values() for key in keys)
+    assert not [key for key in left if key.endswith("inprogress")]
+    assert (left["queue:p"], left["queue:lost"], left["queue:due0"]) == (2, 2, 1)
+    if command == "nothing":
+        assert (left["retry"], left["dead"], left["schedule"], sum(left.values())) == (2, 6, 2, 36 - len(MAY_BE_GONE))
+
+
+@pytest.mark.parametrize("key", ["queue:q", "queue:due0", "queue:lost", "retry", "dead", "schedule", "queues"])
+def test_a_key_of_a_wrong_type_loses_no_job_and_doubles_none(walled: Walled, key: str) -> None:
+    redis = walled.redis
+    with own_broker(walled.url) as broker:
+        life = Life(broker, redis)
+        life.prepare()
+        redis.delete(key)
+        redis.set(key, "somebody's string")
+        before = set(places(redis))
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+        redis.delete(key)
+        life.live()
+        assert_none_lost_none_doubled(before, redis)
+    assert not list(redis.keys("*:inprogress"))
+
+
+def test_every_command_of_the_scripts_is_known_to_the_server(walled: Walled) -> None:
+    known = {name.upper() for name in walled.redis.command()}
+    assert set(COMMANDS) <= known
+    assert len(COMMANDS) > 20
+
+
+# --- real processes
+
+
+@pytest.mark.parametrize("command", ["RPUSH", "LPUSH", "LREM", "SET"])
+def test_a_stop_that_cannot_requeue_running_jobs_leaves_them_for_recovery(
+    walled: Walled, tmp_path: Path, command: str
+) -> None:
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        first = fleet.start("-q", "q=3", "--timeout", "0.2").ready()
+        for jid in ("a", "b", "c"):
+            fleet.push(jid, "Gated", "gate")
+        for jid in ("a", "b", "c"):
+            fleet.await_run("began", jid)
+        walled.allow_all_but(command)
+        first.stop()
+        found = places(walled.redis)
+        assert {jid: len(keys) for jid, keys in found.items()} == {"a": 1, "b": 1, "c": 1}, first.output
+        walled.allow_all_but()
+        fleet.open("gate")
+        fleet.start("-q", "q=3").ready()
+        for jid in ("a", "b", "c"):
+            fleet.await_run("ended", jid)
+        assert eventually(lambda: not places(walled.redis)), fleet.told()
+        assert set(fleet.count("ended").values()) == {1}
+
+
+def test_a_scheduler_that_may_not_remove_what_it_moved_runs_no_job_again(walled: Walled, tmp_path: Path) -> None:
+    walled.allow_all_but("ZREM")
+    with Fleet(tmp_path, walled.url, walled.redis) as fleet:
+        daemon = fleet.start("-q", "q", "--poll-interval", "0.1").ready()
+        walled.redis.zadd("schedule", {job("Short", jid="due"): 1})
+        daemon.says("scheduler")
+        fleet.push("neighbour", "Short")
+        fleet.await_run("began", "neighbour")
+        assert not fleet.of("began", "due")
+        walled.allow_all_but()
+        fleet.await_run("began", "due")
+        assert eventually(lambda: not places(walled.redis)), fleet.told()
+        assert len(fleet.of("began", "due")) == 1

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import datetime
+import re
+from pathlib import Path
+
+import pytest
+from redis.crc import key_slot
+
+from goworkers_py.brokers.redis.keys import Keys
+
+DAY = datetime.date(2025, 2, 4)
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
+MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
+
+
+# These methods return no key, or only what another method returns too.
+NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare"}
+
+
+def every_key(keys: Keys) -> dict[str, str]:
+    fixed = {name: value for name, value in vars(keys).items() if name != "prefix"}
+    return fixed | {
+        "queue": keys.queue("QUEUE"),
+        "inprogress": keys.inprogress("QUEUE", "OWNER"),
+        "lease": keys.lease("OWNER"),
+        "holder": keys.holder("PROCESS"),
+        "receipt": keys.receipt("SETTLER"),
+        "member": keys.member("IDENTITY"),
+        "work": keys.works("IDENTITY")[0],
+        "works": keys.works("IDENTITY")[1],
+        "signals": keys.signals("IDENTITY"),
+        "minute_of_seven": keys.minute_of_seven(MINUTE),
+        "histogram_of_seven": keys.histogram_of_seven("CLASS", MINUTE),
+        "minute_of_eight": keys.minute_of_eight(MINUTE),
+        "ten_minutes_of_eight": keys.ten_minutes_of_eight(MINUTE),
+        "histogram_of_eight": keys.histogram_of_eight("CLASS", MINUTE),
+        "marks": keys.marks(MINUTE),
+        "deploy_lock": keys.deploy_lock("LABEL"),
+        "processed_on": keys.processed_on(DAY),
+        "failed_on": keys.failed_on(DAY),
+    }
+
+
+def test_every_method_that_names_a_key_is_tested_here() -> None:
+    named = {name for name in dir(Keys()) if not name.startswith("_")}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work"}
+
+
+def documented() -> dict[str, list[str]]:
+    """The rows of the tables, by key."""
+    rows = [
+        re.split(r"(?<!\\)\|", line)[1:-1] for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")
+    ]
+    return {row[0].strip(" `").replace("\\|", "|"): [cell.strip() for cell in row] for row in rows}
+
+
+def test_the_page_of_the_keys_has_every_key_and_no_other() -> None:
+    assert sorted(documented()) == sorted(every_key(Keys()).values())
+
+
+def test_each_key_is_documented_with_its_type_life_writers_readers_and_release() -> None:
+    types = Keys().types
+    for key, row in documented().items():
+        assert len(row) == 7, key
+        assert all(row), key
+        assert row[1] in {"string", "list", "set", "zset", "hash", "none"}, key
+        assert row[1] == types.get(key, row[1]), key
+        assert re.fullmatch(r"0\.\d+\.0", row[6]), key
+
+
+def test_with_a_hash_tag_as_namespace_all_keys_are_in_one_slot_of_a_cluster() -> None:
+    assert len({key_slot(key.encode()) for key in every_key(Keys("{jobs}")).values()}) == 1
+    assert len({key_slot(key.encode()) for key in every_key(Keys("jobs")).values()}) > 10
+
+
+def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
+    assert every_key(Keys()) == {
+        "queues": "queues",
+        "schedule": "schedule",
+        "retry": "retry",
+        "dead": "dead",
+        "paused": "paused",
+        "processed": "stat:processed",
+        "failed": "stat:failed",
+        "processed_on": "stat:processed:2025-02-04",
+        "failed_on": "stat:failed:2025-02-04",
+        "queue": "queue:QUEUE",
+        "inprogress": "queue:QUEUE:OWNER:inprogress",
+        "owners": "pyworkers:owners",
+        "gone": "pyworkers:gone",
+        "nothing": "pyworkers:none",
+        "lease": "pyworkers:lease:OWNER",
+        "holder": "pyworkers:process:PROCESS",
+        "receipt": "pyworkers:receipt:SETTLER",
+        "processes": "processes",
+        "process_cleanup": "process_cleanup",
+        "member": "IDENTITY",
+        "work": "IDENTITY:work",
+        "works": "IDENTITY:workers",
+        "signals": "IDENTITY-signals",
+        "minute_of_seven": "j|20250204|8:3",
+        "histogram_of_seven": "CLASS-04-08:3",
+        "minute_of_eight": "j|250204|8:03",
+        "ten_minutes_of_eight": "j|250204|8:0",
+        "histogram_of_eight": "h|CLASS-4-8:3",
+        "marks": "20250204-marks",
+        "deploy_lock": "deploylock-LABEL",
+    }
+
+
+def test_a_namespace_stands_before_every_key() -> None:
+    bare, prefixed = every_key(Keys()), every_key(Keys("ns"))
+    assert prefixed == {name: f"ns:{key}" for name, key in bare.items()}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "written", "meant"),
+    [
+        ("ns", "ns:mail", "mail"),
+        ("ns", "mail", "mail"),
+        ("ns", "ns:ns:mail", "ns:mail"),
+        ("ns", "nsmail", "nsmail"),
+        ("", "ns:mail", "ns:mail"),
+        ("", ":mail", ":mail"),
+    ],
+)
+def test_the_namespace_that_go_workers_leaks_into_a_queue_is_taken_off_once(
+    namespace: str, written: str, meant: str
+) -> None:
+    assert Keys(namespace).bare(written) == meant

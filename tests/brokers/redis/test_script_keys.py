@@ -1,0 +1,144 @@
+"""Every script declares each key that it uses: watched on a server, and tried on a node of a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from fleet import Fleet
+from process_life import STEPS, Life
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import RETRIES, Inspector, waiting_in
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.core.errors import BrokerRefused
+
+SCRIPTS = {
+    Script(path).sha: path.name
+    for path in sorted(
+        (Path(__file__).resolve().parents[3] / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua")
+    )
+}
+
+
+class Watch:
+    """The output of MONITOR, one line for each command; the commands of a script follow the call of the script."""
+
+    def __init__(self, redis: redis_py.Redis) -> None:
+        self._redis = redis
+        self._monitor = redis.monitor().__enter__()
+
+    def undeclared(self) -> tuple[set[str], set[tuple[str, str]]]:
+        """The scripts that were called, and each key that a script used and had not declared."""
+        self._redis.echo("enough")
+        called, found, declared, script = set(), set(), [], ""
+        while True:
+            source, words = self._next()
+            if words[:2] == ["ECHO", "enough"]:
+                return called, found
+            if words[0].upper() == "EVALSHA":
+                script = SCRIPTS.get(words[1], "?")
+                called.add(script)
+            if words[0].upper() in ("EVALSHA", "EVAL"):  # the latter follows where the server did not know the script
+                declared = words[3 : 3 + int(words[2])]
+            elif source == "lua" and words[0].upper() != "TIME":
+                keys = self._redis.command_getkeys(*words)
+                found |= {(script, key) for key in keys if key not in declared}
+
+    def _next(self) -> tuple[str, list[str]]:
+        line = self._monitor.connection.read_response().decode()
+        source = re.match(r"[\d.]+ \[\d+ (\S+)\]", line)
+        assert source
+        return source[1], [_unescaped(word) for word in re.findall(r'"((?:[^"\\]|\\.)*)"', line)]
+
+    def close(self) -> None:
+        self._monitor.__exit__(None, None, None)
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r'\\(["\\])', r"\1", word)
+
+
+@pytest.fixture
+def watch(own_redis: RedisServer) -> Iterator[Watch]:
+    watch = Watch(own_redis.client())
+    yield watch
+    watch.close()
+
+
+def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, watch: Watch) -> None:
+    redis = own_redis.client()
+    with (
+        own_broker(own_redis.url, dead_max_jobs=2, dead_timeout=100) as broker,
+        closing(Connections(own_redis.url)) as connections,
+    ):
+        life = Life(broker, redis, connections)
+        for step in STEPS:
+            step(life)
+        redis.lpush("queue:picked", job())
+        redis.zadd("retry", {job(jid="moved"): 4e9})
+        inspector = Inspector(broker)
+        list(inspector.delete(waiting_in("picked"), Filter()))
+        list(inspector.kill(RETRIES, Filter()))
+        called, undeclared = watch.undeclared()
+    assert called == set(SCRIPTS.values())
+    assert undeclared == set()
+
+
+def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:
+    (tmp_path / "own.lua").write_text("redis.call('GET', KEYS[1]); return redis.call('GET', KEYS[1] .. ARGV[1])")
+    with closing(Connections(own_redis.url)) as connections:
+        connections.script(Script(tmp_path / "own.lua"), ["a"], ["b"])  # by EVAL: the server does not know it
+        connections.script(Script(tmp_path / "own.lua"), ["a"], ["b"])
+        assert watch.undeclared() == ({"?"}, {("?", "ab")})
+
+
+# --- a node of a cluster that has all slots
+
+
+@pytest.fixture
+def node(server_program: str) -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no", cluster_enabled="yes")) as node:
+        client = node.client()
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
+        assert eventually(lambda: b"cluster_state:ok" in client.execute_command("CLUSTER", "INFO"))
+        yield node
+
+
+def test_a_daemon_with_a_hash_tag_as_namespace_works_on_a_node_of_a_cluster(node: RedisServer, tmp_path: Path) -> None:
+    redis = node.client()
+    with Fleet(tmp_path, node.url, redis) as fleet:
+        flags = ("-q", "q", "--namespace", "{jobs}", "--metrics", "8", "--process", "one", "--poll-interval", "0.2")
+        first = fleet.start(*flags).ready()
+        fleet.open("open")
+        redis.lpush("{jobs}:queue:q", job("Gated", "open", "oh", jid="failing", retry=1))
+        redis.zadd("{jobs}:schedule", {job("Short", jid="later"): 1})
+        fleet.await_run("ended", "failing")
+        fleet.await_run("began", "later")
+        assert eventually(lambda: redis.zcard("{jobs}:retry") == 1), fleet.told()
+        redis.lpush("{jobs}:queue:q", job("Gated", "gate", jid="shared"))
+        fleet.await_run("began", "shared")
+        first.kill()
+        second = fleet.start(*flags).ready()
+        fleet.await_run("began", "shared", times=2)
+        fleet.open("gate")
+        fleet.await_run("ended", "shared")
+        assert second.stop() == 0
+        errors = [line for line in (first.output + second.output).splitlines() if " ERROR: " in line]
+        assert all("ERROR: failed: RuntimeError: oh" in line for line in errors)
+        assert "CROSSSLOT" not in first.output + second.output
+    assert all(key.startswith(b"{jobs}:") for key in redis.scan_iter())
+
+
+def test_without_a_hash_tag_a_node_of_a_cluster_refuses_the_scripts(node: RedisServer) -> None:
+    node.client().lpush("queue:q", job())
+    with own_broker(node.url) as broker, pytest.raises(BrokerRefused, match=r"(?i)slot"):
+        broker.transport.consume("me", "q", 1)

@@ -1,0 +1,725 @@
+"""The command `pyworkers`: what it prints on stdout and stderr, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import fields, job, queue
+from calls import JOBS, Call, one_line
+from daemon import Daemon, pyworkers
+from servers import RedisServer
+from waiting import eventually
+
+import goworkers_py
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.cli.hide_password import without_addresses
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+
+def last_line(text: str, starts: bool = True) -> str:
+    """The one line of stderr; with `starts`, the one after the lines that a daemon logs at its start."""
+    if starts:
+        text = "\n".join(line for line in text.splitlines() if "INFO: running as root" not in line)
+        information, warning, text = text.split("\n", 2)
+        assert "INFO: jobs: none; broker: redis://" in information
+        assert "WARNING: no jobs are registered" in warning
+    return one_line(text)
+
+
+def test_run_imports_no_other_command(here: Path, redis_url: str) -> None:
+    tell = """
+        import sys
+        print("loaded", *sorted(name for name in sys.modules if name.startswith("goworkers_py.cli.")), flush=True)
+    """
+    with Daemon(here, redis_url, tell) as daemon:
+        loaded = {name.removeprefix("goworkers_py.cli.") for name in daemon.says("loaded ").split()[1:]}
+        assert loaded == {"base", "hide_password", "pyworkers", "run"}
+
+
+# --- errors that the user can fix: one line on stderr, and the exit code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--colour"], "'--colour'; see 'pyworkers --help'"),
+        (["work"], "'work'; see 'pyworkers --help'"),
+        (["run", "--colour"], "'--colour'; see 'pyworkers run --help'"),
+        (["run", "extra"], "Got unexpected extra argument (extra); see 'pyworkers run --help'"),
+        (["run", "-c", "gone.ini"], "gone.ini: cannot be read: No such file or directory"),
+        (["run", "-c", "."], ".: cannot be read: Is a directory"),
+        (["run", "-t", "soon"], "--timeout must be a number of seconds, is 'soon'"),
+        (["run", "--timeout", "-1"], "--timeout must be at least 0, is -1"),
+        (
+            ["run", "--redis", "localhost"],
+            "--redis must be redis://host:port/db, rediss://..., unix:///path, sentinel:/",
+        ),
+        (["run", "--log-format", "jason"], "--log-format must be one of plain, json; did you mean 'json'?"),
+        (["run", "-q", "mail=many"], "--queue mail=many must be a whole number, is 'many'"),
+        (["run", "-r", "gone.module"], "require: there is no module 'gone.module' in "),
+        (["enqueue"], "Missing argument 'CLASS'; see 'pyworkers enqueue --help'"),
+        (["enqueue", "J", "[1"], "the arguments must be a JSON array, such as '[1, \"a\"]': Expecting ',' delimiter"),
+        (["enqueue", "J", '{"a":1}'], "the arguments must be a JSON array, such as '[1, \"a\"]', is '{\"a\":1}'"),
+        (["enqueue", "J", "[NaN]"], "args[0] is nan, which JSON cannot say"),
+        (["enqueue", "J", "-q", ""], "--queue is empty"),
+        (["enqueue", "J", "--in", "1", "--at", "2"], "use either --in or --at, not both"),
+        (["enqueue", "J", "--in", "soon"], "Invalid value for '--in': 'soon' is not a valid float"),
+        (["enqueue", "J", "--retry", "some"], "--retry must be a number, true or false, is 'some'"),
+        (["config", "chek"], "; see 'pyworkers config --help'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_usage_error_is_one_line_and_exit_code_2(arguments: list[str], line: str, call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+@pytest.mark.server
+def test_a_usage_error_is_the_same_in_a_real_process(here: Path) -> None:
+    done = pyworkers("run", "--colour", cwd=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'--colour'; see '" in one_line(done.stderr)
+    done = pyworkers("run", "--require", "gone", cwd=here)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == f"require: there is no module 'gone' in {here} or on sys.path"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[pyworker]\n", "conf.ini: [pyworker] is not a section; did you mean 'pyworkers'?"),
+        ("[pyworkers]\ntimeot = 3\n", "conf.ini: [pyworkers] timeot is not an option; did you mean 'timeout'?"),
+        ("[pyworkers]\ntimeout = x\n", "conf.ini: [pyworkers] timeout must be a number of seconds, is 'x'"),
+        ("[queue:q]\nconcurency = 3\n", "[queue:q] concurency is not an option; did you mean 'concurrency'?"),
+        ("[queue:q]\nconcurrency = 0\n", "conf.ini: [queue:q] concurrency must be at least 1, is 0"),
+        ("[queue:q]\nhandler = jobs:gone\n", "[queue:q] handler: module 'jobs' has no 'gone'"),
+        ("[queue:q]\nhandler = jobs\n", "[queue:q] handler: 'jobs' must be module:name"),
+        (
+            "[middleware]\nappend = jobs:quick\n",
+            "[middleware] append: 'jobs:quick' has no method call(queue, message, ",
+        ),
+        ("nonsense\n", "conf.ini: File contains no section headers."),
+        (b"\xff", "conf.ini: 'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_a_wrong_configuration_is_one_line_and_exit_code_2(
+    text: str | bytes, line: str, here: Path, call: Call
+) -> None:
+    (here / "conf.ini").write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = call("config", "check", "-c", "conf.ini")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        (
+            "PYWORKERS_TIMEOOT",
+            "3",
+            "environment: PYWORKERS_TIMEOOT is not an option; did you mean 'PYWORKERS_TIMEOUT'?",
+        ),
+        ("PYWORKERS_TIMEOUT", "x", "environment: PYWORKERS_TIMEOUT must be a number of seconds, is 'x'"),
+        ("PYWORKERS_CONFIG", "gone.ini", "gone.ini: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_wrong_environment_is_one_line_and_exit_code_2(name: str, value: str, line: str, call: Call) -> None:
+    done = call("config", "check", **{name: value})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line in one_line(done.stderr)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("arguments", [["enqueue", "J"], ["stats"]])
+def test_a_command_without_a_server_ends_with_exit_code_75(arguments: list[str]) -> None:
+    done = pyworkers(*arguments, "--redis", NOWHERE)
+    assert (done.returncode, done.stdout) == (75, "")
+    assert "no server: Error 111 connecting to 127.0.0.1:1. Connection refused." in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "password"), [(["run", "-q", "q"], ":wrong@"), (["run", "-q", "q"], ""), (["enqueue", "J"], ":wrong@")]
+)
+def test_a_refused_login_ends_the_command_without_another_try(
+    command: list[str], password: str, own_redis: RedisServer
+) -> None:
+    own_redis.client().config_set("requirepass", "right")
+    done = pyworkers(*command, PYWORKERS_REDIS=own_redis.url.replace("//", f"//{password}"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the server refused the login: " in last_line(done.stderr, starts=command[0] == "run")
+    assert "wrong" not in done.stderr.replace("wrong number", "")
+
+
+@pytest.mark.parametrize("command", [["run", "-q", "q"], ["stats"], ["doctor"], ["enqueue", "J"]])
+def test_a_database_that_the_server_does_not_have_is_a_configuration_error(
+    command: list[str], own_redis: RedisServer
+) -> None:
+    done = pyworkers(*command, "--redis", f"{own_redis.url}99")
+    assert (done.returncode, done.stdout) == (2, "")
+    told = last_line(done.stderr, starts=command[0] == "run")
+    assert told.startswith("the server has no database with the number at the end of the address: ")
+
+
+@pytest.mark.parametrize("flag", ["--broker", "--redis"])
+def test_the_server_is_named_by_either_flag(flag: str, redis_url: str, call: Call) -> None:
+    """The environment names another server under the other name."""
+    other = {"--broker": "PYWORKERS_REDIS", "--redis": "PYWORKERS_BROKER"}[flag]
+    done = call("stats", flag, redis_url, **{other: NOWHERE})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["stats"], ["enqueue"]])
+def test_help_shows_an_alias_only_in_the_text_of_the_main_flag(arguments: list[str], call: Call) -> None:
+    told = call(*arguments, "--help").stdout
+    options = [line.split()[0] for line in told.splitlines() if line.startswith("  -")]
+    assert {"--broker", "--broker-password-file"} <= set(options)
+    assert not {"--redis", "--redis-password-file"} & set(options)
+    for about in (
+        "in data_dir; other name of this option: --redis",
+        "none; other name of this option: --redis-password-file",
+    ):
+        assert "".join(about.split()) in "".join(told.split()), "lines are broken at hyphens too"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("password", ["", ":secret@"])
+def test_both_names_on_the_command_line_are_refused(password: str) -> None:
+    address = NOWHERE.replace("//", f"//{password}")
+    done = pyworkers("stats", "--broker", address, "--redis", address)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == "--broker and --redis are two names of one option: leave one of them out"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("flag", ["--broker", "--redis"])
+def test_a_password_on_the_command_line_is_a_warning(flag: str) -> None:
+    done = pyworkers("stats", flag, NOWHERE.replace("//", "//:secret@"))
+    first, _ = done.stderr.splitlines()
+    assert first.startswith(f"pyworkers: everybody on this machine could read the password in {flag} until now")
+    assert first.endswith(f"into the configuration file or into PYWORKERS_{flag.removeprefix('--').upper()}")
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--broker", "--redis"])
+@pytest.mark.parametrize("variable", ["PYWORKERS_BROKER", "PYWORKERS_REDIS"])
+def test_an_address_with_a_password_overrides_the_environment(flag: str, variable: str, guarded: RedisServer) -> None:
+    done = pyworkers("stats", flag, guarded.url.replace("//", "//:s%25cret%40%2Fx@"), **{variable: NOWHERE})
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
+
+
+@pytest.mark.server
+def test_an_address_with_a_password_hides_no_error_of_the_environment() -> None:
+    address = NOWHERE.replace("//", "//:secret@")
+    done = pyworkers("stats", "--broker", address, PYWORKERS_BROKER=NOWHERE, PYWORKERS_REDIS=NOWHERE)
+    assert done.returncode == 2
+    assert "environment: PYWORKERS_BROKER and PYWORKERS_REDIS are two names of one option" in done.stderr
+
+
+def test_a_password_on_the_command_line_is_warned_of_once_for_all_processes(redis_url: str, here: Path) -> None:
+    address = redis_url.replace("//", "//nobody:secret@")
+    with Daemon(here, address, JOBS, "--processes", "2") as daemon:
+        assert daemon.wait() == 1
+    assert daemon.output.count("everybody on this machine could read the password") == 1
+
+
+@pytest.fixture
+def guarded(own_redis: RedisServer) -> RedisServer:
+    """A server that asks for the password `s%cret@/x`."""
+    own_redis.client().config_set("requirepass", "s%cret@/x")
+    return own_redis
+
+
+def cmdlines(*pids: int) -> list[str]:
+    return [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in pids]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the test reads command lines from /proc")
+@pytest.mark.parametrize("flag", ["--broker", "--broker=", "--redis", "--redis="])
+def test_no_command_line_shows_a_password_once_a_daemon_works(flag: str, guarded: RedisServer, here: Path) -> None:
+    address = guarded.url.replace("//", "//:s%25cret%40%2Fx@")
+    words = [flag + address] if flag.endswith("=") else [flag, address]
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\npidfile = pid\nlogfile = log\nprocesses = 2\n")
+    started = pyworkers("start", "-c", "conf.ini", "-q", "q", *words, cwd=here)
+    try:
+        assert started.returncode == 0, started.stderr
+        assert eventually(lambda: (here / "log").read_text().count("; stop it with TERM") == 2)
+        pid = int((here / "pid").read_text())
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+        lines = cmdlines(pid, *map(int, children.stdout.split()))
+        assert len(lines) == 3
+        assert all("cret" not in line and "-q q" in line for line in lines), lines
+    finally:
+        stopped = pyworkers("stop", "-c", "conf.ini", cwd=here)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "cret" not in (here / "log").read_text()
+
+
+def test_a_program_that_sets_sys_argv_may_give_a_password(guarded: RedisServer) -> None:
+    words = ["pyworkers", "stats", "--redis", guarded.url.replace("//", "//:s%25cret%40%2Fx@")]
+    program = f"import sys; sys.argv = {words!r}; from goworkers_py.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("variable", ["PYWORKERS_BROKER_PASSWORD_FILE", "PYWORKERS_REDIS_PASSWORD_FILE"])
+@pytest.mark.parametrize("flag", ["--broker", "--redis"])
+def test_a_password_is_read_from_a_file(flag: str, variable: str, guarded: RedisServer, here: Path, call: Call) -> None:
+    (here / "password").write_text("s%cret@/x\n")
+    done = call("stats", flag, guarded.url, **{variable: "password"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["broker", "redis"])
+@pytest.mark.parametrize(
+    ("content", "address", "told"),
+    [
+        (None, "redis://h", "NAME_password_file password: cannot be read: No such file or directory"),
+        (b"", "redis://h", "NAME_password_file password: is empty"),
+        (b"\xff", "redis://h", "NAME_password_file password: is no text in UTF-8"),
+        (b"x", "redis://:y@h", "NAME_password_file: the address in NAME has a password already"),
+        (b"x", "redis://h?password=y", "NAME_password_file: the address in NAME has a password already"),
+        (b"x", "embedded", "NAME_password_file: the address in NAME needs no password"),
+    ],
+)
+def test_a_wrong_password_file_is_one_line_and_exit_code_2(
+    content: bytes | None, address: str, told: str, name: str, here: Path, call: Call
+) -> None:
+    if content is not None:
+        (here / "password").write_bytes(content)
+    variable = f"PYWORKERS_{name.upper()}"
+    done = call("stats", **{variable: address, f"{variable}_PASSWORD_FILE": "password"})
+    assert (done.returncode, one_line(done.stderr)) == (2, told.replace("NAME", name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "addresses", "others"),
+    [
+        ("run -q q", [], "run -q q"),
+        ("run --redis a -q q", [("redis", "a")], "run -q q"),
+        ("--redis=a run --broker b", [("redis", "a"), ("broker", "b")], "run"),
+        ("run --redis", [], "run"),
+        ("run --broker", [], "run"),
+        (
+            "run --brokers a --broker-password-file=b -q --broker=",
+            [("broker", "")],
+            "run --brokers a --broker-password-file=b -q",
+        ),
+        ("enqueue J -- --redis a", [], "enqueue J -- --redis a"),
+    ],
+)
+def test_addresses_are_separated_from_the_other_words(
+    arguments: str, addresses: list[tuple[str, str]], others: str
+) -> None:
+    assert without_addresses(arguments.split()) == (addresses, others.split())
+
+
+def test_a_process_name_that_is_in_use_is_refused(here: Path, redis_url: str) -> None:
+    with Daemon(here, redis_url, JOBS, "--process", "one") as daemon:
+        daemon.ready()
+        done = pyworkers("run", "--redis", redis_url, "--process", "one", "-q", "q")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "the process name 'one' is in use by " in last_line(done.stderr)
+        assert daemon.stop() == 0
+
+
+@pytest.mark.server
+def test_a_module_that_raises_when_it_is_imported_shows_its_traceback(here: Path) -> None:
+    (here / "faulty.py").write_text("1 / 0\n")
+    done = pyworkers("run", "--redis", NOWHERE, "-r", "faulty", cwd=here)
+    assert done.returncode == 2
+    said, *lines = done.stderr.splitlines()
+    assert said == "pyworkers: require: module 'faulty' cannot be imported: ZeroDivisionError: division by zero"
+    assert lines[0].endswith('faulty.py", line 1, in <module>'), "from the user's own code on"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("jobs.py", "; type its name as a module: jobs"),
+        ("./jobs.py", "require: './jobs.py' is a path; type its name as a module: jobs"),
+        ("myapp/jobs.py", "require: 'myapp/jobs.py' is a path; type its name as a module: myapp.jobs"),
+        ("HERE/myapp/jobs.py", "is a path; type its name as a module: myapp.jobs"),
+        ("myapp/", "require: 'myapp/' is a path; type its name as a module: myapp"),
+        ("../x.py", "require: '../x.py' is a path; type its name as a module: x, in the directory PARENT"),
+        ("my-jobs.py", "; Python cannot import by that name: rename it to my_jobs.py and type my_jobs"),
+        ("./my-jobs.py", "; Python cannot import by that name: rename it to my_jobs.py and type my_jobs"),
+        ("./a-b/2.py", "; Python cannot import by that name: rename it to a_b/_2.py and type a_b._2"),
+    ],
+)
+def test_a_path_instead_of_a_module_is_an_error_that_says_what_to_type(
+    typed: str, told: str, here: Path, call: Call
+) -> None:
+    done = call("config", "check", "--require", typed.replace("HERE", str(here)))
+    assert done.returncode == 2
+    assert one_line(done.stderr).endswith(told.replace("PARENT", str(here.parent)))
+
+
+def test_every_module_of_a_repeated_r_is_imported(here: Path, call: Call) -> None:
+    for name in ("one", "two", "three"):
+        (here / f"{name}.py").write_text(JOBS.replace("\n    ", "\n").replace("Quick", name.title()))
+    done = call("config", "check", "-r", "one", "-r", "two,three", "--require", "jobs")
+    assert done.stdout.splitlines()[1] == "jobs: One, Quick, Three, Two"
+    assert "may be repeated" in re.search(r"-r, --require(.+\n)+?  -", call("run", "-h").stdout)[0].replace("\n", " ")
+    assert call("config", "check", PYWORKERS_REQUIRE="one two").stdout.splitlines()[1] == "jobs: One, Quick, Three, Two"
+
+
+@pytest.mark.server
+def test_a_queue_flag_in_sidekiqs_form_is_refused() -> None:
+    done = pyworkers("config", "check", "-q", "mail,5")
+    assert done.returncode == 2
+    assert one_line(done.stderr) == "--queue 'mail,5': write the threads as mail=5"
+
+
+# --- run
+
+
+def test_run_keeps_trying_without_a_server_and_runs_jobs_when_it_starts(here: Path, own_redis: RedisServer) -> None:
+    own_redis.kill()
+    with Daemon(here, own_redis.url, JOBS) as daemon:
+        daemon.says("ERROR: Redis cannot serve: ")
+        time.sleep(1)
+        assert daemon.process.poll() is None
+        assert daemon.output.count("cannot serve") == 1
+        own_redis.start()
+        daemon.ready()
+        client = own_redis.client()
+        client.lpush("queue:q", job("Quick"))
+        assert eventually(lambda: client.get("stat:processed") == b"1")
+        assert daemon.stop() == 0
+    assert daemon.output.count("cannot serve") == daemon.output.count("serves again") == 1
+
+
+def test_run_logs_two_lines_for_an_outage(here: Path, own_redis: RedisServer) -> None:
+    with Daemon(here, own_redis.url, JOBS, "-q", "a", "-q", "q", "--poll-interval", "0.2") as daemon:
+        daemon.ready()
+        own_redis.kill()
+        daemon.says("cannot serve")
+        time.sleep(1)
+        own_redis.start()
+        client = own_redis.client()
+        client.lpush("queue:q", job("Quick"))
+        assert eventually(lambda: client.get("stat:processed") == b"1")
+        daemon.says("serves again")
+        assert daemon.stop() == 0
+    assert daemon.output.count("cannot serve") == daemon.output.count("serves again") == 1
+    assert "Traceback" not in daemon.output
+
+
+def test_run_logs_json_with_log_format_json(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    redis.lpush("queue:q", job("Quick", jid="abc"), job("Nobody", jid="def"))
+    with Daemon(here, redis_url, JOBS, "--log-format", "json", "-q", "q=1") as daemon:
+        assert eventually(lambda: redis.get("stat:processed") == b"2")
+        assert daemon.stop() == 0
+    lines = [json.loads(line) for line in daemon.output.splitlines()]
+    assert [line["msg"] for line in lines if line.get("jid") == "abc"] == ["start", "done"]
+    assert [line["lvl"] for line in lines if line.get("class") == "Nobody"] == ["INFO", "WARNING", "INFO", "INFO"]
+
+
+def test_run_at_level_warning_logs_nothing_for_a_job_that_succeeds(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.lpush("queue:q", job("Quick"))
+    with Daemon(here, redis_url, JOBS, "--log-level", "warning") as daemon:
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        assert daemon.stop() == 0
+    assert daemon.output == ""
+
+
+def test_queues_given_as_flags_replace_those_of_the_file(here: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    (here / "conf.ini").write_text("[queue:q]\nconcurrency = 1\n[queue:other]\n")
+    redis.lpush("queue:other", job("Quick"))
+    with Daemon(here, redis_url, JOBS, "-c", "conf.ini", "-q", "q", "-q", "more=2") as daemon:
+        daemon.ready()
+        daemon.signal(signal.SIGTTIN)
+        daemon.says("thread worker:more:2")
+        assert daemon.stop() == 0
+    assert sorted(set(re.findall(r"thread (worker:\S+)", daemon.output))) == [
+        "worker:more:1", "worker:more:2", "worker:q:1",
+    ]  # fmt: skip
+    assert redis.llen("queue:other") == 1
+
+
+def test_stats_name_a_counter_that_holds_no_number(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.set("stat:processed", "abc")
+    done = pyworkers("stats", "--redis", redis_url)
+    assert done.returncode == 1
+    assert done.stderr == "pyworkers: key stat:processed holds no number; it counts as 0 here\n"
+    assert done.stdout.startswith("processed               0\n")
+
+
+@pytest.mark.parametrize("key", ["stat:failed", "retry", "queues", "pyworkers:owners"])
+def test_stats_name_a_key_of_another_type_and_show_the_rest(
+    key: str, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.rpush(key, "strange")
+    redis.set("stat:processed", 7)
+    done = call("stats", "--redis", redis_url)
+    told = one_line(done.stderr)
+    assert (done.returncode, done.stdout.splitlines()[0].split()) == (1, ["processed", "7"])
+    assert told.startswith(f"key {key} is a list, and must be a ")
+    assert told.endswith("; it counts as 0 here")
+
+
+# --- enqueue
+
+
+def test_enqueue_prints_the_jid_of_the_pushed_job(redis_url: str, redis: redis_py.Redis) -> None:
+    done = pyworkers("enqueue", "--redis", redis_url, "-q", "q", "Billing::InvoiceJob", '[42, {"pdf": true}, "ü"]')
+    assert done.returncode == 0
+    (pushed,) = map(json.loads, queue(redis))
+    assert done.stdout == f"{pushed['jid']}\n"
+    assert pushed["class"] == "Billing::InvoiceJob"
+    assert pushed["args"] == [42, {"pdf": True}, "ü"]
+    assert pushed["retry"] is True
+
+
+def test_enqueue_without_a_queue_and_arguments_uses_queue_default_and_no_arguments(
+    call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    assert call("enqueue", "--redis", redis_url, "J").returncode == 0
+    (pushed,) = map(json.loads, queue(redis, "default"))
+    assert (pushed["args"], pushed["queue"]) == ([], "default")
+
+
+def test_enqueue_writes_retry_into_the_payload(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
+    for flag in ("3", "0", "false", "True"):
+        assert call("enqueue", "--redis", redis_url, "-q", "q", "--retry", flag, "J").returncode == 0
+    assert [json.dumps(retry) for retry in fields(queue(redis), "retry")] == ["3", "0", "false", "true"]
+
+
+def test_enqueue_takes_queue_and_options_from_the_jobs_code_unless_flags_override_them(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    first = ["enqueue", "--redis", redis_url, "-r", "jobs"]
+    for arguments in (["Quick"], ["-q", "other", "--retry", "false", "Quick"]):
+        assert pyworkers(*first, *arguments, cwd=here).returncode == 0
+    retries = {name: fields(queue(redis, name), "retry") for name in ("q", "other")}
+    assert retries == {"q": [3], "other": [False]}
+
+
+def test_enqueue_refuses_arguments_that_do_not_fit_the_jobs_function(
+    here: Path, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    with (here / "jobs.py").open("a") as jobs:
+        jobs.write('@workers.job("Two")\ndef two(one, other): ...\n')
+    first = ["enqueue", "--redis", redis_url, "-r", "jobs", "-q", "q", "--in", "90"]
+    done = call(*first, "Two", "[1]")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr) == "Two cannot be called with these arguments: missing a required argument: 'other'"
+    assert call(*first, "Two", "[1, 2]").returncode == 0
+    assert redis.zcard("schedule") == 1
+
+
+def test_enqueue_goes_through_the_client_links_of_the_configuration(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    (here / "links.py").write_text("def stamp(job):\n    return None if job['args'] == [0] else job | {'stamp': 'x'}\n")
+    (here / "conf.ini").write_text("[middleware]\nclient = links:stamp\n")
+    first = ["enqueue", "--redis", redis_url, "-c", "conf.ini", "-q", "q", "J"]
+    assert pyworkers(*first, "[1]", cwd=here).returncode == 0
+    done = pyworkers(*first, "[0]", cwd=here)
+    assert (done.returncode, one_line(done.stderr)) == (1, "not pushed: a client link stopped the push")
+    assert fields(queue(redis), "stamp") == ["x"]
+
+
+def test_configure_in_a_module_does_not_override_the_command_line(
+    here: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    (here / "jobs.py").write_text(
+        f"import goworkers_py as workers\nworkers.configure(redis={NOWHERE!r})\n"
+        "@workers.job('J', queue='q')\ndef run(): ...\n"
+    )
+    assert pyworkers("enqueue", "--redis", redis_url, "-r", "jobs", "J", cwd=here).returncode == 0
+    assert fields(queue(redis), "class") == ["J"]
+
+
+NO_PROCESS = (
+    "no live process is known to fetch from queue q, so the job waits there (go-workers does not say from which "
+    "queues it fetches); to run it: pyworkers run -q q -r MODULE"
+)
+
+
+def test_enqueue_warns_when_no_live_process_fetches_from_the_queue(
+    here: Path, redis_url: str, redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is pushed all the same."""
+
+    def told(*flags: str) -> str:
+        done = call("enqueue", "--redis", redis_url, "-r", "jobs", *flags, "Quick")
+        assert (done.returncode, len(done.stdout)) == (0, 25)
+        return done.stderr
+
+    assert one_line(told()) == NO_PROCESS
+    assert redis.llen("queue:q") == 1
+    with Daemon(here, redis_url, JOBS, "-q", "q") as daemon:
+        daemon.ready()
+        with monkeypatch.context() as patch:
+            patch.setattr(Inspector, "processes", lambda _: pytest.fail("the whole fleet was read"))
+            assert told("--retry", "true") == ""  # with a number, the fleet would be read to look for go-workers2
+        assert told() == ""
+        daemon.kill()
+    assert one_line(told()) == NO_PROCESS, "a process on this machine is known to be dead at once"
+    redis.sadd("processes", "rails:1:abc")
+    redis.hset("rails:1:abc", mapping={"info": json.dumps({"queues": ["q"], "concurrency": 5}), "beat": time.time()})
+    assert told() == "", "Sidekiq fetches from it"
+
+
+def test_enqueue_refuses_a_class_that_the_named_modules_do_not_know(
+    here: Path, redis_url: str, redis: redis_py.Redis, call: Call
+) -> None:
+    done = call("enqueue", "--redis", redis_url, "-r", "jobs", "Quik")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr).startswith("the modules of -r register no job 'Quik'; did you mean 'Quick'?")
+    assert not redis.exists("queue:default")
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n[queue:any]\nhandler = jobs:quick\n")
+    for arguments in (["-c", "conf.ini"], ["-c", "conf.ini", "-r", "jobs", "-q", "any"]):
+        assert call("enqueue", "--redis", redis_url, *arguments, "OfRuby").returncode == 0
+
+
+def test_enqueue_without_a_server_names_its_address_and_says_what_to_do(call: Call) -> None:
+    done = call("enqueue", "J", "--redis", NOWHERE)
+    assert done.returncode == 75
+    told = one_line(done.stderr)
+    assert f"; start the server of {NOWHERE}, or name another one with PYWORKERS_BROKER, --broker or configure" in told
+
+
+def test_enqueue_with_in_or_at_schedules_the_job(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
+    began = time.time()
+    assert call("enqueue", "--redis", redis_url, "--in", "90.5", "J").returncode == 0
+    assert call("enqueue", "--redis", redis_url, "--at", "4102444800", "J").returncode == 0
+    first, second = (score for _, score in redis.zrange("schedule", 0, -1, withscores=True))
+    assert began + 90.5 <= first <= time.time() + 90.5
+    assert second == 4102444800
+
+
+# --- stats, version, config check, help
+
+
+@pytest.fixture
+def some_jobs(redis: redis_py.Redis) -> None:
+    redis.sadd("queues", "q", "empty")
+    redis.lpush("queue:q", job("J", enqueued_at=time.time() - 100), job("J"))
+    redis.zadd("schedule", {"a": 1})
+    redis.zadd("dead", {"a": 1, "b": 2})
+    redis.set("stat:processed", 12345)
+
+
+@pytest.mark.usefixtures("some_jobs")
+def test_stats_are_a_table_for_people(redis_url: str) -> None:
+    done = pyworkers("stats", "--redis", redis_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = [line.split() for line in done.stdout.splitlines()]
+    assert table[:7] == [
+        ["processed", "12345"], ["failed", "0"], ["scheduled", "1"], ["retries", "0"], ["dead", "2"],
+        ["in", "progress", "0"], ["processes", "0"],
+    ]  # fmt: skip
+    assert table[8:10] == [["queue", "size", "latency"], ["empty", "0", "0.0", "s"]]
+    assert table[10][:2] == ["q", "2"]
+    assert table[10][3] == "min"
+    assert max(map(len, done.stdout.splitlines())) < 80
+
+
+@pytest.mark.usefixtures("some_jobs")
+def test_stats_are_json_for_programs(call: Call, redis_url: str) -> None:
+    figures = json.loads(call("stats", "--json", "--redis", redis_url).stdout)
+    assert (figures["processed"], figures["dead"]) == (12345, 2)
+    assert [(queue["name"], queue["size"]) for queue in figures["queues"]] == [("empty", 0), ("q", 2)]
+
+
+def test_stats_of_an_empty_server_are_a_table(call: Call, redis_url: str) -> None:
+    lines = call("stats", "--redis", redis_url).stdout.splitlines()
+    assert len(lines) == 7
+
+
+def test_stats_count_a_process_and_its_job_in_progress(
+    here: Path, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    sleepy = "import time\nimport goworkers_py as w\n@w.job('Sleep', queue='q')\ndef run(): time.sleep(60)\n"
+    redis.lpush("queue:q", job("Sleep"))
+    with Daemon(here, redis_url, sleepy, "-t", "0.1") as daemon:
+        daemon.says("class=Sleep queue=q INFO: start")
+        figures = json.loads(call("stats", "--json", "--redis", redis_url).stdout)
+        assert (figures["in_progress"], figures["processes"]) == (1, 1)
+        assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("arguments", [["version"], ["--version"]])
+def test_the_version_is_printed(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert goworkers_py.__version__ in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["config", "check", "--help"]])
+def test_help_is_on_stdout(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["config"]])
+def test_a_group_without_a_command_shows_its_help(arguments: list[str], call: Call) -> None:
+    done = call(*arguments)
+    assert (
+        "Commands:" in done.stdout + done.stderr
+    )  # stdout or stderr, and the exit code, depend on the release of click
+
+
+def test_config_check_imports_the_named_modules_and_needs_no_server(here: Path, call: Call) -> None:
+    (here / "conf.ini").write_text(
+        f"[pyworkers]\nredis = {NOWHERE}\nrequire = jobs\n[queue:q]\nconcurrency = 1\n[queue:mail]\n"
+        "[middleware]\nappend = jobs:Link\n"
+    )
+    done = call("config", "check", "-c", "conf.ini")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "queue q: 1 threads", "queue mail: 10 threads", "jobs: Quick", "the configuration is fine",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["queue", "retry_queue"])
+def test_config_check_fails_when_a_job_names_a_queue_that_is_not_configured(
+    option: str, here: Path, call: Call
+) -> None:
+    with (here / "jobs.py").open("a") as jobs:
+        jobs.write(f'@workers.job("Lost", {option}="lost")\ndef lost(): ...\n')
+    done = call("config", "check", "-r", "jobs", "-q", "q", "-q", "default")
+    assert done.returncode == 1
+    assert one_line(done.stderr) == (
+        "jobs are registered for queues that are not configured: lost (Lost); add [queue:NAME] or -q"
+    )
+    assert "is fine" not in done.stdout
+    done = call("config", "check", "-r", "jobs", "-q", "q", "-q", "lost", "-q", "default")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_config_check_without_a_configuration_is_fine(call: Call) -> None:
+    assert call("config", "check").stdout.splitlines() == [
+        "queue default: 10 threads", "jobs: none registered", "the configuration is fine",
+    ]  # fmt: skip
+
+
+def test_flags_override_the_environment_and_the_environment_overrides_the_file(here: Path, call: Call) -> None:
+    """Each source names a module that does not exist: the error shows which source was read."""
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = of_file\n")
+
+    def read(*flags: str, **changes: str) -> str:
+        done = call("config", "check", *flags, **changes)
+        found = re.search(r"no module '(\w+)'", done.stderr)
+        return found[1] if found else done.stderr
+
+    everything = {"PYWORKERS_CONFIG": "conf.ini", "PYWORKERS_REQUIRE": "of_environment"}
+    assert read("--require", "of_flag", **everything) == "of_flag"
+    assert read(**everything) == "of_environment"
+    assert read(PYWORKERS_CONFIG="conf.ini") == "of_file"
+    assert read("-c", "conf.ini", PYWORKERS_CONFIG="gone.ini") == "of_file"

@@ -1,0 +1,68 @@
+"""Every test here runs against every broker, see `harness`. Tests of a capability that a broker lacks are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from harness import Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.brokers.contracts.store import Store
+
+MakeHarness = Callable[[Path], Harness]
+
+
+# Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
+@pytest.fixture(scope="session", params=list(foreign()) or ["memory", pytest.param("redis", marks=pytest.mark.server)])
+def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
+    if request.param in foreign():
+        return foreign()[request.param]
+    if request.param == "memory":
+        return MemoryHarness
+    address = request.getfixturevalue("redis_server")
+    return lambda folder: RedisHarness(address)
+
+
+@pytest.fixture
+def start(make_harness: MakeHarness, tmp_path: Path) -> Iterator[Processes]:
+    processes = Processes(make_harness(tmp_path))
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def me(start: Processes) -> Process:
+    return start()
+
+
+@pytest.fixture
+def other(start: Processes) -> Process:
+    return start()
+
+
+# --- parts that a broker may lack; the test is then skipped
+
+
+@pytest.fixture
+def store(me: Process) -> Store:
+    return can(me.broker, Capability.DELAYS).store
+
+
+@pytest.fixture
+def recoverable(me: Process) -> Recoverable:
+    return can(me.broker, Capability.LEASES).recoverable
+
+
+@pytest.fixture
+def control(me: Process) -> Control:
+    return can(me.broker, Capability.CONTROL).control
+
+
+@pytest.fixture
+def admin(me: Process) -> Admin:
+    return can(me.broker, Capability.ADMIN).admin

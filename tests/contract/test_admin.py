@@ -1,0 +1,371 @@
+"""What people read and change, while processes work."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, job, jobs, payloads, stored, waiting
+
+from goworkers_py.brokers.contracts.admin import PAGE, Admin, Advice, Change, Changed, Place
+from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import DONE, Dead, Retry
+from goworkers_py.wire.stored_job import StoredJob
+
+Q = Place(JobState.WAITING, "q")
+TIMED = {"scheduled": SCHEDULED, "retries": RETRIES, "dead": DEAD}
+PLACES = {"queue": Q, **TIMED}
+EVERY_PLACE = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+TIMED_PLACES = pytest.mark.parametrize("place", TIMED.values(), ids=TIMED)
+
+
+def put(process: Process, place: Place, published: Sequence[bytes], since: float = 3e9) -> None:
+    """The first of them is consumed, or due (at `since`), or has died before the others."""
+    if place is Q:
+        process.publish(*published)
+    elif place is SCHEDULED:
+        process.broker.transport.publish([process.push(one, at=since + number) for number, one in enumerate(published)])
+    else:
+        process.publish(*published, queue="put")
+        taken = enumerate(process.consume(len(published), "put"))
+        process.settle(
+            *(
+                (one, Retry(since + number, one.payload) if place is RETRIES else Dead(one.payload))
+                for number, one in taken
+            )
+        )
+
+
+def sizes(admin: Admin) -> dict[str, int]:
+    return {queue.name: queue.size for queue in admin.queues()}
+
+
+def seen(admin: Admin, place: Place, newest_first: bool = False) -> list[bytes]:
+    return [one.payload for page in admin.pages(place, newest_first) for one in page]
+
+
+def delete(*chosen: bytes) -> Callable[[Sequence[StoredJob]], list[Change]]:
+    return lambda page: [Change(one) for one in page if one.payload in chosen]
+
+
+def change(
+    admin: Admin, place: Place, decide: Callable[[Sequence[StoredJob]], Sequence[Change]]
+) -> tuple[int, Changed]:
+    """Returns how many jobs were looked at, and the result of all changes."""
+    looked_at, changed = 0, Changed()
+    for count, part in admin.change(place, decide):
+        looked_at += count
+        changed.add(part)
+    return looked_at, changed
+
+
+# --- queues
+
+
+def test_a_queue_is_known_from_its_first_job_on_and_when_it_is_empty_again(me: Process, admin: Admin) -> None:
+    assert admin.queues() == []
+    assert admin.queue("q") is None
+    me.publish(job(1), job(2), queue="q")
+    me.publish(job(3), queue="a")
+    assert sizes(admin) == {"a": 1, "q": 2}
+    assert [queue.name for queue in admin.queues()] == ["a", "q"]
+    me.settle(*((delivery, DONE) for delivery in me.consume(2)))
+    assert admin.queue("q") == QueueStats("q", 0, 0.0)
+
+
+def test_a_queue_tells_how_long_its_next_job_has_waited(me: Process, admin: Admin) -> None:
+    now = admin.now()
+    me.publish(job(1, created_at=now - 500, enqueued_at=now - 200), job(2, enqueued_at=now - 100))
+    assert admin.queue("q").latency_s == pytest.approx(200, abs=20)
+    me.consume(1)
+    assert admin.queue("q").latency_s == pytest.approx(100, abs=20)
+
+
+def test_a_queue_whose_next_job_nobody_can_read_has_no_latency(me: Process, admin: Admin) -> None:
+    me.publish(b"no job")
+    assert admin.queue("q") == QueueStats("q", 1, 0.0)
+
+
+def test_a_queue_is_paused_once_and_resumed_once(me: Process, admin: Admin) -> None:
+    assert [admin.pause("q"), admin.pause("q")] == [True, False]
+    assert admin.queues() == [admin.queue("q")] == [QueueStats("q", 0, 0.0, paused=True)]
+    assert [admin.resume("q"), admin.resume("q")] == [True, False]
+    assert admin.queue("q") is None
+
+
+# --- jobs of a place
+
+
+@EVERY_PLACE
+def test_jobs_are_counted_and_the_first_of_them_shown(me: Process, admin: Admin, place: Place) -> None:
+    assert (admin.count(place), admin.first(place, 5)) == (0, [])
+    put(me, place, jobs(7))
+    assert admin.count(place) == 7
+    assert [one.payload for one in admin.first(place, 3)] == jobs(3)
+    assert admin.first(place, 0) == []
+
+
+@EVERY_PLACE
+def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, [job(1)])
+    for one in (*admin.first(place, 1), *[one for page in admin.pages(place) for one in page]):
+        assert (one.jid, one.queue) == ("1", place.queue)
+        assert (one.at is None) == (place is Q)
+    if place in (SCHEDULED, RETRIES):
+        assert admin.first(place, 1)[0].at == 3e9
+
+
+@EVERY_PLACE
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_all_jobs_are_seen_page_by_page_in_order(me: Process, admin: Admin, place: Place, newest_first: bool) -> None:
+    put(me, place, jobs(PAGE + 3))
+    expected = jobs(PAGE + 3)
+    if newest_first or place is Q:
+        expected.reverse()
+    assert [len(page) for page in admin.pages(place, newest_first)] == [PAGE, 3]
+    assert seen(admin, place, newest_first) == expected
+
+
+@EVERY_PLACE
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize(("going", "coming"), [(6, 0), (0, 7), (6, 7)], ids=["go", "come", "come and go"])
+def test_jobs_that_come_and_go_hide_no_other_job_and_no_job_is_shown_twice(
+    me: Process, other: Process, admin: Admin, place: Place, newest_first: bool, going: int, coming: int
+) -> None:
+    there = jobs(2 * PAGE + 50)
+    put(me, place, there)
+    gone: set[bytes] = set()
+    found: Counter[bytes] = Counter()
+    for number, page in enumerate(admin.pages(place, newest_first)):
+        found.update(one.payload for one in page)
+        if number > 3:
+            continue
+        if place is Q:
+            gone |= {*payloads(other.consume(going))}
+        else:  # at both ends of all, and of those that were seen just now
+            at_ends = [there[number], there[~number], *payloads([*page[:2], *page[-2:]])]
+            change(other.broker.admin, place, delete(*at_ends[:going]))
+            gone |= {*at_ends[:going]}
+        put(other, place, [job(f"new {number}:{count}") for count in range(coming)], since=3e9 + (number + 1) / 10)
+    assert set(there) - gone <= set(found)
+    assert max(found.values()) == 1
+
+
+@EVERY_PLACE
+def test_chosen_jobs_are_deleted_and_no_others(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(PAGE + 50))
+    chosen = jobs(PAGE + 50)[::3]
+    assert change(admin, place, delete(*chosen)) == (PAGE + 50, Changed(len(chosen)))
+    assert sorted(stored(admin, place)) == sorted(set(jobs(PAGE + 50)) - set(chosen))
+
+
+@EVERY_PLACE
+def test_nothing_is_changed_where_nothing_is_chosen(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(5))
+    assert change(admin, place, lambda page: []) == (5, Changed())
+    assert stored(admin, place) == jobs(5)
+
+
+def test_of_equal_jobs_as_many_are_deleted_as_were_chosen(me: Process, admin: Admin) -> None:
+    me.publish(job(1), job(2), job(1), job(1))
+    changed = change(admin, Q, lambda page: [Change(one) for one in page if one.payload == job(1)][:2])
+    assert changed == (4, Changed(2))
+    assert sorted(waiting(admin)) == [job(1), job(2)]
+
+
+@EVERY_PLACE
+def test_a_job_that_left_its_place_before_its_change_is_no_error(
+    me: Process, other: Process, admin: Admin, place: Place
+) -> None:
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        change(other.broker.admin, place, delete(job("000001")))
+        return [Change(one) for one in page]
+
+    put(me, place, jobs(3))
+    looked_at, changed = change(admin, place, decide)
+    assert (looked_at, changed.done, changed.problems) == (3, 2, [])
+    assert stored(admin, place) == []
+
+
+def test_a_job_that_was_consumed_meanwhile_is_not_deleted(me: Process, admin: Admin) -> None:
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        me.consume(1)
+        return [Change(one) for one in page]
+
+    me.publish(*jobs(3))
+    assert change(admin, Q, decide) == (3, Changed(2))
+    assert [one.job.payload for one in admin.in_progress()] == [jobs(3)[0]]
+
+
+@TIMED_PLACES
+def test_chosen_jobs_are_moved_with_their_new_payload(me: Process, admin: Admin, place: Place) -> None:
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        return [
+            Change(one, Place(JobState.WAITING, f"q{one.jid[-1]}"), one.payload.replace(b"Job", b"New"))
+            for one in page
+            if one.jid != "000000"
+        ]
+
+    put(me, place, jobs(4))
+    assert change(admin, place, decide) == (4, Changed(3))
+    assert stored(admin, place) == jobs(1)
+    for number in (1, 2, 3):
+        assert waiting(admin, f"q{number}") == [jobs(4)[number].replace(b"Job", b"New")]
+
+
+@TIMED_PLACES
+def test_a_moved_job_goes_to_the_back_of_its_queue(me: Process, admin: Admin, place: Place) -> None:
+    me.publish(job("waits"))
+    put(me, place, [job(1)])
+    change(admin, place, lambda page: [Change(one, Q, one.payload) for one in page])
+    assert waiting(admin) == [job("waits"), job(1)]
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_the_limit(
+    start: Processes, admin: Admin, place: Place
+) -> None:
+    process = start(dead_max_jobs=2)
+    put(process, place, jobs(3))
+    before = admin.now()
+    for jid in ("000001", "000000", "000002"):
+        change(
+            process.broker.admin,
+            place,
+            lambda page, jid=jid: [Change(one, DEAD, one.payload) for one in page if one.jid == jid],
+        )
+    assert stored(admin, place) == []
+    assert stored(admin, DEAD) == [job("000000"), job("000002")]
+    assert all(before <= one.at <= admin.now() for one in admin.first(DEAD, 5))
+
+
+@pytest.mark.parametrize(("place", "goal"), [(Q, Place(JobState.WAITING, "other")), (Q, DEAD), (DEAD, DEAD)])
+def test_a_change_that_cannot_be_is_refused(me: Process, admin: Admin, place: Place, goal: Place) -> None:
+    put(me, place, jobs(3))
+    with pytest.raises(ArgumentError):
+        change(admin, place, lambda page: [Change(page[0], goal, page[0].payload)])
+    assert stored(admin, place) == jobs(3)
+
+
+@EVERY_PLACE
+def test_a_place_is_cleared(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(5))
+    me.publish(job("other"), queue="other")
+    assert [admin.clear(place), admin.clear(place)] == [5, 0]
+    assert admin.count(place) == 0
+    assert admin.queue("q") is None
+    assert waiting(admin, "other") == [job("other")]
+
+
+def test_a_cleared_queue_begins_anew(me: Process, admin: Admin) -> None:
+    me.publish(job(1))
+    admin.clear(Q)
+    me.publish(job(2))
+    assert payloads(me.consume(1)) == [job(2)]
+    assert sizes(admin) == {"q": 0}
+
+
+@TIMED_PLACES
+def test_two_callers_that_change_the_same_jobs_move_each_once(start: Processes, admin: Admin, place: Place) -> None:
+    processes = [start(), start(), start()]
+    put(processes[0], place, jobs(300))
+    moved = [0, 0, 0]
+
+    def move(number: int) -> None:
+        goal = Place(JobState.WAITING, f"to {number}")
+        decided = change(
+            processes[number].broker.admin, place, lambda page: [Change(one, goal, one.payload) for one in page]
+        )
+        moved[number] = decided[1].done
+
+    threads = [threading.Thread(target=move, args=[number]) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(moved) == 300
+    places = account(admin)
+    assert (len(places), set(map(len, places.values()))) == (300, {1})
+
+
+# --- the fleet
+
+
+def test_the_numbers_of_everything_at_once(start: Processes, me: Process, other: Process, admin: Admin) -> None:
+    start.expire(start())
+    for place in (SCHEDULED, RETRIES, DEAD, Q):
+        put(me, place, jobs(3))
+    admin.pause("mail")
+    me.consume(1)
+    stats = admin.stats()
+    assert (stats.processed, stats.failed) == (6, 6)
+    assert (stats.scheduled, stats.retries, stats.dead, stats.in_progress, stats.processes) == (3, 3, 3, 1, 2)
+    assert {queue.name: (queue.size, queue.paused) for queue in stats.queues} == {
+        "mail": (0, True), "put": (0, False), "q": (2, False),
+    }  # fmt: skip
+
+
+def test_owners_have_their_queues_and_whether_they_live(
+    start: Processes, me: Process, other: Process, admin: Admin
+) -> None:
+    other.beat(queues=["b", "a"], trouble="is closed")
+    owners = {owner.identity: owner for owner in admin.owners()}
+    mine, others = owners[me.identity], owners[other.identity]
+    assert (mine.queues, mine.here, mine.trouble, mine.alive, mine.dead_for_sure) == (["q"], True, "", True, False)
+    assert (others.queues, others.trouble) == (["a", "b"], "is closed")
+    start.expire(other)
+    others = next(owner for owner in admin.owners() if owner.identity == other.identity)
+    assert (others.trouble, others.alive, others.dead_for_sure) == ("", False, False)
+
+
+def test_jobs_of_a_dead_owner_are_shown_until_they_are_recovered(
+    start: Processes, me: Process, other: Process, admin: Admin
+) -> None:
+    me.publish(*jobs(3))
+    other.consume(2)
+    start.expire(other)
+    held = [(one.owner.identity, one.owner.alive, one.job.payload) for one in admin.in_progress()]
+    assert held == [(other.identity, False, payload) for payload in jobs(2)]
+    recovering = iter(me.broker.recoverable.recover(me.identity, lambda found: 1 / 0, proof=""))
+    next(recovering)
+    left = [one.owner for one in admin.in_progress()]
+    assert [(owner.alive, owner.dead_for_sure) for owner in left] == [(False, True)] * len(left)
+    list(recovering)
+    assert [*admin.in_progress()] == []
+
+
+def test_jobs_in_progress_are_counted_by_owner_and_queue(me: Process, other: Process, admin: Admin) -> None:
+    me.beat(queues=["q", "mail"])
+    me.publish(*jobs(5))
+    me.publish(job("mail", "mail"), queue="mail")
+    me.consume(2), me.consume(1, "mail"), other.consume(3)
+    owners = admin.owners()
+    mine = [owner for owner in owners if owner.identity == me.identity]
+    assert [admin.held(owners), admin.held(owners, "q"), admin.held(owners, "mail")] == [6, 5, 1]
+    assert [admin.held(mine), admin.held(mine, "q"), admin.held(mine, "none"), admin.held([])] == [3, 2, 0, 0]
+
+
+# --- the broker itself
+
+
+def test_the_clock_of_the_broker_is_in_epoch_seconds_and_never_goes_back(admin: Admin) -> None:
+    assert 1.7e9 < admin.now() <= admin.now() < 1e10
+
+
+def test_a_broker_that_only_its_fleet_wrote_to_has_no_damage(me: Process, admin: Admin) -> None:
+    me.publish(job(1))
+    assert list(admin.damage()) == []
+    assert list(admin.damaged_queues(["q", "other"])) == []
+
+
+def test_every_advice_of_a_check_says_what_is_found_and_what_to_do(me: Process, admin: Admin) -> None:
+    for name, check in admin.checks(["q"]).items():
+        assert name
+        for advice in check():
+            assert isinstance(advice, Advice)
+            assert advice.what
+            assert advice.todo

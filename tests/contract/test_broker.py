@@ -1,0 +1,85 @@
+"""A broker has the parts of its capabilities, and its address finds it."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import pytest
+from harness import Process
+
+from goworkers_py.brokers import open_broker as opening
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError
+
+PARTS = {
+    Capability.DELAYS: "store",
+    Capability.LEASES: "recoverable",
+    Capability.CONTROL: "control",
+    Capability.ADMIN: "admin",
+}
+
+
+def test_a_broker_has_a_transport_and_a_name(me: Process) -> None:
+    assert me.broker.transport
+    assert me.broker.name
+
+
+@pytest.mark.parametrize(("capability", "part"), PARTS.items(), ids=PARTS.values())
+def test_a_broker_has_the_parts_of_its_capabilities_and_no_others(
+    me: Process, capability: Capability, part: str
+) -> None:
+    assert hasattr(me.broker, part) == (capability in me.broker.capabilities)
+
+
+@pytest.mark.parametrize("capability", Capability)
+def test_require_raises_for_each_capability_that_a_broker_lacks(me: Process, capability: Capability) -> None:
+    if capability in me.broker.capabilities:
+        me.broker.require(capability)
+    else:
+        with pytest.raises(ConfigError, match=f"{me.broker.name} has no {capability.value}"):
+            me.broker.require(capability)
+
+
+def test_a_broker_is_found_by_its_address_and_takes_it(me: Process) -> None:
+    kind = kind_of_broker(me.config)
+    kind.check(me.config)
+    assert isinstance(me.broker, kind)
+
+
+def test_a_broker_warns_and_closes_without_an_error(me: Process) -> None:
+    me.broker.warn_at_start()
+    me.broker.close()
+
+
+# --- how brokers are found
+
+
+def test_an_address_with_an_unknown_scheme_is_an_error_that_names_the_known_schemes() -> None:
+    with pytest.raises(ConfigError, match=r"for gopher://; there are brokers for .*memory, .*redis"):
+        open_broker(Config(broker="gopher://localhost"))
+
+
+class OtherBroker(Broker):
+    name = "other"
+    capabilities = frozenset({Capability.SHARED})
+
+    @classmethod
+    def open(cls, config: Config) -> Broker:
+        return cls()
+
+
+def test_an_installed_package_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "entry_points", lambda group: [EntryPoint("other", "there:OtherBroker", group)])
+    monkeypatch.setitem(sys.modules, "there", SimpleNamespace(OtherBroker=OtherBroker))
+    broker = open_broker(Config(broker="other://somewhere"))
+    assert type(broker) is OtherBroker
+    with pytest.raises(ConfigError, match="other has no jobs that wait for a time and no lists of jobs: set"):
+        broker.require(Capability.DELAYS, Capability.SHARED, Capability.ADMIN)
+    with pytest.raises(AttributeError, match="the broker OtherBroker has no store"):
+        print(broker.store)
+    with pytest.raises(ConfigError, match=r"gopher://; there are brokers for .*memory, other, redis"):
+        open_broker(Config(broker="gopher://localhost"))

@@ -1,0 +1,155 @@
+"""Jobs that wait for a time are moved to their queues when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, job, jobs, payloads, stored, waiting
+
+from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.store import Forward, Store
+from goworkers_py.core.outcome import Retry
+
+PLACES = pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+
+
+def to(queue: str | None, payload: bytes | None = None) -> Forward:
+    return lambda was, now: (queue, was if payload is None else payload)
+
+
+def put(process: Process, place: Place, *timed: tuple[bytes, float]) -> None:
+    """Puts each job into that state with its time."""
+    if place is SCHEDULED:
+        process.broker.transport.publish([process.push(payload, at=at) for payload, at in timed])
+        return
+    process.publish(*(b"%d" % number for number in range(len(timed))), queue="put")
+    taken = process.consume(len(timed), "put")
+    process.settle(*((one, Retry(at, payload)) for one, (payload, at) in zip(taken, timed, strict=True)))
+
+
+def promote(process: Process, place: Place, forward: Forward, at_once: int = 100) -> list[float | None]:
+    return list(process.broker.store.promote(place.state, forward, at_once))
+
+
+def numbered(timed: Iterable[bytes]) -> list[tuple[bytes, float]]:
+    return [(payload, 1.0 + number) for number, payload in enumerate(timed)]
+
+
+@PLACES
+def test_due_jobs_go_to_their_queue_in_the_order_in_which_they_were_due(
+    me: Process, store: Store, place: Place
+) -> None:
+    put(me, place, (job(3), 30.0), (job(1), 10.0), (job(2), 20.0))
+    me.publish(job(0))
+    promote(me, place, to("q"))
+    assert payloads(me.consume(4)) == jobs_named(0, 1, 2, 3)
+
+
+def jobs_named(*names: object) -> list[bytes]:
+    return [job(name) for name in names]
+
+
+@PLACES
+def test_a_job_waits_until_it_is_due_by_the_clock_of_the_broker(
+    me: Process, store: Store, admin: Admin, place: Place
+) -> None:
+    now = admin.now()
+    put(me, place, (job("due"), now - 1), (job("later"), now + 100), (job("much later"), now + 500))
+    told: list[float] = []
+    answers = promote(me, place, lambda payload, at: told.append(at) or ("q", payload))
+    assert now <= told[0] <= admin.now()
+    assert answers[-1] == pytest.approx(100, abs=20)
+    assert waiting(admin) == [job("due")]
+    assert [(one.payload, one.at) for one in admin.first(place, 10)] == [
+        (job("later"), now + 100), (job("much later"), now + 500),
+    ]  # fmt: skip
+
+
+@PLACES
+def test_a_promotion_without_jobs_says_that_none_waits(me: Process, store: Store, place: Place) -> None:
+    assert promote(me, place, to("q")) == [None]
+    put(me, place, (job(1), 1.0))
+    assert promote(me, place, to("q"))[-1] is None
+    assert promote(me, place, to("q")) == [None]
+
+
+@PLACES
+def test_a_due_job_goes_where_forward_says_with_the_payload_of_forward(
+    me: Process, store: Store, admin: Admin, place: Place
+) -> None:
+    put(me, place, *numbered(jobs_named("a", "b", "c")))
+    goals = {job("a"): ("x", job("new a")), job("b"): (None, job("new b")), job("c"): ("y", job("c"))}
+    before = admin.now()
+    promote(me, place, lambda payload, now: goals[payload])
+    assert (waiting(admin, "x"), waiting(admin, "y")) == ([job("new a")], [job("c")])
+    assert [queue.name for queue in admin.queues() if queue.size] == ["x", "y"]
+    [dead] = admin.first(DEAD, 10)
+    assert dead.payload == job("new b")
+    assert before <= dead.at <= admin.now()
+    assert stored(admin, place) == []
+
+
+@PLACES
+def test_each_step_moves_up_to_at_once_jobs_in_the_order_in_which_they_are_due(
+    me: Process, store: Store, admin: Admin, place: Place
+) -> None:
+    put(me, place, *numbered(jobs(5)))
+    put(me, place, (job("later"), admin.now() + 100))
+    steps = [(len(waiting(admin)), next_in_s) for next_in_s in store.promote(place.state, to("q"), 2)]
+    assert [moved for moved, _ in steps][:3] == [2, 4, 5]
+    assert all(next_in_s is not None and 0 <= next_in_s <= 100 for _, next_in_s in steps)
+    assert waiting(admin) == jobs(5)
+
+
+@PLACES
+def test_a_promotion_that_is_broken_off_leaves_every_job_in_one_place(
+    me: Process, store: Store, admin: Admin, place: Place
+) -> None:
+    put(me, place, *numbered(jobs(5)))
+    next(iter(store.promote(place.state, to("q"), 2)))
+    assert waiting(admin) + stored(admin, place) == jobs(5)
+
+
+def test_one_state_is_promoted_without_the_other(me: Process, store: Store, admin: Admin) -> None:
+    put(me, SCHEDULED, (job("scheduled"), 1.0))
+    put(me, RETRIES, (job("retry"), 1.0))
+    promote(me, RETRIES, to("q"))
+    assert waiting(admin) == [job("retry")]
+    assert stored(admin, SCHEDULED) == [job("scheduled")]
+
+
+@PLACES
+def test_processes_that_promote_at_the_same_time_move_each_job_once(
+    start: Processes, admin: Admin, place: Place
+) -> None:
+    processes = [start() for _ in range(4)]
+    for part in range(4):
+        put(processes[0], place, *numbered(jobs(1_000)[part * 250 : part * 250 + 250]))
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda process: promote(process, place, to("q"), 30), processes))
+    assert sorted(waiting(admin)) == jobs(1_000)
+    assert len(account(admin)) == 1_000
+
+
+@PLACES
+def test_a_job_that_was_moved_during_a_promotion_is_not_moved_again(
+    me: Process, other: Process, store: Store, admin: Admin, place: Place
+) -> None:
+    put(me, place, *numbered(jobs(3)))
+
+    def forward(payload: bytes, now: float) -> tuple[str | None, bytes]:
+        if payload == jobs(3)[0]:
+            promote(other, place, to("others"))
+        return "q", payload
+
+    promote(me, place, forward)
+    assert (waiting(admin, "others"), waiting(admin)) == (jobs(3), [])
+
+
+def test_the_time_of_a_job_may_be_infinite_negative_or_a_fraction(me: Process, store: Store, admin: Admin) -> None:
+    put(me, SCHEDULED, (job("never"), float("inf")), (job("negative"), -5.0), (job("exact"), 1700000000.1234567))
+    promote(me, SCHEDULED, to("q"))
+    assert waiting(admin) == jobs_named("negative", "exact")
+    assert [(one.payload, one.at) for one in admin.first(SCHEDULED, 10)] == [(job("never"), float("inf"))]

@@ -1,0 +1,413 @@
+"""Publishing, consuming and settling jobs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, can, job, jobs, payloads, stored, waiting
+from waiting import eventually
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.core.errors import LeaseGone
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+
+LATER = 4_000_000_000.5  # in 2096
+
+# --- publishing and consuming
+
+
+def test_jobs_are_consumed_in_the_order_in_which_they_were_published(me: Process) -> None:
+    me.publish(*jobs(25)[:10])
+    me.publish(*jobs(25)[10:20])
+    consumed = me.consume(7) + me.consume(7)
+    me.publish(*jobs(25)[20:])
+    assert payloads(consumed + me.consume(11)) == jobs(25)
+
+
+def test_a_consume_brings_no_more_than_its_limit(me: Process) -> None:
+    me.publish(*jobs(5))
+    for limit in (2, 2, 1):
+        assert len(me.broker.transport.consume(me.identity, "q", limit)) in range(1, limit + 1)
+
+
+def test_a_delivery_has_its_payload_queue_and_identity(me: Process) -> None:
+    me.publish(job(1, "mail"), queue="mail")
+    [delivery] = me.consume(1, queue="mail")
+    assert (delivery.payload, delivery.queue, delivery.identity) == (job(1, "mail"), "mail", me.identity)
+
+
+def test_many_jobs_of_all_sizes_come_whole_and_in_order(me: Process) -> None:
+    published = [job(number, text="x" * (number % 7) ** 6) for number in range(700)]
+    me.publish(*published)
+    assert payloads(me.consume(700)) == published
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff\x00\r\n", "é✓".encode(), b"x" * 5_000_000], ids=["-", "*", "é", "5M"])
+def test_every_payload_comes_as_it_was_published(me: Process, payload: bytes) -> None:
+    me.publish(payload)
+    [delivery] = me.consume(1)
+    assert delivery.payload == payload
+    assert me.settle((delivery, DONE)) == [True]
+
+
+@pytest.mark.parametrize("queue", ["a:b", "q:inprogress", "ünï cödé", "*", "../x", "a/b", "Q", "q "])
+def test_a_queue_may_have_any_name(me: Process, queue: str) -> None:
+    me.publish(b"another's", queue="q")
+    me.publish(b"its own", queue=queue)
+    [delivery] = me.consume(1, queue=queue)
+    assert delivery.payload == b"its own"
+    assert me.settle((delivery, DONE)) == [True]
+    assert payloads(me.consume(1)) == [b"another's"]
+
+
+def test_a_job_that_one_process_publishes_can_be_consumed_by_another(me: Process, other: Process) -> None:
+    me.publish(job(1))
+    assert payloads(other.consume(1)) == [job(1)]
+
+
+def test_one_publish_goes_to_several_queues_and_to_the_scheduled_jobs(me: Process, admin: Admin) -> None:
+    me.broker.transport.publish(
+        [me.push(job(1), "a"), me.push(job(2), "b"), me.push(job(3), "a"), me.push(job(4), at=LATER)]
+    )
+    assert (waiting(admin, "a"), waiting(admin, "b")) == ([job(1), job(3)], [job(2)])
+    assert [(one.payload, one.at) for one in admin.first(SCHEDULED, 10)] == [(job(4), LATER)]
+
+
+def test_equal_payloads_are_as_many_jobs_as_were_published(me: Process) -> None:
+    me.publish(job(1), job(1))
+    me.publish(job(1))
+    assert payloads(me.consume(3)) == [job(1)] * 3
+
+
+def test_a_consumed_job_is_in_progress_under_that_identity_only(me: Process, other: Process, admin: Admin) -> None:
+    me.publish(*jobs(3))
+    mine, others = me.consume(2), other.consume(1)
+    held = [(one.owner.identity, one.queue, one.job.payload) for one in admin.in_progress()]
+    assert sorted(held) == sorted((one.identity, "q", one.payload) for one in mine + others)
+    assert waiting(admin) == []
+
+
+def test_two_consumers_never_get_the_same_job(start: Processes) -> None:
+    consumers = [start() for _ in range(4)]
+    for part in range(5):
+        consumers[0].publish(*jobs(500)[part * 100 : part * 100 + 100])
+    left = threading.Semaphore(500)
+
+    def consume(process: Process) -> list[bytes]:
+        taken: list[bytes] = []
+        while left.acquire(blocking=False):
+            taken += payloads(process.consume(1))
+        return taken
+
+    with ThreadPoolExecutor(4) as pool:
+        taken = [payload for part in pool.map(consume, consumers) for payload in part]
+    assert Counter(taken) == Counter(jobs(500))
+
+
+def test_a_consume_without_a_lease_takes_nothing(start: Processes, me: Process, recoverable: Recoverable) -> None:
+    me.publish(job(1))
+    with pytest.raises(LeaseGone):
+        start.unknown().consume(1)
+    assert payloads(me.consume(1)) == [job(1)]
+
+
+def test_a_consume_after_the_lease_has_run_out_takes_nothing_until_the_next_beat(
+    start: Processes, me: Process, other: Process, recoverable: Recoverable
+) -> None:
+    me.publish(job(1))
+    start.expire(other)
+    with pytest.raises(LeaseGone):
+        other.consume(1)
+    other.beat()
+    assert payloads(other.consume(1)) == [job(1)]
+
+
+# --- waiting
+
+
+def test_a_consume_without_wait_returns_at_once(me: Process) -> None:
+    began = time.monotonic()
+    for _ in range(3):
+        assert list(me.broker.transport.consume(me.identity, "q", 5, wait=False)) == []
+    assert time.monotonic() - began < 0.5
+
+
+def test_a_consume_that_waits_brings_the_job_that_comes(me: Process, other: Process) -> None:
+    for number in range(3):
+        with ThreadPoolExecutor(1) as pool:
+            consuming = pool.submit(me.broker.transport.consume, me.identity, "q", 5)
+            time.sleep(0.1)
+            other.publish(job(number))
+            came_at = time.monotonic()
+            taken = consuming.result() or me.consume(1)
+        assert payloads(taken) == [job(number)]
+        assert time.monotonic() - came_at < 1
+
+
+@pytest.mark.parametrize("outcome", [REQUEUE, REQUEUE_LAST])
+def test_a_consume_that_waits_brings_the_job_that_is_given_back(me: Process, other: Process, outcome: Outcome) -> None:
+    me.publish(job(1))
+    [delivery] = me.consume(1)
+    with ThreadPoolExecutor(1) as pool:
+        consuming = pool.submit(other.consume, 1)
+        time.sleep(0.1)
+        me.settle((delivery, outcome))
+        came_at = time.monotonic()
+        assert payloads(consuming.result()) == [job(1)]
+    assert time.monotonic() - came_at < 1
+
+
+def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_process(me: Process, other: Process) -> None:
+    def wake_until_done() -> bool:
+        me.broker.transport.wake("q")
+        return mine.done()
+
+    def consume(process: Process, queue: str) -> float:
+        """Returns after how many seconds the consume returned no job."""
+        began = time.monotonic()
+        assert not process.broker.transport.consume(process.identity, queue, 5)
+        return time.monotonic() - began
+
+    with ThreadPoolExecutor(3) as pool:
+        mine, mail, others = (pool.submit(consume, *one) for one in ((me, "q"), (me, "mail"), (other, "q")))
+        time.sleep(0.1)
+        assert eventually(wake_until_done)
+        assert mine.result() < 1
+        assert min(mail.result(), others.result()) > 1
+
+
+def test_a_wake_before_a_consume_ends_that_one(me: Process) -> None:
+    me.broker.transport.consume(me.identity, "q", 5)
+    me.broker.transport.wake("q")
+    began = time.monotonic()
+    assert not me.broker.transport.consume(me.identity, "q", 5)
+    assert time.monotonic() - began < 1
+
+
+def test_a_wake_loses_no_job(me: Process) -> None:
+    me.publish(job(1))
+    me.broker.transport.wake("q")
+    me.broker.transport.wake("never consumed from")
+    assert payloads(me.consume(1)) == [job(1)]
+
+
+# --- lost replies
+
+
+@pytest.mark.parametrize("thorough", [False, True])
+def test_no_reply_looks_lost_when_every_consumed_delivery_is_known(me: Process, other: Process, thorough: bool) -> None:
+    me.publish(*jobs(5), job(0), job(0))
+    known = me.consume(3) + other.consume(1) + me.consume(3)
+    assert not me.broker.transport.lost_replies(me.identity, "q", known, thorough)
+    me.settle((known[0], DONE), (known[1], REQUEUE))  # while the snapshot was taken before
+    assert not me.broker.transport.lost_replies(me.identity, "q", known, thorough)
+
+
+def test_only_deliveries_that_are_not_known_are_found_as_lost_replies(me: Process, admin: Admin) -> None:
+    me.publish(*jobs(3), job(0), job(0))
+    consumed = me.consume(5)
+    lost = me.broker.transport.lost_replies(me.identity, "q", [consumed[0], *consumed[2:4]], thorough=True)
+    assert payloads(lost) in ([], [consumed[1].payload, consumed[4].payload])  # none where no reply can be lost
+    assert me.settle(*((delivery, DONE) for delivery in lost)) == [True] * len(lost)
+    assert len([*admin.in_progress()]) == 5 - len(lost)
+
+
+# --- settling
+
+OUTCOMES = {
+    "done": (DONE, None, 1, 0),
+    "discard": (DISCARD, None, 1, 1),
+    "retry": (Retry(LATER, job("new")), RETRIES, 1, 1),
+    "dead": (Dead(job("new")), DEAD, 1, 1),
+    "reschedule": (Reschedule(LATER, job("new")), SCHEDULED, 0, 0),
+}
+
+
+@pytest.mark.parametrize(("outcome", "place", "processed", "failed"), OUTCOMES.values(), ids=OUTCOMES)
+def test_a_job_goes_where_its_outcome_says_and_is_counted(
+    me: Process, admin: Admin, outcome: Outcome, place: object, processed: int, failed: int
+) -> None:
+    if place in (RETRIES, SCHEDULED):
+        can(me.broker, Capability.DELAYS)
+    me.publish(job(1), job(2))
+    [delivery] = me.consume(1)
+    before = admin.now()
+    assert me.settle((delivery, outcome)) == [True]
+    assert [*admin.in_progress()] == []
+    assert waiting(admin) == [job(2)]
+    for one in (SCHEDULED, RETRIES, DEAD):
+        assert stored(admin, one) == ([job("new")] if one == place else [])
+    if place in (RETRIES, SCHEDULED):
+        assert admin.first(place, 1)[0].at == LATER
+    if place == DEAD:
+        assert before <= admin.first(DEAD, 1)[0].at <= admin.now()
+    assert (admin.stats().processed, admin.stats().failed) == (processed, failed)
+
+
+@pytest.mark.parametrize(("last", "order"), [(False, [1, 2, 3]), (True, [2, 3, 1])])
+def test_a_job_that_is_given_back_is_consumed_next_or_after_all_others(
+    me: Process, last: bool, order: list[int]
+) -> None:
+    me.publish(job(1), job(2), job(3))
+    [delivery] = me.consume(1)
+    assert me.settle((delivery, REQUEUE_LAST if last else REQUEUE)) == [True]
+    assert payloads(me.consume(3)) == [job(number) for number in order]
+
+
+def test_a_job_that_is_given_back_counts_neither_as_processed_nor_as_failed(me: Process, admin: Admin) -> None:
+    me.publish(job(1))
+    for outcome in (REQUEUE, REQUEUE_LAST):
+        me.settle((me.consume(1)[0], outcome))
+    assert (admin.stats().processed, admin.stats().failed) == (0, 0)
+
+
+def test_jobs_given_back_newest_first_run_next_in_their_old_order(me: Process) -> None:
+    me.publish(*jobs(5))
+    me.settle(*((delivery, REQUEUE) for delivery in reversed(me.consume(3))))
+    assert payloads(me.consume(5)) == jobs(5)
+
+
+def test_each_delivery_of_a_batch_has_its_own_outcome_and_result(me: Process, other: Process, admin: Admin) -> None:
+    me.publish(*jobs(4))
+    mine, others = me.consume(3), other.consume(1)
+    other.settle((others[0], DONE))
+    me.settle((mine[1], DONE))
+    finished = [(mine[0], DONE), (mine[1], REQUEUE), (others[0], REQUEUE), (mine[2], REQUEUE)]
+    assert me.settle(*finished) == [True, False, False, True]
+    assert waiting(admin) == [mine[2].payload]
+    assert [*admin.in_progress()] == []
+
+
+@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(job("new")), REQUEUE, REQUEUE_LAST])
+def test_a_job_that_is_no_longer_in_progress_is_not_settled(me: Process, admin: Admin, outcome: Outcome) -> None:
+    me.publish(job(1))
+    [delivery] = me.consume(1)
+    me.settle((delivery, DONE))
+    assert me.settle((delivery, outcome)) == [False]
+    assert account(admin) == {}
+    assert (admin.stats().processed, admin.stats().failed) == (1, 0)
+
+
+def test_one_batch_may_hold_deliveries_of_the_identities_that_a_process_had(
+    me: Process, other: Process, start: Processes
+) -> None:
+    me.publish(job(1), job(2), job(1))
+    first, second, third = me.consume(1) + other.consume(1) + start().consume(1)
+    assert me.settle((first, DONE), (second, DONE)) == [True, True]
+    assert me.settle((third, DONE)) == [True]
+
+
+def test_settling_one_of_equal_jobs_leaves_the_others_in_progress(me: Process, admin: Admin) -> None:
+    me.publish(job(1), job(1), job(1))
+    deliveries = me.consume(3)
+    assert me.settle((deliveries[1], DONE)) == [True]
+    assert [one.job.payload for one in admin.in_progress()] == [job(1), job(1)]
+    assert me.settle((deliveries[0], DONE), (deliveries[2], REQUEUE)) == [True, True]
+    assert payloads(me.consume(1)) == [job(1)]
+    assert len([*admin.in_progress()]) == 1
+
+
+def test_settling_a_kept_delivery_raises(me: Process) -> None:
+    me.publish(job(1), job(2))
+    one, two = me.consume(2)
+    with pytest.raises(ValueError, match="kept"):
+        me.settle((one, DONE), (two, KEEP))
+    assert me.settle((one, DONE), (two, DONE)) == [True, True]
+
+
+@pytest.mark.parametrize("oldest_stay", [False, True])
+def test_a_batch_of_many_is_settled_wherever_its_jobs_stand(me: Process, admin: Admin, oldest_stay: bool) -> None:
+    me.publish(*jobs(300))
+    deliveries = me.consume(300)
+    finished = [(delivery, DONE) for delivery in deliveries[-150:]]
+    assert set(me.broker.transport.settle(me.batch(*finished, oldest_stay=oldest_stay))) == {True}
+    assert sorted(one.job.payload for one in admin.in_progress()) == jobs(300)[:150]
+    assert admin.stats().processed == 150
+
+
+# --- settling, asked again
+
+
+def test_a_batch_that_is_asked_again_is_done_once_and_answered_alike(me: Process, admin: Admin) -> None:
+    me.publish(*jobs(4))
+    one, two, three, _ = me.consume(4)
+    me.settle((three, DONE))
+    batch = me.batch((one, REQUEUE), (two, DISCARD), (three, REQUEUE))
+    answers = [list(me.broker.transport.settle(batch)) for _ in range(3)]
+    assert answers == [[True, True, False]] * 3
+    assert waiting(admin) == [one.payload]
+    assert (admin.stats().processed, admin.stats().failed) == (2, 1)
+
+
+def test_a_batch_that_is_asked_again_spares_an_equal_job_that_was_consumed_since(me: Process, admin: Admin) -> None:
+    me.publish(job(1), job(1))
+    batch = me.batch((me.consume(1)[0], DONE))
+    me.broker.transport.settle(batch)
+    me.consume(1)
+    assert list(me.broker.transport.settle(batch)) == [True]
+    assert [one.job.payload for one in admin.in_progress()] == [job(1)]
+
+
+def test_a_batch_that_is_asked_again_spares_the_same_job_that_came_back(me: Process, admin: Admin) -> None:
+    me.publish(job(1))
+    batch = me.batch((me.consume(1)[0], REQUEUE))
+    me.broker.transport.settle(batch)
+    me.consume(1)
+    assert list(me.broker.transport.settle(batch)) == [True]
+    assert account(admin) == {"1": [f"in progress under {me.identity}"]}
+
+
+def test_two_settlers_may_have_batches_of_one_number(me: Process) -> None:
+    me.publish(job(1), job(2))
+    for name, delivery in enumerate(me.consume(2)):
+        batch = Batch(f"settler {name}", 1, "q", [(delivery, DONE)])
+        assert list(me.broker.transport.settle(batch)) == [True]
+        assert me.settle((delivery, DONE)) == [False]
+
+
+def test_another_process_may_ask_for_a_batch_again(me: Process, other: Process, admin: Admin) -> None:
+    """As after a new connection: the broker remembers a batch by its settler, not by the connection."""
+    me.publish(job(1))
+    batch = me.batch((me.consume(1)[0], Dead(job("new"))))
+    assert list(me.broker.transport.settle(batch)) == list(other.broker.transport.settle(batch)) == [True]
+    assert admin.stats().failed == 1
+
+
+# --- dead jobs
+
+
+def test_the_oldest_dead_jobs_are_deleted_beyond_the_limit(start: Processes, admin: Admin) -> None:
+    process = start(dead_max_jobs=3)
+    process.publish(*jobs(5))
+    for delivery in process.consume(5):
+        process.settle((delivery, Dead(delivery.payload)))
+    assert stored(admin, DEAD) == jobs(5)[2:]
+
+
+def test_dead_jobs_are_deleted_when_they_are_too_old(start: Processes, admin: Admin) -> None:
+    process = start(dead_timeout=0.2)
+    process.publish(*jobs(3))
+    first, second, third = process.consume(3)
+    process.settle((first, Dead(first.payload)), (second, Dead(second.payload)))
+    time.sleep(0.3)
+    process.settle((third, Dead(third.payload)))
+    assert stored(admin, DEAD) == [third.payload]
+
+
+# --- paused queues
+
+
+def test_paused_returns_a_queue_until_it_is_resumed(me: Process, other: Process, admin: Admin) -> None:
+    assert set(other.broker.transport.paused()) == set()
+    admin.pause("q")
+    admin.pause("mail")
+    assert set(other.broker.transport.paused()) == {"q", "mail"}
+    admin.resume("q")
+    assert set(other.broker.transport.paused()) == {"mail"}

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from goworkers_py.core import proc
+from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.identity import new_identity
+from goworkers_py.core.proc import certainly_dead, origin
+from goworkers_py.runtime import lease as lease_module
+from goworkers_py.runtime.lease import Lease
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look at")
+
+
+def test_an_identity_is_host_pid_and_a_nonce_as_sidekiqs() -> None:
+    assert re.fullmatch(re.escape(f"{socket.gethostname()}:{os.getpid()}:") + "[0-9a-f]{12}", new_identity())
+
+
+def test_no_identity_is_used_twice() -> None:
+    assert len({new_identity() for _ in range(1_000)}) == 1_000
+
+
+def test_a_dyno_is_called_after_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNO", "worker.1")
+    assert new_identity().startswith(f"worker.1:{os.getpid()}:")
+
+
+# --- the lease
+
+
+def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 5.0
+    monkeypatch.setattr(lease_module, "awake_and_asleep", lambda: now)
+    lease = Lease(40)
+    assert not lease.fresh
+    lease.confirm(now)
+    assert lease.fresh
+    now = 44.9
+    assert lease.fresh
+    now = 45.0
+    assert not lease.fresh
+    lease.confirm(44.0)  # when the question left, not when the answer came
+    assert lease.fresh
+
+
+def test_a_process_that_was_declared_dead_carries_on_under_another_identity() -> None:
+    lease = Lease(40)
+    before, born = lease.identity, new_identity()
+    lease.confirm(awake_and_asleep())
+    lease.replace(born)
+    assert lease.identity == born != before
+
+
+def test_a_lease_that_lapsed_is_not_fresh_until_it_is_confirmed_anew() -> None:
+    lease = Lease(40)
+    lease.confirm(awake_and_asleep())
+    lease.lapse()
+    assert not lease.fresh
+    lease.confirm(awake_and_asleep())
+    assert lease.fresh
+
+
+def test_who_is_known_to_live_needs_to_wait_for_no_word() -> None:
+    lease = Lease(40)
+    lease.confirm(awake_and_asleep())
+    assert lease.await_confirmation(lease.identity, 0)
+
+
+def test_without_a_word_from_the_server_nothing_is_known() -> None:
+    lease = Lease(40)
+    assert not lease.await_confirmation(lease.identity, 0.01)
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_who_was_frozen_waits_for_the_word_whether_it_lives(lives: bool) -> None:
+    lease = Lease(40)
+    owner = lease.identity
+    with ThreadPoolExecutor(1) as pool:
+        word = pool.submit(lease.await_confirmation, owner, 30)
+        time.sleep(0.05)
+        assert not word.done()
+        if lives:
+            lease.confirm(awake_and_asleep())
+        else:
+            lease.replace(new_identity())
+        assert word.result(15) == lives
+
+
+def test_a_job_of_an_identity_that_was_given_up_is_not_ours_any_more() -> None:
+    lease = Lease(40)
+    before = lease.identity
+    lease.replace(new_identity())
+    lease.confirm(awake_and_asleep())
+    assert not lease.await_confirmation(before, 0)
+
+
+def test_an_identity_that_is_replaced_during_the_look_is_not_ours_by_the_freshness_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = Lease(50)
+    old = lease.identity
+
+    def replaced_meanwhile() -> float:
+        now = awake_and_asleep()
+        lease.replace(new_identity())
+        lease.confirm(now)
+        return now
+
+    monkeypatch.setattr(lease_module, "awake_and_asleep", replaced_meanwhile)
+    assert not lease.surely_of(old)
+
+
+def test_the_clock_of_the_lease_goes_on() -> None:
+    before = awake_and_asleep()
+    assert eventually(lambda: awake_and_asleep() > before)
+
+
+# --- who is certainly dead
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[str]]:
+    """Tells its own origin, and runs until it is told to end."""
+    tell = "import json, sys; from goworkers_py.core.proc import origin"
+    tell += "; print(json.dumps(origin()), flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", tell]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+@needs_proc
+def test_a_process_is_certainly_dead_once_it_has_ended_and_not_before(child: subprocess.Popen[str]) -> None:
+    assert child.stdout is not None
+    told = json.loads(child.stdout.readline())
+    assert told["pid"] == child.pid
+    assert not certainly_dead(told)
+    child.kill()
+    # A zombie, that its parent has not asked for yet, runs no more either.
+    assert eventually(lambda: certainly_dead(told))
+    assert Path(f"/proc/{child.pid}").exists()
+    child.wait()
+    assert certainly_dead(told)
+
+
+@needs_proc
+def test_a_process_that_proc_hides_from_us_is_not_dead_until_it_has_ended(
+    child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where /proc is mounted with hidepid (systemd: ProtectProc), other users' processes are not to be seen."""
+    assert child.stdout is not None
+    told = json.loads(child.stdout.readline())
+    monkeypatch.setattr(proc, "_machine", lambda: told["machine"])
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    assert not certainly_dead(told)
+    child.kill()
+    child.wait()
+    assert certainly_dead(told)
+    assert certainly_dead(told | {"pid": 2**70})
+
+
+@needs_proc
+def test_a_hidden_process_of_another_user_is_not_dead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    told = origin()
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not certainly_dead(told)
+
+
+@needs_proc
+def test_this_process_is_not_dead() -> None:
+    assert not certainly_dead(origin())
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("changes", "dead"),
+    [
+        ({"started": 1}, True),  # its pid was given to another process since
+        ({"pid": 2**22 + 1}, True),
+        ({"machine": "elsewhere"}, False),
+        ({"machine": ""}, False),
+        ({"machine": None}, False),
+        ({"pid": None}, False),
+        ({"pid": "1"}, False),
+        ({"started": None}, False),
+        ({"started": "1"}, False),
+    ],
+)
+def test_what_cannot_be_known_counts_as_alive(changes: dict[str, Any], dead: bool) -> None:
+    assert certainly_dead(origin() | changes) == dead
+
+
+def test_an_origin_that_says_nothing_counts_as_alive() -> None:
+    assert not certainly_dead({})
+
+
+@needs_proc
+def test_an_origin_names_the_boot_and_the_pid_namespace() -> None:
+    machine = origin()["machine"]
+    assert Path("/proc/sys/kernel/random/boot_id").read_text().strip() in machine
+    assert re.search(r"pid:\[\d+\]", machine)
+
+
+@pytest.fixture
+def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    proc._machine.cache_clear()
+    yield
+    proc._machine.cache_clear()
+
+
+def test_where_the_system_tells_nothing_nobody_is_certainly_dead(without_proc: None) -> None:
+    told = origin()
+    assert told == {"machine": "", "pid": os.getpid(), "started": None}
+    assert not certainly_dead(told)
+    assert not certainly_dead(told | {"machine": "host boot pid:[1]", "started": 5})
+
+
+@pytest.mark.parametrize(
+    ("stat", "started"),
+    [
+        ("12 (python) S " + " ".join(map(str, range(4, 53))), 22),
+        ("12 (a) Z (b) S " + " ".join(map(str, range(4, 53))) + "\n", 22),
+        ("12 (zombie) Z " + " ".join(map(str, range(4, 53))), -1),
+        ("12 (dead) X " + " ".join(map(str, range(4, 53))), -1),
+    ],
+)
+def test_the_start_is_found_behind_any_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stat: str, started: int
+) -> None:
+    monkeypatch.setattr(proc, "_PROC", tmp_path)
+    (tmp_path / "12").mkdir()
+    (tmp_path / "12" / "stat").write_text(stat)
+    assert proc._start_ticks(12) == started

@@ -1,0 +1,152 @@
+"""The processes: each starts pyworkers again when it has ended, as systemd would, and has a network of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hasty import hasty
+from proxy import Proxy
+
+QUEUES = {"short": 5, "long": 5, "mixed": 5}
+
+# A tenth of the real values, all of them, so that they still fit together.
+SHORT: dict[str, Any] = {
+    "timing.lease_s": 6,
+    "brokers.redis.leases.GONE_FOR_S": 120,
+    "brokers.redis.transport.BLOCK_S": 1,
+    "brokers.redis.connection.REPLY_MARGIN_S": 1,
+    "brokers.redis.connection.SOCKET_TIMEOUT_S": 1.5,
+    "runtime.fetcher.RECONCILE_EVERY_S": 2,
+    "timing.beat_every_s": 0.5,
+    "timing.lease_fresh_s": 5,
+    "runtime.outage.LONGEST_PAUSE_S": 0.5,
+    "policy.poison.ALONE_S": 6,
+    "policy.poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
+    "timing.recover_every_s": 1,
+    "timing.steady_for_s": 6,
+    "runtime.settler.PARKED_FOR_S": 0.5,
+}
+STOP_TIMEOUT_S = 2  # for running jobs
+EXIT_S = 20
+
+FOLDER = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Life:
+    """Of one process, on the monotonic clock that all processes of a machine share."""
+
+    number: int
+    node: str
+    began: float
+    asked_to_stop: float = float("inf")
+    ended: float = float("inf")
+    how: str = "lives"  # "killed", "killed by a job", "stopped", or "died" when nobody had asked it to
+    pid: int = 0
+
+
+class Node:
+    """Used by its own monkey, one thread, and by `run` before and after that."""
+
+    def __init__(self, name: str, machine: str, server_port: int, directory: Path) -> None:
+        self.name = name
+        self.proxy = Proxy(server_port)
+        self.lives: list[Life] = []
+        self._machine = machine
+        self._server = f"redis://127.0.0.1:{server_port}/0"
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._exit_code: int | None = None
+
+    def start(self) -> None:
+        life = Life(next(_numbers), self.name, time.monotonic())
+        queues = [flag for queue, threads in QUEUES.items() for flag in ("-q", f"{queue}={threads}")]
+        command = [
+            *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
+            "--require", "chaos.work", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S), *queues,
+        ]  # fmt: skip
+        environment = {
+            **os.environ,
+            "CHAOS_RUNS": str(self._directory / f"runs-{life.number}"),
+            "CHAOS_SERVER": self._server,
+            "PYTHONPATH": os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", ""), str(ROOT)]),
+        }
+        with self.log_of(life).open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self._directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        life.pid = self._process.pid
+        self.lives.append(life)
+
+    def log_of(self, life: Life) -> Path:
+        return self._directory / f"log-{life.number}-{self.name}"
+
+    def revive(self) -> None:
+        if not self.lives_now:
+            self.start()
+
+    @property
+    def lives_now(self) -> bool:
+        """A process that ended without having been asked to is noted here."""
+        if self._process is None:
+            return False
+        if self._process.poll() is not None:
+            self._ended("died")
+            return False
+        return True
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._ended("killed")
+
+    def stop(self) -> None:
+        """As for a restart: it may not wait for its jobs for long, and there may be no server to say farewell to."""
+        if self._process is None:
+            return
+        self.lives[-1].asked_to_stop = time.monotonic()
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(EXIT_S)
+            self._ended("stopped")
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.lives[-1].how = "did not stop"
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the last one that ended."""
+        return self._exit_code
+
+    def close(self) -> None:
+        self.thaw()
+        self.kill()
+        self.proxy.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def _ended(self, how: str) -> None:
+        self.lives[-1].ended = time.monotonic()
+        self.lives[-1].how = how
+        self._exit_code = self._process and self._process.returncode
+        self._process = None

@@ -1,0 +1,106 @@
+"""Pushes jobs of all kinds, as fast as it is told to, through a network that is as bad as the others'."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from chaos import JOB, KILLER, ODD
+from goworkers_py.api.client import Client
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import BrokerError
+
+LONGEST_JOB_S = 15.0
+LONGEST_DELAY_S = 15.0
+# The first of them come soon, so that a short run has some too.
+KILLER_EVERY, FIRST_KILLER = 1500, 60
+ODD_EVERY = 50
+ODD_PAYLOADS = (
+    '["{jid}"]',
+    '"{jid}"',
+    "no JSON: {jid}",
+    r'{"class":"Task","args":[0.01,0],"jid":"{jid}","retry":true,"note":"\ud83d"}',
+    '{"class":"Task","args":[0.01,0],"jid":"{jid}","retry":true,"recovered":{"count":1,"since":1e999}}',
+)
+
+
+class Producer(threading.Thread):
+    """Never pushes anything twice: where it cannot know whether a push was done, the job is unsure."""
+
+    def __init__(self, url: str, seed: int, jobs_per_s: float, directory: Path) -> None:
+        super().__init__(name="producer", daemon=True)
+        self.stopping = threading.Event()
+        self.error: BaseException | None = None
+        self._random = random.Random(f"{seed}:producer")
+        self._jobs_per_s = jobs_per_s
+        self._notes = (directory / "pushes").open("ab", buffering=0)
+        self._broker = RedisBroker(url, Config())
+        self._client = Client(lambda: self._broker)
+        self._redis = redis.Redis.from_url(url, socket_timeout=1.5, retry=Retry(NoBackoff(), 0))
+
+    def run(self) -> None:
+        began, number, killer_due = time.monotonic(), 0, False
+        try:
+            while not self.stopping.wait(max(0.0, began + number / self._jobs_per_s - time.monotonic())):
+                number += 1
+                killer_due = killer_due or number % KILLER_EVERY == FIRST_KILLER
+                if killer_due:
+                    killer_due = not self._push_killer(f"{KILLER}{number:07}")
+                elif number % ODD_EVERY == 0:
+                    self._push_odd(f"{ODD}{number:07}", ODD_PAYLOADS[number // ODD_EVERY % len(ODD_PAYLOADS)])
+                else:
+                    self._push(f"{JOB}{number:07}")
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._broker.close()
+            self._redis.close()
+            self._notes.close()
+
+    def _push(self, jid: str) -> None:
+        queue, seconds, failures, delay_s = self._kind()
+        at = time.time() + delay_s if delay_s else None
+        options = EnqueueOptions(jid=jid, at=at)
+        self._account(jid, failures, lambda: self._client.push(queue, "Task", [seconds, failures], options))
+
+    def _push_killer(self, jid: str) -> bool:
+        """False where nobody knows whether it was pushed."""
+        return self._account(jid, 0, lambda: self._client.push("mixed", "Killer", [], EnqueueOptions(jid=jid)))
+
+    def _push_odd(self, jid: str, payload: str) -> None:
+        self._account(jid, 0, lambda: self._redis.lpush("queue:mixed", payload.replace("{jid}", jid)))
+
+    def _account(self, jid: str, failures: int, push: Callable[[], object]) -> bool:
+        self._note("pushes", jid, failures)
+        try:
+            push()
+        except (BrokerError, redis.RedisError):
+            self._note("unsure", jid, failures)
+            return False
+        self._note("pushed", jid, failures)
+        return True
+
+    def _kind(self) -> tuple[str, float, int, float]:
+        """Queue, seconds, failures before it succeeds, delay."""
+        dice = self._random
+        failures = dice.randint(1, 3) if dice.random() < 0.08 else 0
+        delay_s = dice.uniform(0.1, LONGEST_DELAY_S) if dice.random() < 0.15 else 0.0
+        length = dice.random()
+        if length < 0.85:
+            return dice.choice(["short", "mixed"]), dice.uniform(0, 0.03), failures, delay_s
+        if length < 0.985:
+            return "mixed", dice.uniform(0.05, 1.0), failures, delay_s
+        return dice.choice(["long", "mixed"]), dice.uniform(1.0, LONGEST_JOB_S), failures, delay_s
+
+    def _note(self, word: str, jid: str, failures: int) -> None:
+        os.write(self._notes.fileno(), f"{word} {time.monotonic():.6f} {jid} {failures}\n".encode())

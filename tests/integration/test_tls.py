@@ -1,0 +1,297 @@
+"""TLS to a real server with a certificate authority of its own, and what a password may never be seen in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from apps import job
+from daemon import Daemon, command, environment, pyworkers
+from servers import RedisServer, _free_port, do_without
+from waiting import eventually
+
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.core.errors import BrokerError, BrokerRefused, ConfigError
+
+PASSWORD = "sesame-open-0451"
+JOBS = """
+    import goworkers_py as workers
+
+    @workers.job("Tell", queue="q")
+    def tell(text):
+        print("told", text, flush=True)
+"""
+
+
+class Certificates:
+    """Two authorities that do not know each other; the server's certificate is for `localhost`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._make("ours", "basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
+        self._make("other", "basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
+        self._make("server", "subjectAltName=DNS:localhost", "basicConstraints=critical,CA:FALSE", signer="ours")
+        self._make("client", "basicConstraints=critical,CA:FALSE", signer="ours")
+        self._make("stranger", "basicConstraints=critical,CA:FALSE", signer="other")
+
+    def of(self, name: str) -> Path:
+        return self._directory / f"{name}.crt"
+
+    def key_of(self, name: str) -> Path:
+        return self._directory / f"{name}.key"
+
+    def _make(self, name: str, *extensions: str, signer: str = "") -> None:
+        arguments = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        arguments += ["-keyout", str(self.key_of(name)), "-out", str(self.of(name)), "-subj", f"/CN={name} of a test"]
+        for extension in extensions:
+            arguments += ["-addext", extension]
+        if signer:
+            arguments += ["-CA", str(self.of(signer)), "-CAkey", str(self.key_of(signer))]
+        done = subprocess.run(["openssl", "req", "-x509", *arguments], capture_output=True, text=True, timeout=30)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    if shutil.which("openssl") is None:
+        do_without("no openssl on PATH makes certificates")
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+class TlsServer:
+    """It also listens without TLS, for the test itself."""
+
+    def __init__(self, certificates: Certificates) -> None:
+        self.port = _free_port()
+        self.certificates = certificates
+        self.server = RedisServer(
+            tls_port=str(self.port),
+            tls_cert_file=str(certificates.of("server")),
+            tls_key_file=str(certificates.key_of("server")),
+            tls_ca_cert_file=str(certificates.of("ours")),
+            tls_auth_clients="yes",
+        )
+        self.redis = self.server.client()
+
+    def url(self, authority: str = "ours", client: str = "client", host: str = "localhost", login: str = "") -> str:
+        options = {"ssl_ca_certs": self.certificates.of(authority)} if authority else {}
+        if client:
+            options |= {
+                "ssl_certfile": self.certificates.of(client),
+                "ssl_keyfile": self.certificates.key_of(client),
+            }
+        query = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"rediss://{login}{host}:{self.port}/0?{query}"
+
+
+@pytest.fixture(scope="module")
+def tls(certificates: Certificates) -> Iterator[TlsServer]:
+    try:
+        tls = TlsServer(certificates)
+    except ConfigError as error:
+        do_without(str(error))
+    except RuntimeError as error:
+        if "tls" not in str(error).lower():
+            raise
+        do_without("the redis-server that is found was built without TLS")
+    with closing(tls.server):
+        yield tls
+
+
+@pytest.fixture
+def guarded(tls: TlsServer) -> Iterator[TlsServer]:
+    """The user `worker` has the password PASSWORD."""
+    tls.redis.flushall()
+    tls.redis.acl_setuser("worker", enabled=True, passwords=[f"+{PASSWORD}"], categories=["+@all"], keys=["*"])
+    yield tls
+    tls.redis.acl_deluser("worker")
+
+
+def refusal(url: str) -> str:
+    with closing(Connections(url)) as connections, pytest.raises(BrokerError) as caught:
+        connections.call("PING")
+    return str(caught.value)
+
+
+# --- certificates
+
+
+def test_jobs_are_pushed_and_run_over_tls_with_certificates_on_both_sides(guarded: TlsServer, tmp_path: Path) -> None:
+    url = guarded.url(login=f"worker:{PASSWORD}@")
+    with Daemon(tmp_path, url, JOBS, "-q", "q") as daemon:
+        daemon.ready()
+        done = pyworkers("enqueue", "-q", "q", "Tell", '["by TLS"]', PYWORKERS_REDIS=url)
+        assert done.returncode == 0, done.stderr
+        daemon.says("told by TLS")
+        ours = [client for client in guarded.redis.client_list() if client["name"] == "pyworkers"]
+        assert ours
+        assert {client["laddr"] for client in ours} == {f"127.0.0.1:{guarded.port}"}
+        assert {client["user"] for client in ours} == {"worker"}
+        assert daemon.stop() == 0
+    stats = pyworkers("stats", "--json", PYWORKERS_REDIS=url)
+    assert json.loads(stats.stdout)["processed"] == 1
+
+
+@pytest.mark.parametrize("authority", ["", "other"])
+def test_a_server_whose_authority_is_not_ours_is_refused_and_the_option_is_told(tls: TlsServer, authority: str) -> None:
+    with closing(Connections(tls.url(authority))) as connections, pytest.raises(BrokerRefused) as caught:
+        connections.call("PING")
+    told = str(caught.value)
+    assert told.startswith("the server's certificate is not accepted: self-signed certificate in certificate chain")
+    assert "?ssl_ca_certs=FILE" in told
+
+
+def test_a_server_whose_certificate_names_another_host_is_refused_and_the_mismatch_is_told(tls: TlsServer) -> None:
+    told = refusal(tls.url(host="127.0.0.1"))
+    assert told.startswith("the server's certificate is not accepted: IP address mismatch")
+    assert "write the host name of the certificate" in told
+
+
+@pytest.mark.parametrize("client", ["", "stranger"])
+def test_a_client_without_a_certificate_that_the_server_accepts_is_told_how_to_name_one(
+    tls: TlsServer, client: str
+) -> None:
+    for _ in range(20):  # the server's word and the end of the connection race
+        assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in refusal(tls.url(client=client))
+
+
+def test_the_commands_tell_it_in_one_line(tls: TlsServer, tmp_path: Path) -> None:
+    done = pyworkers("stats", PYWORKERS_REDIS=tls.url("other"))
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("pyworkers: the server's certificate is not accepted: ")
+    with Daemon(tmp_path, tls.url("other"), JOBS, "-q", "q") as daemon:
+        assert daemon.wait() == 1
+        assert "?ssl_ca_certs=FILE" in daemon.output
+        assert "Traceback" not in daemon.output
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("ssl_ca_certs=/nowhere", "ssl_ca_certs names /nowhere, which cannot be read"),
+        ("ssl_ca_certs={client_key}", "ssl_ca_certs cannot be used: "),
+        ("ssl_certfile={client}", "ssl_certfile and ssl_keyfile cannot be used: "),
+        ("ssl_certfile={client}&ssl_keyfile={other_key}", "ssl_certfile and ssl_keyfile cannot be used: "),
+        ("ssl_keyfile={client_key}", "ssl_certfile and ssl_keyfile cannot be used: "),
+    ],
+)
+def test_files_that_cannot_be_used_are_told_before_anything_is_connected(
+    certificates: Certificates, options: str, told: str
+) -> None:
+    files = {
+        "client": certificates.of("client"),
+        "client_key": certificates.key_of("client"),
+        "other_key": certificates.key_of("other"),
+    }
+    done = pyworkers("stats", PYWORKERS_REDIS=f"rediss://localhost:1/0?{options.format(**files)}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pyworkers: the server's address: {told}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+# --- the password
+
+
+@contextmanager
+def run_by(directory: Path, source: str, url: str) -> Iterator[subprocess.Popen[str]]:
+    """`pyworkers run` with the address in a file or in the environment, as talkative as it can be."""
+    (directory / "conf.ini").write_text(f"[pyworkers]\nredis = {url if source == 'file' else 'redis://unused'}\n")
+    changes = {"PYWORKERS_REDIS": url} if source == "environment" else {}
+    arguments = ["run", "-c", "conf.ini", "-q", "q", "-r", "jobs", "--log-level", "debug"]
+    (directory / "jobs.py").write_text(
+        "import goworkers_py as workers\n@workers.job('Raises', queue='q')\ndef raises():\n    raise OSError('oh')\n"
+    )
+    with (directory / "output").open("wb") as output:
+        process = subprocess.Popen(
+            command(*arguments),
+            cwd=directory,
+            env=environment(**changes),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def shown_by_ps(pid: int) -> str:
+    return subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, timeout=10).stdout
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="no ps on PATH")
+@pytest.mark.parametrize("source", ["file", "environment"])
+def test_a_daemon_shows_its_password_neither_in_its_log_nor_to_ps(
+    guarded: TlsServer, tmp_path: Path, source: str
+) -> None:
+    def says(text: str) -> bool:
+        return bool(eventually(lambda: text in (tmp_path / "output").read_text()))
+
+    with run_by(tmp_path, source, guarded.url(login=f"worker:{PASSWORD}@")) as process:
+        assert says("; stop it with TERM")
+        guarded.redis.lpush("queue:q", job("Raises", retry=False))
+        assert says("OSError")
+        process.send_signal(21)  # TTIN: the stack of every thread
+        assert says("thread MainThread")
+        assert "run -c conf.ini" in shown_by_ps(process.pid)
+        assert PASSWORD not in shown_by_ps(process.pid)
+        # From now on it may not come in.
+        guarded.redis.acl_setuser("worker", reset_passwords=True)
+        guarded.redis.client_kill_filter(user="worker")
+        assert says("refused the login")
+    assert PASSWORD not in (tmp_path / "output").read_text()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rediss://worker:{password}@localhost:1/0",
+        "redis://worker:{password}@localhost:1/0",
+        "redis://localhost:1/0?username=worker&password={password}",
+        "unix:///nowhere/redis.sock?password={password}",
+        "sentinel://worker:{password}@localhost:1,localhost:2/jobs?sentinel_password={password}",
+    ],
+)
+def test_no_traceback_of_a_server_that_cannot_be_reached_shows_the_password(url: str) -> None:
+    with closing(Connections(url.format(password=PASSWORD))) as connections:
+        with pytest.raises(BrokerError) as caught:
+            connections.call("PING")
+        shown = "".join(traceback.format_exception(caught.value))
+        chain: BaseException | None = caught.value
+        while chain is not None:
+            shown += repr(chain)
+            chain = chain.__cause__ or chain.__context__
+        assert PASSWORD not in shown + repr(connections) + repr(connections.blocking_line(1))
+
+
+def test_no_traceback_of_a_login_that_is_refused_shows_the_password(guarded: TlsServer) -> None:
+    with closing(Connections(guarded.url(login=f"worker:not-{PASSWORD}@"))) as connections:
+        with pytest.raises(BrokerRefused) as caught:
+            connections.call("PING")
+        assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_program_whose_push_fails_shows_no_password_when_it_dies_of_it() -> None:
+    program = "import goworkers_py as workers\nworkers.enqueue('q', 'J', [])\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(PYWORKERS_REDIS=f"rediss://worker:{PASSWORD}@localhost:1/0"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert "Traceback" in done.stderr
+    assert "BrokerUnreachable" in done.stderr
+    assert PASSWORD not in done.stderr

@@ -1,0 +1,78 @@
+"""What conf/docker and conf/kubernetes say is so, as far as that shows without an engine and a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.cli import main
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config
+from goworkers_py.observe.health_report import merged
+from goworkers_py.runtime.launcher import AFTER_JOBS_S
+from goworkers_py.web.pages import pages
+
+CONF = Path(__file__).parents[2] / "conf"
+DOCKERFILE = (CONF / "docker/Dockerfile").read_text("utf-8")
+PATHS = set(pages(lambda: merged("working", []), lambda: Stats(0, 0, 0, 0, 0, 0, 0, [])))
+ENOUGH_S = Config().timeout + 2 * AFTER_JOBS_S
+
+
+def parses(words: list[str]) -> None:
+    assert words[0] == "pyworkers"
+    context = click.Context(main)
+    command = main.get_command(context, words[1])
+    assert command is not None
+    command.make_context(words[1], words[2:], parent=context)
+
+
+def test_the_image_runs_pyworkers_as_its_first_process() -> None:
+    forms = re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    words = {what: json.loads(form) for what, form in forms}
+    entry, arguments = words["ENTRYPOINT"], words["CMD"]
+    parses([*entry, *arguments])
+    environment = dict(re.findall(r"(PYWORKERS_\w+)=(\S+)", DOCKERFILE))
+    config = load(environment=environment)
+    assert f"EXPOSE {config.stats_port}\n" in DOCKERFILE
+    checked = re.search(r"http://127\.0\.0\.1:(\d+)(/\w+)", DOCKERFILE)
+    assert checked is not None
+    assert int(checked[1]) == config.stats_port
+    assert checked[2] in PATHS
+
+
+def test_compose_leaves_time_to_drain() -> None:
+    services = yaml.safe_load((CONF / "docker/compose.yaml").read_text("utf-8"))["services"]
+    worker = services["worker"]
+    assert float(worker["stop_grace_period"].removesuffix("s")) >= ENOUGH_S
+    assert load(environment=worker["environment"]).broker == "redis://redis:6379/0"
+    assert "redis" in services
+    assert "noeviction" in services["redis"]["command"]
+
+
+def test_the_deployment_probes_what_there_is_and_leaves_time_to_drain(tmp_path: Path) -> None:
+    conf, deployment = yaml.safe_load_all((CONF / "kubernetes/deployment.yaml").read_text("utf-8"))
+    pod: dict[str, Any] = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    parses([*container["command"], *container["args"]])
+    file = tmp_path / "conf.ini"
+    file.write_text(conf["data"]["conf.ini"])
+    config = load(file, environment={variable["name"]: "redis://redis" for variable in container["env"]})
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= config.timeout + 2 * AFTER_JOBS_S
+    assert config.stats_host == "0.0.0.0"
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"stats": config.stats_port}
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(config.stats_port)
+    for probe in ("livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["path"] in PATHS
+        assert asked["port"] == "stats"
+    (volume,) = [volume for volume in pod["spec"]["volumes"] if "configMap" in volume]
+    (mount,) = [mount for mount in container["volumeMounts"] if mount["name"] == volume["name"]]
+    assert volume["configMap"]["name"] == conf["metadata"]["name"]
+    assert container["args"][1] == f"{mount['mountPath']}/conf.ini"
+    assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]

@@ -1,0 +1,384 @@
+"""What README, docs, conf and examples say is so: commands exist and run, code runs, samples load, links lead on."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+import redis as redis_py
+from calls import Call
+from daemon import environment
+from servers import RedisServer, do_without
+from waiting import eventually
+
+import goworkers_py
+from goworkers_py.brokers.redis.embedded import find_server
+from goworkers_py.cli import main
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, help_of, options_of
+from goworkers_py.core.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), EXAMPLES / "README.md"]
+SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
+SAMPLE = ROOT / "conf/pyworkers.ini"
+
+# What the pages ask the reader to run besides our own commands.
+FOREIGN = {"python3", "python", "pip", ".", "cd", "export", "ruby", "go"}
+
+STOP_S = 30
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page. Its first line may name a file: `# jobs.py`, `; conf.ini`."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        named = re.match(r"[#;] (\S+\.\w+)\n", self.text)
+        return named[1] if named else None
+
+    def __str__(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+
+def _blocks_of(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(page, text.count("\n", 0, block.start()) + 1, block[1], block[2]) for block in found]
+
+
+BLOCKS = [block for page in PAGES for block in _blocks_of(page)]
+
+
+def _written_in(*languages: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("block", [block for block in BLOCKS if block.language in languages], ids=str)
+
+
+def _commands(block: Block) -> list[str]:
+    return [line for line in block.text.splitlines() if shlex.split(line, comments=True)]
+
+
+def _words(line: str) -> Iterator[list[str]]:
+    """The words of each command in the line."""
+    for command in line.split("&&"):
+        yield shlex.split(command, comments=True)
+
+
+# --- what pages show
+
+
+@_written_in("sh")
+def test_every_command_that_is_shown_exists(block: Block) -> None:
+    for line in _commands(block):
+        for words in _words(line):
+            _assert_exists(words)
+
+
+def _assert_exists(words: list[str]) -> None:
+    program, arguments = words[0], words[1:]
+    if program == "pyworkers":
+        _assert_parses(arguments)
+    elif program == "make":
+        targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+        assert {word for word in arguments if "=" not in word} <= targets
+    elif program == ".venv/bin/python":
+        assert os.access(ROOT / arguments[0], os.X_OK)
+    else:
+        assert program in FOREIGN, f"who is {program}?"
+
+
+def _assert_parses(arguments: list[str]) -> None:
+    """The command and its options exist; nothing is run."""
+    command: click.Command = main
+    context = click.Context(main, **main.context_settings)
+    words = list(arguments)
+    while isinstance(command, click.Group):
+        name = words.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
+    command.make_context(command.name, words, parent=context)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_pyworkers_command_in_the_text_exists(page: Path) -> None:
+    for words in map(shlex.split, re.findall(r"`pyworkers ([a-z][^`>]*)[`>]", page.read_text("utf-8"))):
+        if words not in (["processes"], ["completion", "SHELL"]):
+            _assert_parses(words)
+
+
+@_written_in("python")
+def test_python_that_is_shown_runs(block: Block, redis_url: str, tmp_path: Path) -> None:
+    _write_files_of(block.page, tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", block.text], cwd=tmp_path, env=_environment(redis_url), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@_written_in("ini")
+def test_configuration_that_is_shown_loads(block: Block, tmp_path: Path) -> None:
+    file = tmp_path / "conf.ini"
+    file.write_text(block.text, "utf-8")
+    load(file, environment={})
+
+
+@_written_in("ruby")
+@pytest.mark.interop
+def test_ruby_that_is_shown_is_ruby(block: Block) -> None:
+    _needs("ruby")
+    subprocess.run(["ruby", "-c"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
+
+
+@_written_in("go")
+@pytest.mark.interop
+def test_go_that_is_shown_is_go(block: Block) -> None:
+    _needs("gofmt")
+    subprocess.run(["gofmt", "-e"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if not link.startswith("http"):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in _anchors(target), link
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+# --- the quick start and the commands of the pages, for real
+
+
+@pytest.mark.parametrize("server", ["a server", "the embedded one"])
+def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Path) -> None:
+    """Each terminal has only what the page tells to type there."""
+    page = ROOT / "README.md"
+    section = page.read_text("utf-8").partition("## Quick start\n")[2].partition("\n## ")[0]
+    blocks = [block for block in _blocks_of(page) if block.text in section]
+    lines = [line for block in blocks if block.language == "sh" for line in _commands(block)]
+    worker = lines.index("pyworkers run -r jobs")
+    activate, *producers = lines[worker + 1 :]
+    assert activate == ". venv/bin/activate"
+    producers = [line for line in producers if not line.startswith("ruby") or _ruby_has_sidekiq()]
+    _write_files_of(page, tmp_path)
+    if server == "a server":
+        terminal = _environment(redis_url)
+    else:
+        _needs_embedded_server()
+        [export] = [line for line in lines[:worker] if line.startswith("export")]
+        terminal = _after(export, tmp_path)
+    with _daemon(lines[worker], tmp_path, tmp_path / "log", terminal) as log:
+        for line in producers:
+            _run(line, tmp_path, terminal)
+        for order in (41, 42, 43, 44)[: None if _ruby_has_sidekiq() else 3]:
+            _await(log, f"invoice for order {order}, ")
+    shown = next(block.text for block in blocks if block.language == "")
+    assert shown.splitlines()[1] in log.read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=lambda page: page.name)
+def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> None:
+    lines = [line for block in _blocks_of(page) if block.language == "sh" for line in _commands(block)]
+    if any("embedded" in line for line in lines):
+        _needs_embedded_server()
+    _write_files_of(page, tmp_path)
+    (tmp_path / "conf").symlink_to(ROOT / "conf")
+    for line in lines:
+        if line.startswith("pyworkers run"):
+            with _daemon(line, tmp_path, tmp_path / "log", _environment(redis_url)):
+                pass
+        else:
+            _run(line, tmp_path, _environment(redis_url))
+
+
+def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:
+    """In their order, beside a worker: each line that begins with $, and the first line of its answer."""
+    page = ROOT / "docs/operations.md"
+    blocks = _blocks_of(page)
+    [scene] = [_commands(block) for block in blocks if block.language == "sh"]
+    shown = re.findall(r"^\$ pyworkers (.+)\n(.+)$", "".join(block.text for block in blocks), re.MULTILINE)
+    _write_files_of(page, here)
+
+    def answer(line: str) -> str:
+        done = call(*shlex.split(line), PYWORKERS_BROKER=redis_url, PYWORKERS_CONFIG="conf.ini")
+        assert done.returncode == 0 or (line == "doctor" and done.returncode == 1), f"{line}: {done.stderr}"
+        return done.stdout
+
+    for line in scene[:-1]:
+        answer(line.removeprefix("pyworkers "))
+    with _daemon(f"{scene[-1]} --timeout 0", here, here / "log", _environment(redis_url)):
+        assert eventually(lambda: redis.zcard("retry") == 2 and redis.zcard("dead") == 1)
+        [dead] = redis.zrange("dead", 0, -1)
+        for line, first in shown:
+            told = answer(re.sub(r"\b[0-9a-f]{24}\b", json.loads(dead)["jid"], line))
+            if line != "doctor" and not re.search(r"\d", first):
+                assert told.splitlines()[0].split() == first.split(), line
+
+
+@pytest.mark.parametrize(
+    ("program", "jobs"),
+    [
+        ("python", 7),
+        pytest.param("ruby", 4, marks=pytest.mark.interop),
+        pytest.param("go", 3, marks=[pytest.mark.interop, pytest.mark.timeout(300)]),  # it compiles
+    ],
+)
+def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path: Path) -> None:
+    """Each producer of examples/README.md, with the worker beside it, until the last of its jobs has run."""
+    worker, producers = (_commands(block) for block in _blocks_of(EXAMPLES / "README.md"))
+    lines = [line for line in producers if line.split("&& ")[1].startswith(f"{program} ")]
+    _needs(program)
+    if program == "ruby" and not _ruby_has_sidekiq():
+        do_without("Ruby has no sidekiq")
+    client = own_redis.client()
+    with _daemon(worker[0], EXAMPLES / "python", tmp_path / "log", _environment(own_redis.url)) as log:
+        for number, line in enumerate(lines, 1):
+            _run(line, EXAMPLES, _environment(own_redis.url))
+            done = number * jobs
+            assert eventually(lambda: int(client.get("stat:processed") or 0) == done), log.read_text("utf-8")  # noqa: B023
+    assert lines
+    assert client.get("stat:failed") is None
+
+
+def _run(line: str, folder: Path, env: dict[str, str]) -> None:
+    done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+
+
+def _environment(redis_url: str) -> dict[str, str]:
+    """Where the commands of the pages, and Ruby and Go, find the server."""
+    return environment(
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        PYTHONDONTWRITEBYTECODE="1",  # no files beside the examples
+        PYWORKERS_BROKER=redis_url,
+        REDIS_URL=redis_url,
+        REDIS_ADDR=redis_url.partition("://")[2].partition("/")[0],
+    )
+
+
+def _after(line: str, folder: Path) -> dict[str, str]:
+    """The environment of a terminal in which this line was typed, and nothing else of a server."""
+    names = ("PYWORKERS_BROKER", "REDIS_URL", "REDIS_ADDR")
+    plain = {name: value for name, value in _environment("").items() if name not in names}
+    told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=plain, capture_output=True, text=True)
+    return dict(variable.split("=", 1) for variable in told.stdout.split("\0") if variable)
+
+
+def _write_files_of(page: Path, folder: Path) -> None:
+    for block in _blocks_of(page):
+        if block.file:
+            file = folder / block.file
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block.text, "utf-8")
+
+
+@contextmanager
+def _daemon(line: str, folder: Path, log: Path, env: dict[str, str]) -> Iterator[Path]:
+    """The command works until the end of the block, writes `log`, and ends well at TERM."""
+    with log.open("w") as output:
+        process = subprocess.Popen(shlex.split(line), cwd=folder, env=env, stdout=output, stderr=output)
+    try:
+        _await(log, "; stop it with TERM")
+        yield log
+    finally:
+        process.terminate()
+        try:
+            code = process.wait(STOP_S)
+        finally:
+            process.kill()
+    assert code == 0, log.read_text("utf-8")
+
+
+def _await(log: Path, text: str) -> None:
+    assert eventually(lambda: text in log.read_text("utf-8")), log.read_text("utf-8")
+
+
+@cache
+def _ruby_has_sidekiq() -> bool:
+    tried = ["ruby", "-rsidekiq", "-e", "1"]
+    return bool(shutil.which("ruby")) and subprocess.run(tried, capture_output=True).returncode == 0
+
+
+def _needs(program: str) -> None:
+    if not shutil.which(program, path=_environment("")["PATH"]):
+        do_without(f"{program} is missing")
+
+
+def _needs_embedded_server() -> None:
+    try:
+        find_server()
+    except ConfigError as error:
+        do_without(str(error))
+
+
+# --- the samples and the reference
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_sample_loads(sample: Path) -> None:
+    load(sample, environment={})
+
+
+def test_sample_gives_every_option_its_default() -> None:
+    assert load(SAMPLE, environment={}) == Config(queues=(QueueConfig(name="default"),))
+
+
+@pytest.mark.parametrize("table", [Config, QueueConfig, MiddlewareConfig])
+def test_sample_shows_every_option_below_its_help(table: type) -> None:
+    text = SAMPLE.read_text("utf-8")
+    for row in options_of(table).values():
+        assert f"\n; {help_of(row)}\n{row.name} =" in text
+
+
+def test_reference_and_sample_are_up_to_date() -> None:
+    """If not: .venv/bin/python bin/config-reference."""
+    reference = _config_reference()
+    assert reference.page(reference.PAGE.read_text("utf-8")) == reference.PAGE.read_text("utf-8")
+    assert reference.sample() == SAMPLE.read_text("utf-8")
+
+
+def _config_reference() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("config_reference", str(ROOT / "bin/config-reference"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+# --- names
+
+
+def test_python_that_is_shown_uses_public_names_only() -> None:
+    for block in BLOCKS:
+        if block.language == "python":
+            used = set(re.findall(r"\bworkers\.([a-zA-Z_]\w*)", block.text))
+            assert used <= set(goworkers_py.__all__), str(block)

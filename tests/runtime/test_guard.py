@@ -1,0 +1,78 @@
+"""The outermost link: what is no job, what this release may not run, what must run alone, and everything else."""
+
+from __future__ import annotations
+
+import pytest
+from apps import fresh_lease, job, open_quarantine
+
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.outcome import DONE, Dead, Outcome, Reschedule
+from goworkers_py.links.chain import Run
+from goworkers_py.policy.needs import Needs
+from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.wire import needs
+from goworkers_py.wire.message import Message, current_message
+
+
+class Suspicious(Quarantine):
+    """Notes what it is given to run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+        self.ran.append(message.jid)
+        return chain(message)
+
+
+def never(message: Message) -> Outcome:
+    pytest.fail(f"{message} was run")
+
+
+def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
+    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()))
+    return guard.run(Delivery(payload, "q", "me"))
+
+
+@pytest.mark.parametrize("payload", [b"{no json", b"[1]", b"\xff"])
+def test_what_is_no_job_is_dead_with_every_byte_and_no_code_sees_it(
+    payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(payload, never) == Dead(payload)
+    assert caplog.messages[0].startswith("queue q: a payload is no job and goes to the dead set: ")
+
+
+def test_a_job_that_needs_a_newer_release_goes_back_and_no_code_sees_it() -> None:
+    outcome = run(job(jid="j", **{needs.FIELD: needs.field_of(["telepathy"])}), never)
+    assert isinstance(outcome, Reschedule)
+    assert b"telepathy" in outcome.payload
+
+
+def test_any_other_job_is_the_current_message_while_it_runs() -> None:
+    seen: list[Message | None] = []
+
+    def chain(message: Message) -> Outcome:
+        seen.extend([message, current_message()])
+        return DONE
+
+    assert run(job(jid="abc"), chain) is DONE
+    assert seen[0] is seen[1] is not None
+    assert seen[0].jid == "abc"
+    assert current_message() is None
+
+
+def test_what_the_chain_raises_comes_out_and_no_message_stays_current() -> None:
+    def fail(message: Message) -> Outcome:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        run(job(), fail)
+    assert current_message() is None
+
+
+def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None:
+    quarantine = Suspicious()
+    assert run(job(jid="plain"), quarantine=quarantine) is DONE
+    assert run(job(jid="recovered", recovered={"count": 1, "since": 1}), quarantine=quarantine) is DONE
+    assert quarantine.ran == ["recovered"]

@@ -1,0 +1,111 @@
+"""The health that a process reports."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from apps import begun, job, own_app, shared, started
+
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Deadline
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.runtime import health as module
+from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.lease import Lease
+
+
+class Pool:
+    """A manager, as far as it is looked at."""
+
+    def __init__(self, queue: str, concurrency: int, *running: Delivery, waiting: int = 0) -> None:
+        self.queue, self.concurrency, self.waiting = queue, concurrency, waiting
+        self.running = {f"worker:{queue}:{number}": delivery for number, delivery in enumerate(running, 1)}
+        self.run_stats = RunStats()
+
+    def stuck_threads(self, stuck: set[str]) -> int:
+        return len(stuck & set(self.running))
+
+
+class Process:
+    def __init__(
+        self, *pools: Pool, lease: Lease | None = None, stuck: tuple[str, ...] = (), still_s: float = 0
+    ) -> None:
+        self.shared = shared(lease)
+        self.shared.state.started = True
+        watchdog = SimpleNamespace(stuck=set(stuck))
+        loops = [SimpleNamespace(name="heartbeat", still_s=still_s)]
+        self.health = Health(pools, watchdog, lambda: loops, self.shared)  # type: ignore[arg-type]
+
+
+def running(queue: str, jid: str = "j", for_s: float = 0.0) -> Delivery:
+    return begun(Delivery(job(jid=jid), queue, "me"), time.time() - for_s)
+
+
+def test_queues_threads_and_jobs_are_told_by_name() -> None:
+    mail, long = Pool("mail", 3, running("mail", "a", 7), waiting=2), Pool("long", 2, running("long", "b", 50))
+    told = Process(mail, long, stuck=("worker:long:1",)).health.report()
+    assert told["queues"] == {
+        "mail": {"busy": 1, "capacity": 3, "waiting": 2, "stuck": 0},
+        "long": {"busy": 1, "capacity": 2, "waiting": 0, "stuck": 1},
+    }
+    assert told["oldest_s"] == pytest.approx(50, abs=5)
+    assert (told["state"], told["stale"], told["cut_off"], told["processes"]) == ("working", "", "", 1)
+    assert [job["message"] for job in told["running"]["long"]] == [job_text("b")]
+
+
+def job_text(jid: str) -> str:
+    return job(jid=jid).decode()
+
+
+def test_by_the_name_of_the_thread_it_is_known_what_runs() -> None:
+    delivery = running("q")
+    assert Process(Pool("q", 1, delivery)).health.running == {"worker:q:1": delivery}
+
+
+def test_a_job_that_just_goes_back_is_not_taken_for_one_that_runs_since_ever() -> None:
+    assert Process(Pool("q", 2, running("q", for_s=3), Delivery(job(), "q", "me"))).health.report()["oldest_s"] < 60
+
+
+def test_counts_are_there_from_the_start_and_an_outage_counts_in_seconds() -> None:
+    process = Process(Pool("q", 1))
+    process.shared.counters.add("recovered", 2)
+    assert process.health.report()["counts"] == {
+        "recovered": 2, "poison": 0, "stuck": 0, "lost_leases": 0, "settle_retries": 0, "outage_seconds": 0,
+    }  # fmt: skip
+
+
+def test_a_started_process_without_a_fresh_lease_is_cut_off() -> None:
+    process = Process(Pool("q", 1), lease=Lease(50))
+    assert process.health.report()["cut_off"] == "the server was not reached for 0 s"
+    process.shared.state.started = False
+    assert process.health.report()["cut_off"] == ""
+
+
+def test_why_no_jobs_are_fetched_is_told_in_a_few_words() -> None:
+    process = Process(Pool("q", 1, running("q")), stuck=("worker:q:1",))
+    assert process.health.trouble() == "stuck jobs hold all threads of queue q"
+    process.shared.state.quiet = True
+    assert process.health.trouble() == "quiet"
+    process.shared.state.deadline = Deadline(1)
+    assert process.health.trouble() == "stopping"
+    assert Process(Pool("q", 1)).health.trouble() == ""
+
+
+def test_a_loop_that_stands_still_comes_before_all_other_trouble() -> None:
+    process = Process(Pool("q", 1), still_s=module.STALE_AFTER_S + 1)
+    process.shared.state.quiet = True
+    assert process.health.trouble() == f"heartbeat stands still for {module.STALE_AFTER_S + 1:.0f} s"
+
+
+def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with own_app(redis_url, QueueConfig("q")) as app, started(app) as launcher:
+        assert launcher.health.report()["stale"] == ""
+        monkeypatch.setattr(module, "STALE_AFTER_S", -1.0)
+        assert "fetcher:q stands still for 0 s" in launcher.health.report()["stale"]
+        monkeypatch.undo()
+        launcher.stop()
+        assert launcher.health.report()["stale"] == ""
+        assert launcher.health.report()["state"] == "stopping"

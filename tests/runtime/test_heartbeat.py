@@ -1,0 +1,456 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import pytest
+import redis as redis_py
+from apps import job, open_quarantine, own_broker, shared
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.brokers.contracts.recoverable import Beat, Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.leases import Leases
+from goworkers_py.core.clock import Clock, Deadline
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision, name_of
+from goworkers_py.runtime import heartbeat as module
+from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.wire.message import Message
+
+KEYS = Keys()
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+class Telling:
+    """A reporter that has the same to tell with every beat."""
+
+    def __init__(self, process: str = "") -> None:
+        self._process = process
+
+    def presence(self, identity: str, alone: str) -> Presence:
+        return Presence(identity, {"q": 3}, self._process, alone)
+
+    def report(self, round_trip_s: float) -> None:
+        pass
+
+
+def heartbeat(
+    broker: RedisBroker,
+    lease: Lease,
+    process: str = "",
+    clock: Clock | None = None,
+    quarantine: Quarantine | None = None,
+    timing: Timing = TIMING,
+) -> Heartbeat:
+    return Heartbeat(broker.recoverable, shared(lease, quarantine, clock), Telling(process), timing)
+
+
+def declared_dead(broker: RedisBroker, redis: redis_py.Redis, process: str = "") -> tuple[Heartbeat, Lease]:
+    """The heartbeat of a process that has beaten once and does not know yet that it was declared dead."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease, process)
+    it.beat()
+    redis.hset(KEYS.gone, lease.identity, time.time() + 60)
+    return it, lease
+
+
+def before_each_beat(monkeypatch: pytest.MonkeyPatch, note: Callable[[Presence], None]) -> None:
+    beat = Leases.beat
+
+    def noted(self: Leases, presence: Presence) -> Beat:
+        note(presence)
+        return beat(self, presence)
+
+    monkeypatch.setattr(Leases, "beat", noted)
+
+
+def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    lease = Lease(50)
+    assert not lease.fresh
+    assert heartbeat(broker, lease).run_once() == TIMING.beat_every_s
+    assert lease.fresh
+    assert 55 <= redis.ttl(KEYS.lease(lease.identity)) <= 60
+    ((owner, told),) = redis.hgetall(KEYS.owners).items()
+    assert owner == lease.identity.encode()
+    assert json.loads(told)["queues"] == {"q": 3}
+    assert json.loads(told)["trial"] == ""
+
+
+def test_a_process_silent_for_longer_than_the_server_remembers_goes_on_under_another_identity(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    identity = lease.identity
+    monkeypatch.setattr("goworkers_py.runtime.heartbeat.FORGOTTEN_AFTER_S", 0.05)
+    time.sleep(0.1)
+    redis.delete(KEYS.lease(identity))  # and nothing says any more that it was declared dead
+    it.beat()
+    assert lease.identity != identity
+    assert lease.fresh
+    assert not redis.exists(KEYS.lease(identity))
+
+
+def test_a_lease_that_vanished_but_whose_jobs_nobody_took_is_made_again(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    identity = lease.identity
+    redis.delete(KEYS.lease(identity))
+    it.beat()
+    assert lease.identity == identity
+    assert redis.exists(KEYS.lease(identity))
+
+
+def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
+    broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    dead = lease.identity
+    redis.delete(KEYS.lease(dead))
+    assert not list(broker.recoverable.recover("another", lambda found: RecoveryDecision(found.payload), proof=""))
+    it.beat()
+    assert lease.identity != dead
+    assert lease.fresh
+    assert redis.exists(KEYS.lease(lease.identity))
+    assert not redis.exists(KEYS.lease(dead))
+    assert caplog.messages == [f"lease of {dead} expired and its jobs were recovered; continuing as {lease.identity}"]
+
+
+def test_a_process_that_was_declared_dead_calls_nobody_dead_until_all_have_had_time_to_renew_their_leases(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    it, _ = declared_dead(broker, redis)
+    time.sleep(0.02)
+    assert it.proof(0.02)
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
+    assert it.proof(0)
+
+
+def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_to_the_server(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, lease = declared_dead(broker, redis)
+    dead, fresh_at_beat = lease.identity, []
+
+    def note(presence: Presence) -> None:
+        fresh_at_beat.append((presence.identity == dead, lease.identity == dead, lease.fresh))
+
+    before_each_beat(monkeypatch, note)
+    it.beat()
+    assert fresh_at_beat == [(True, True, True), (False, True, False)]
+    assert lease.fresh
+
+
+def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    lease = Lease(50)
+    beats: list[Callable[[], None]] = []
+    quarantine = Quarantine(PoisonPolicy(), lease, time.time, lambda: beats[0](), lambda delivery: False, lambda: None)
+    it = heartbeat(broker, lease, quarantine=quarantine)
+    beats.append(it.beat)
+    it.beat()
+
+    def told() -> str:
+        return str(json.loads(redis.hget(KEYS.owners, lease.identity) or b"")["trial"])
+
+    def run(message: Message) -> Outcome:
+        assert (told(), quarantine.closed) == (name_of(message), True)
+        it.beat()
+        assert (told(), quarantine.closed) == (name_of(message), True)
+        return DONE
+
+    raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})
+    assert quarantine.run(Message(raw, "q"), Delivery(raw, "q", lease.identity), run) is DONE
+    assert (told(), quarantine.closed) == ("", False)
+
+
+def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = time.time
+    for fast_s, warned in ((1.0, False), (-30.0, True), (30.0, True)):
+        caplog.clear()
+        monkeypatch.setattr(time, "time", lambda fast_s=fast_s: real() + fast_s)
+        clock = Clock()
+        it = heartbeat(broker, Lease(50), clock=clock)
+        assert abs(clock.wall() - real() - fast_s) < 0.5, "its own clock, while it knows no better"
+        it.beat()
+        it.beat()
+        assert abs(clock.wall() - real()) < 0.9
+        lines = [message for message in caplog.messages if "this machine's clock is" in message]
+        assert len(lines) == warned
+        assert all(f"clock is {'' if fast_s > 0 else '-'}" in line for line in lines)
+
+
+def test_a_look_for_the_dead_while_a_beat_finds_writes_lost_makes_nobody_dead(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then the server has the beat, and the heartbeat does not know yet that other leases may be missing too."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    broker.recoverable.beat(Presence("other:1:x", {}))
+    beat, declared = broker.recoverable.beat, []
+
+    def looked_meanwhile(presence: Presence) -> Beat:
+        answer = beat(presence)
+        list(broker.recoverable.recover(lease.identity, lambda found: RecoveryDecision(found.payload), it.proof(0)))
+        declared.extend(redis.hkeys(KEYS.gone))
+        return answer
+
+    monkeypatch.setattr(broker.recoverable, "beat", looked_meanwhile)
+    redis.delete(KEYS.lease(lease.identity), KEYS.lease("other:1:x"))
+    it.beat()
+    assert it.proof(0)
+    assert declared == []
+
+
+def test_nothing_is_steady_when_a_beat_that_found_writes_lost_was_broken_off(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a log filter of the user, say. The next beat finds all as this one left it."""
+    lease = Lease(50)
+    quarantine = open_quarantine(lease)
+    it = heartbeat(broker, lease, quarantine=quarantine)
+    it.beat()
+    time.sleep(0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantine, "announced", lambda name: 1 / 0)
+        redis.delete(KEYS.lease(lease.identity))
+        with pytest.raises(ZeroDivisionError):
+            it.beat()
+    assert it.proof(0) is None
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
+
+
+def test_a_clock_of_the_server_that_was_set_makes_it_unsteady(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = heartbeat(broker, Lease(50))
+    it.beat()
+    time.sleep(0.05)
+    it.beat()
+    assert it.proof(0.05)
+    beat = broker.recoverable.beat
+    set_forward = module.LONGEST_BETWEEN_BEATS_S + 1
+    monkeypatch.setattr(
+        broker.recoverable,
+        "beat",
+        lambda told: dataclasses.replace(answer := beat(told), server_time=answer.server_time + set_forward),
+    )
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
+
+
+@pytest.mark.parametrize("lost", ["the lease", "the last beats"])
+def test_a_server_that_came_back_with_an_older_state_makes_it_unsteady(
+    broker: RedisBroker,
+    redis: redis_py.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    lost: str,
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    now = [100.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    it.beat()
+    before = redis.get(KEYS.lease(lease.identity))
+    now[0] += 60
+    it.beat()
+    assert it.proof(60) == (redis.get(KEYS.lease(lease.identity)) or b"").decode()
+    assert not it.proof(60.1)
+    assert not caplog.messages
+    if lost == "the lease":
+        redis.delete(KEYS.lease(lease.identity))
+    else:
+        redis.set(KEYS.lease(lease.identity), before or b"")
+    it.beat()
+    assert not it.proof(0.1)
+    assert [message.partition(":")[0] for message in caplog.messages] == ["the broker has lost writes"]
+    now[0] += 5
+    it.beat()
+    assert it.proof(5)
+    assert not it.proof(5.1)
+
+
+def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_beat_is_lost(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, lease = declared_dead(broker, redis, "one")
+    redis.delete(KEYS.lease(lease.identity))
+    beat, lost = Leases.beat, []
+
+    def losing(self: Leases, presence: Presence) -> Beat:
+        answer = beat(self, presence)
+        if not lost:
+            lost.append(presence.identity)
+            raise BrokerUnavailable("the reply is lost")
+        return answer
+
+    monkeypatch.setattr(Leases, "beat", losing)
+    with pytest.raises(BrokerUnavailable):
+        it.beat()
+    it.beat()
+    assert lost == [lease.identity]
+    assert redis.get(KEYS.holder("one")) == lease.identity.encode()
+
+
+def test_a_beat_whose_reply_is_lost_is_not_taken_for_writes_that_the_server_has_lost(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    beat = broker.recoverable._beat_as
+
+    def losing(*told: str) -> None:
+        beat(*told)
+        raise BrokerUnavailable("the reply is lost")
+
+    it = heartbeat(broker, Lease(50))
+    it.beat()
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.recoverable, "_beat_as", losing)
+        with pytest.raises(BrokerUnavailable):
+            it.beat()
+    it.beat()
+    assert not caplog.messages
+
+
+def test_an_identity_that_is_declared_dead_before_its_first_use_is_not_tried_again(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, lease = declared_dead(broker, redis)
+    first, told = lease.identity, []
+
+    def note(presence: Presence) -> None:
+        told.append(presence.identity)
+        if len(told) == 2:
+            redis.hset(KEYS.gone, presence.identity, time.time() + 60)
+
+    before_each_beat(monkeypatch, note)
+    with pytest.raises(BrokerUnavailable, match="was declared dead before its first use"):
+        it.beat()
+    it.beat()
+    assert told[:3] == [first, told[1], first]
+    assert lease.identity == told[3] != told[1]
+    assert lease.fresh
+
+
+def test_deregistering_waits_for_a_beat_that_is_on_its_way(
+    broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_its_way, answered = threading.Event(), threading.Event()
+    beat = broker.recoverable.beat
+
+    def slow(presence: Presence) -> Beat:
+        on_its_way.set()
+        assert answered.wait(20)
+        return beat(presence)
+
+    monkeypatch.setattr(broker.recoverable, "beat", slow)
+    it = heartbeat(broker, Lease(50))
+    thread = threading.Thread(target=it.beat)
+    thread.start()
+    assert on_its_way.wait(20)
+    assert not it.silence(0.05)
+    answered.set()
+    assert it.silence(20)
+    thread.join(20)
+
+
+def test_no_beat_is_sent_after_deregistering(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    """A worker whose job is not over beats too."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    assert it.silence(5)
+    assert not list(broker.recoverable.leave(lease.identity, silent=True))
+    it.beat()
+    assert not redis.exists(KEYS.lease(lease.identity), KEYS.owners)
+
+
+def test_a_process_name_that_a_live_process_has_is_refused(broker: RedisBroker) -> None:
+    first = Lease(50)
+    heartbeat(broker, first, "one").beat()
+    with pytest.raises(BrokerRefused, match=f"the process name 'one' is in use by {first.identity}"):
+        heartbeat(broker, Lease(50), "one").beat()
+    heartbeat(broker, Lease(50), "two").beat()
+
+
+def test_only_a_beat_that_got_through_makes_it_steady(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=time.time))
+    with own_broker(own_redis.url) as broker:
+        lease = Lease(50)
+        it = heartbeat(broker, lease)
+        assert it.proof(0) is None
+        it.beat()
+        now = 107.0
+        it.beat()
+        assert it.proof(7)
+        assert not it.proof(7.1)
+        own_redis.kill()
+        with pytest.raises(BrokerUnavailable):
+            it.beat()
+        assert it.proof(0) is None
+        own_redis.start()
+        it.beat()
+        now = 108.0
+        assert it.proof(1)
+        assert not it.proof(1.1)
+
+
+def test_it_beats_on_its_own_until_stopped(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = Lease(50)
+    it = heartbeat(broker, lease, timing=Timing(beat_every_s=0.01))
+    it.start()
+    assert eventually(lambda: redis.exists(KEYS.lease(lease.identity)))
+    redis.delete(KEYS.lease(lease.identity))
+    assert eventually(lambda: redis.exists(KEYS.lease(lease.identity)))
+    it.stop()
+    assert it.join(Deadline(20))
+
+
+def test_a_lease_that_ran_out_while_this_process_slept_makes_it_unsteady(broker: RedisBroker) -> None:
+    """The others may have slept too, on the same suspended machine."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    time.sleep(0.02)
+    assert it.proof(0.02)
+    lease.lapse()
+    assert it.proof(0) is None
+    again = time.monotonic()
+    it.beat()
+    assert not it.proof(time.monotonic() - again + 0.001)
+    assert it.proof(0)

@@ -1,0 +1,87 @@
+"""What a process tells the broker and the fleet, and what it does with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+from apps import begun, job, shared
+
+from goworkers_py.config.options import Config
+from goworkers_py.core.command import Command, Obey
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.observe.executions import Executions
+from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.runtime.reporter import Reporter
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+
+class Fleet:
+    """A control that asks for what the test wants."""
+
+    def __init__(self, *asks: Command) -> None:
+        self.asks = list(asks)
+        self.reports: list[tuple[str, Member, ProcessSnapshot]] = []
+        self.records: list[Mapping[str, Executions]] = []
+        self.left = False
+
+    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+        self.reports.append((identity, member, now))
+        return self.asks
+
+    def record(self, total: Mapping[str, Executions], at: float) -> None:
+        self.records.append(total)
+
+    def leave(self) -> None:
+        self.left = True
+
+
+class Reporting:
+    def __init__(self, fleet: Fleet, obey: Obey | None, trouble: str = "", **options: str) -> None:
+        self.shared, self.delivery = shared(), begun(Delivery(job(), "a", "me"), 5.0)
+        pools = [
+            SimpleNamespace(queue=name, concurrency=threads, begun_at_most=most, run_stats=RunStats())
+            for name, threads, most in (("a", 2, 12), ("b", 3, 13))
+        ]
+        health = SimpleNamespace(managers=pools, running={"worker:a:1": self.delivery}, trouble=lambda: trouble)
+        self.reporter = Reporter(fleet, Config(**options), health, self.shared, obey)  # type: ignore[arg-type]
+
+
+def test_a_beat_tells_who_it_is_what_may_have_begun_and_what_is_wrong() -> None:
+    reporter = Reporting(Fleet(), None, trouble="quiet", process="one").reporter
+    told = reporter.presence("me:1:a", "a suspect")
+    assert (told.identity, told.process, told.alone, told.trouble) == ("me:1:a", "one", "a suspect", "quiet")
+    assert told.queues == {"a": 12, "b": 13}
+
+
+def test_the_fleet_is_shown_this_process_and_its_executions() -> None:
+    fleet = Fleet()
+    at = Reporting(fleet, lambda command, who: None, tag="blue")
+    at.shared.state.quiet = True
+    at.reporter.report(0.25)
+    [(identity, member, now)] = fleet.reports
+    assert identity == at.shared.lease.identity
+    assert (member.queues, member.concurrency, member.tag) == ({"a": 2, "b": 3}, 5, "blue")
+    assert now.running == {"worker:a:1": at.delivery}
+    assert (now.quiet, now.round_trip_s, now.embedded) == (True, 0.25, False)
+    assert now.rss > 1_000_000
+    assert fleet.records == [{}]
+
+
+def test_what_the_fleet_asks_for_is_handed_on_in_its_order() -> None:
+    asked: list[tuple[Command, str]] = []
+    fleet = Fleet(Command.QUIET, Command.DUMP, Command.STOP)
+    Reporting(fleet, lambda command, who: asked.append((command, who))).reporter.report(0.0)
+    assert asked == [(command, "the fleet") for command in (Command.QUIET, Command.DUMP, Command.STOP)]
+
+
+def test_nobody_stops_a_part_of_another_program() -> None:
+    fleet = Fleet(Command.STOP)
+    Reporting(fleet, None).reporter.report(0.0)
+    assert fleet.reports[0][2].embedded
+
+
+def test_leaving_is_passed_on_to_control() -> None:
+    fleet = Fleet()
+    Reporting(fleet, None).reporter.leave()
+    assert fleet.left

@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import in_progress, job, own_app, own_broker, queue, shared, working
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Deadline
+from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.runtime import settler as module
+from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.settler import Settler
+from goworkers_py.wire.message import Message
+
+OWNER = "here:1:abcdef"
+LIST = f"queue:q:{OWNER}:inprogress"
+
+
+class Settling:
+    def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
+        self._redis = redis
+        flow, common = Flow(QueueConfig("q", concurrency=1)), shared()
+        self.unsettled, self.counters = flow.unsettled, common.counters
+        self.told: list[float] = []
+        self.settler = Settler(broker.transport, flow, common, self.told.append)
+
+    def fetched(self, *raws: bytes) -> list[Delivery]:
+        if raws:
+            self._redis.lpush(LIST, *raws)
+        deliveries = [Delivery(raw, "q", OWNER) for raw in raws]
+        self.unsettled.add(deliveries)
+        return deliveries
+
+    def __enter__(self) -> Settling:  # noqa: PYI034
+        self.settler.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.settler.stop()
+        assert self.settler.join(Deadline(20))
+
+
+@pytest.fixture
+def settling(redis_url: str, redis: redis_py.Redis) -> Iterator[Settling]:
+    with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
+        yield settling
+
+
+@pytest.mark.parametrize(
+    ("outcome", "place", "counts"),
+    [
+        (DONE, None, (b"1", None)),
+        (DISCARD, None, (b"1", b"1")),
+        (Retry(1e9, b'{"again":1}'), "retry", (b"1", b"1")),
+        (Dead(b'{"dead":1}'), "dead", (b"1", b"1")),
+        (REQUEUE, "queue:q", (None, None)),
+    ],
+)
+def test_a_delivery_ends_in_one_place(
+    outcome: Outcome, place: str | None, counts: tuple[Any, Any], settling: Settling, redis: redis_py.Redis
+) -> None:
+    (delivery,) = settling.fetched(job())
+    settling.settler.put(delivery, outcome)
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert redis.llen(LIST) == 0
+    assert redis.exists("retry", "dead", "queue:q") == (place is not None)
+    if isinstance(outcome, Retry | Dead):
+        assert redis.zrange(place, 0, -1) == [outcome.payload]
+    elif outcome is REQUEUE:
+        assert queue(redis) == [job()]
+    assert (redis.get("stat:processed"), redis.get("stat:failed")) == counts
+
+
+def test_the_scheduler_is_told_of_a_retry_when_it_is_stored(settling: Settling, redis: redis_py.Redis) -> None:
+    first, second = settling.fetched(job(jid="1"), job(jid="2"))
+    settling.settler.put(first, Retry(123.5, b"{}"))
+    settling.settler.put(second, DONE)
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert settling.told == [123.5]
+    assert redis.zscore("retry", "{}") == 123.5
+
+
+def test_of_two_that_end_a_delivery_the_first_one_does(settling: Settling, redis: redis_py.Redis) -> None:
+    (delivery,) = settling.fetched(job())
+    settling.settler.put(delivery, REQUEUE)
+    settling.settler.put(delivery, Dead(b"{}"))
+    settling.settler.forget(delivery)
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert queue(redis) == [job()]
+    assert not redis.exists("dead")
+    assert "lost_leases" not in settling.counters.snapshot()
+
+
+def test_what_others_were_given_is_left_alone_and_counted(settling: Settling, redis: redis_py.Redis) -> None:
+    (delivery,) = settling.fetched(job())
+    redis.delete(LIST)
+    settling.settler.put(delivery, Retry(5, b"{}"))
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert settling.counters.snapshot() == {"lost_leases": 1}
+    assert not redis.exists("retry", "stat:processed")
+    assert settling.told == []
+
+
+def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
+    settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, done = settling.fetched(job("K", jid="abc"), job("D"))
+    settling.settler.put(kept, KEEP)
+    settling.settler.put(done, DONE)
+    assert eventually(lambda: len(settling.unsettled) == 1)
+    assert redis.lrange(LIST, 0, -1) == [kept.payload]
+    assert kept.stage is Stage.KEPT
+    assert caplog.messages == ["not acknowledged, stays in progress until this process stops: class=K jid=abc queue=q"]
+
+
+def test_a_list_of_jobs_that_stay_is_searched_from_its_newest_on(settling: Settling, redis: redis_py.Redis) -> None:
+    """Of equal payloads it is seen which one was found. With 100,000 that stay, each search from the oldest on steps
+    over all of them."""
+    first, second, third = settling.fetched(job("A"), job("X"), job("A"))
+    settling.settler.put(first, KEEP)
+    settling.settler.put(second, KEEP)
+    settling.settler.put(third, DONE)
+    assert eventually(lambda: len(settling.unsettled) == 2)
+    assert redis.lrange(LIST, 0, -1) == [job("X"), job("A")]
+
+
+def test_many_that_finish_together_are_settled_in_few_steps(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        for delivery in settling.fetched(*(job("J", number) for number in range(2 * module.LARGEST_BATCH + 50))):
+            settling.settler.put(delivery, DONE)
+        before = redis.info("commandstats")["cmdstat_evalsha"]["calls"] if _evaluated(redis) else 0
+        with settling:
+            assert eventually(lambda: len(settling.unsettled) == 0)
+        assert redis.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
+    assert redis.llen(LIST) == 0
+    assert redis.get("stat:processed") == str(2 * module.LARGEST_BATCH + 50).encode()
+
+
+def test_large_payloads_are_settled_in_several_steps(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server does nothing else while it reads one."""
+    settle, steps = RedisTransport.settle, []
+
+    def noted(self: RedisTransport, batch: Batch) -> list[Settled]:
+        steps.append(len(batch.finished))
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", noted)
+    large = "x" * (module.LARGEST_BATCH_BYTES * 2 // 5)
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        for delivery in settling.fetched(*(job("J", number, large) for number in range(7))):
+            settling.settler.put(delivery, DONE)
+        with settling:
+            assert eventually(lambda: len(settling.unsettled) == 0)
+    assert steps == [3, 3, 1]
+    assert redis.llen(LIST) == 0
+
+
+def _evaluated(redis: redis_py.Redis) -> bool:
+    return "cmdstat_evalsha" in redis.info("commandstats")
+
+
+def test_stop_settles_what_has_finished(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        deliveries = settling.fetched(*(job("J", number) for number in range(10)))
+        for delivery in deliveries:
+            settling.settler.put(delivery, DONE)
+        settling.settler.stop()  # before start
+        settling.settler.start()
+        assert settling.settler.join(Deadline(20))
+    assert len(settling.unsettled) == 0
+    assert redis.llen(LIST) == 0
+
+
+def test_one_that_cannot_be_stored_stays_in_progress_until_it_can(
+    settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "PARKED_FOR_S", 0.05)
+    redis.set("retry", "somebody's string")
+    stuck, fine = settling.fetched(job(jid="stuck"), job(jid="fine"))
+    settling.settler.put(stuck, Retry(5, b'{"jid":"stuck"}'))
+    settling.settler.put(fine, DONE)
+    assert eventually(lambda: len(settling.unsettled) == 1)
+    assert eventually(lambda: redis.info("commandstats")["cmdstat_zadd"]["failed_calls"] > 2)
+    assert redis.lrange(LIST, 0, -1) == [stuck.payload]
+    assert caplog.text.count("WRONGTYPE") == 1
+    redis.delete("retry")
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert redis.zrange("retry", 0, -1) == [b'{"jid":"stuck"}']
+    assert redis.llen(LIST) == 0
+    assert settling.told == [5]
+
+
+def test_what_cannot_be_stored_does_not_keep_the_process_from_stopping(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.set("dead", "somebody's string")
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        settling.settler.start()
+        settling.settler.put(settling.fetched(job())[0], Dead(b"{}"))
+        settling.settler.stop()
+        assert not settling.settler.join(Deadline(0.5))
+        assert len(settling.unsettled) == 1
+        assert in_progress(redis) == [job()]
+        redis.delete("dead")
+        assert settling.settler.join(Deadline(20))
+    assert redis.zcard("dead") == 1
+
+
+def test_what_finishes_while_the_server_is_away_is_settled_when_it_is_back(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    started, finish = threading.Semaphore(0), threading.Event()
+
+    def run(message: Message) -> None:
+        started.release()
+        finish.wait(30)
+        if message.args[0]:
+            raise ValueError("failed meanwhile")
+
+    with own_app(own_redis.url) as app:
+        app.process("q", run, 2)
+        with caplog.at_level(logging.WARNING, "goworkers_py"), working(app):
+            app.enqueue_bulk("q", "J", [[False], [True]])
+            assert started.acquire(timeout=20)
+            assert started.acquire(timeout=20)
+            own_redis.kill()
+            finish.set()
+            assert eventually(lambda: "Redis cannot serve" in caplog.text)
+            own_redis.start()
+            client = own_redis.client()
+            assert eventually(lambda: client.get("stat:processed") == b"2")
+            assert not in_progress(client)
+            (entry,) = map(json.loads, client.zrange("retry", 0, -1))
+            assert entry["error_message"] == "failed meanwhile"
+            assert eventually(lambda: "Redis serves again" in caplog.text)
+    assert caplog.text.count("Redis cannot serve") == 1
+    assert caplog.text.count("Redis serves again") == 1
+
+
+def test_what_the_server_never_confirmed_is_settled_only_once(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply of the first try is lost; an equal payload is fetched before the second try."""
+    client = own_redis.client()
+    settle, tries = RedisTransport.settle, []
+
+    def loses_first_reply(self: RedisTransport, batch: Any) -> Any:
+        tries.append(batch.number)
+        answer = settle(self, batch)
+        if len(tries) == 1:
+            client.lpush(LIST, job())
+            raise BrokerRefused("the reply got lost")
+        return answer
+
+    monkeypatch.setattr(RedisTransport, "settle", loses_first_reply)
+    with own_broker(own_redis.url) as broker, Settling(broker, client) as settling:
+        settling.settler.put(settling.fetched(job())[0], DONE)
+        assert eventually(lambda: len(settling.unsettled) == 0)
+    assert tries == [tries[0]] * 2
+    assert client.lrange(LIST, 0, -1) == [job()]
+    assert client.get("stat:processed") == b"1"

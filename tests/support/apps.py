@@ -1,0 +1,141 @@
+"""Daemons inside the test's own process, and the parts they are made of, on a real server."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import redis as redis_py
+
+from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.command import Obey
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.timing import Timing
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.shared import Shared
+
+TIMING = Timing()  # of every own_app; tests put a shorter one here
+
+
+@contextmanager
+def own_app(redis_url: str, *queues: QueueConfig, **options: Any) -> Iterator[App]:
+    """An App that is not the default one; whatever it began has ended afterwards."""
+    app = App()
+    app.timing = TIMING
+    app.configure(redis=redis_url, **{"timeout": 5, **options})
+    app.use(dataclasses.replace(app.config, queues=queues))
+    try:
+        yield app
+    finally:
+        app.quit()
+        app.use(app.config)  # closes its connections
+
+
+@contextmanager
+def working(app: App) -> Iterator[App]:
+    app.start()
+    try:
+        yield app
+    finally:
+        app.quit()
+
+
+@contextmanager
+def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
+    """For tests that stop the daemon by themselves; whatever they left of it has ended afterwards."""
+    launcher = app.launcher(obey)
+    launcher.start(threading.Event())
+    try:
+        yield launcher
+    finally:
+        launcher.hurry()
+        launcher.stop()
+
+
+class LeasedTransport:
+    """For tests of something else: who consumes has a lease, without a beat before."""
+
+    def __init__(self, broker: RedisBroker) -> None:
+        self._broker = broker
+        self._transport = broker.transport
+        self._leased: set[str] = set()
+
+    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
+        if identity not in self._leased:
+            self._leased.add(identity)
+            with suppress(BrokerError, DeclaredDead):
+                self._broker.recoverable.beat(Presence(identity, {queue: 0}))
+        return self._transport.consume(identity, queue, limit, wait)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+@contextmanager
+def own_broker(redis_url: str, **options: Any) -> Iterator[RedisBroker]:
+    broker = RedisBroker(redis_url, Config(**options))
+    broker.transport = LeasedTransport(broker)
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def fresh_lease() -> Lease:
+    lease = Lease(50)
+    lease.confirm(awake_and_asleep())
+    return lease
+
+
+def open_quarantine(lease: Lease) -> Quarantine:
+    """Where nobody else runs, and nobody is to be told."""
+    return Quarantine(PoisonPolicy(), lease, time.time, lambda: None, lambda delivery: False, lambda: None)
+
+
+def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clock: Clock | None = None) -> Shared:
+    """What the threads of a process share, where the test brings nothing else."""
+    lease = lease or fresh_lease()
+    return Shared(
+        clock or Clock(), lease, Outage("Redis"), Counters(), quarantine or open_quarantine(lease), RunState()
+    )
+
+
+def begun(delivery: Delivery, at: float) -> Delivery:
+    delivery.begun_at = at
+    return delivery
+
+
+def job(job_class: str = "J", *args: Any, **fields: Any) -> bytes:
+    """A payload as any producer might write it."""
+    payload = {"class": job_class, "args": list(args), "retry": True, "queue": "q", **fields}
+    return json.dumps(payload, ensure_ascii=False).encode()
+
+
+def in_progress(redis: redis_py.Redis) -> list[bytes]:
+    """Every payload in anybody's in-progress list."""
+    return [raw for key in redis.keys("queue:*:inprogress") for raw in redis.lrange(key, 0, -1)]
+
+
+def queue(redis: redis_py.Redis, name: str = "q") -> list[bytes]:
+    """Payloads in the order in which they would run."""
+    return list(reversed(redis.lrange(f"queue:{name}", 0, -1)))
+
+
+def fields(payloads: list[bytes], name: str) -> list[Any]:
+    return [json.loads(raw).get(name) for raw in payloads]

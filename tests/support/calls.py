@@ -1,0 +1,63 @@
+"""`pyworkers` called inside of the test's own process: the fixtures are known to every test by conftest.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import goworkers_py
+from goworkers_py.api.app import App
+from goworkers_py.cli import main as cli
+
+JOBS = """
+    import goworkers_py as workers
+
+    @workers.job("Quick", queue="q", retry=3)
+    def quick(*args): ...
+
+    class Link:
+        def call(self, queue, message, call_next):
+            return call_next()
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with a module of jobs."""
+    (tmp_path / "jobs.py").write_text(JOBS.replace("\n    ", "\n"))
+    return tmp_path
+
+
+Call = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """`pyworkers` in this process and in `here`, on an App of its own: as good for most commands, and much quicker."""
+
+    def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patch:
+            for name, value in changes.items():
+                patch.setenv(name, value)
+            with pytest.raises(SystemExit) as exit_:
+                cli.main(list(arguments), prog_name="pyworkers", obj=app)
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(exit_.value.code or 0), out, err)
+
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    app = App()
+    monkeypatch.setattr(goworkers_py, "job", app.job)  # where the modules of tests register theirs
+    yield run
+    app.use(app.config)  # closes its connections
+    sys.modules.pop("jobs", None)
+
+
+def one_line(text: str) -> str:
+    (line,) = text.splitlines()
+    assert line.startswith("pyworkers: ")
+    return line.removeprefix("pyworkers: ")

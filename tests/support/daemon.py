@@ -1,0 +1,118 @@
+"""The command `pyworkers` as tests run it: a real process, with real signals and jobs of the test's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from servers import check_allowed
+from waiting import eventually
+
+START_S = 20.0
+STOP_S = 20.0
+
+_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z", re.MULTILINE)
+
+
+def command(*arguments: str) -> list[str]:
+    check_allowed()
+    return [sys.executable, "-m", "goworkers_py.cli", *arguments]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's own, so that coverage goes on, without what a developer may have set for pyworkers or Python: what
+    is printed without a buffer, or compiled anew at each start, hides faults."""
+    dropped = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_") and name not in dropped
+    }
+    return {**kept, **changes}
+
+
+def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command that ends by itself; `changes` are of its environment."""
+    return subprocess.run(
+        command(*arguments),
+        cwd=cwd,
+        env=environment(**changes),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+class Daemon:
+    """`pyworkers run`, with a module of jobs written into `directory`. Ended at the end of its `with`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        redis_url: str,
+        jobs: str,
+        *flags: str,
+        prefix: Sequence[str] = (),
+        changes: Mapping[str, str] | None = None,
+    ) -> None:
+        (directory / "jobs.py").write_text(textwrap.dedent(jobs))
+        self._log = directory / f"daemon-{len(list(directory.glob('daemon-*.log')))}.log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*prefix, *command("run", "--redis", redis_url, "--require", "jobs", *flags)],
+                cwd=directory,
+                env=environment(**(changes or {})),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text("utf-8", "replace")
+
+    @property
+    def lines(self) -> int:
+        """How many log lines, those of tracebacks not counted."""
+        return len(_TIME.findall(self.output))
+
+    def says(self, text: str, within_s: float = START_S) -> str:
+        """Waits for a text in the output and returns its line. A process that ends without it fails at once."""
+        eventually(lambda: text in self.output or self.process.poll() is not None, within_s)
+        found = [line for line in self.output.splitlines() if text in line]
+        assert found, f"{text!r} is not in:\n{self.output}"
+        return found[0]
+
+    def ready(self) -> Daemon:
+        self.says("; stop it with TERM or Ctrl-C")
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def wait(self, within_s: float = STOP_S) -> int:
+        """The exit code."""
+        try:
+            return self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end:\n{self.output}") from None
+
+    def stop(self) -> int:
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Daemon:  # noqa: PYI034  # typing.Self is of Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()

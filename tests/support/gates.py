@@ -1,0 +1,56 @@
+"""An App with jobs that are stuck until the test lets them out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from apps import own_app
+
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+
+
+class Gates:
+    """Jobs that stay in C code, where no exception reaches them, until they are let out."""
+
+    def __init__(self, app: App) -> None:
+        self._locks: dict[str, threading.Lock] = {}
+        self.ran: list[str] = []
+
+        @app.job(queue="q", timeout=0.05, retry=False)
+        def stuck(name: str) -> None:
+            self.lock(name).acquire()
+            self.ran.append(name)
+
+        @app.job(queue="q")
+        def quick(name: str) -> None:
+            self.ran.append(name)
+
+        self.stuck, self.quick = stuck, quick
+
+    def lock(self, name: str) -> threading.Lock:
+        if name not in self._locks:
+            self._locks[name] = threading.Lock()
+            self._locks[name].acquire()
+        return self._locks[name]
+
+    def let_out(self, name: str) -> None:
+        self.lock(name).release()
+
+    def let_out_all(self) -> None:
+        for lock in self._locks.values():
+            with suppress(RuntimeError):  # it is out
+                lock.release()
+
+
+@contextmanager
+def gated(redis_url: str, concurrency: int, **options: Any) -> Iterator[tuple[App, Gates]]:
+    with own_app(redis_url, QueueConfig("q", concurrency=concurrency), stuck_grace=0.1, **options) as app:
+        gates = Gates(app)
+        try:
+            yield app, gates
+        finally:
+            gates.let_out_all()

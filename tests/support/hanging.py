@@ -1,0 +1,18 @@
+"""A heartbeat that hangs: code for a module of jobs."""
+
+from __future__ import annotations
+
+# The heartbeat's thread hangs at its second beat, as in a call that never returns.
+HANG = """
+from goworkers_py.runtime import health, heartbeat, launcher
+health.STALE_AFTER_S = 3.5  # more than an idle fetch takes
+launcher.AFTER_JOBS_S = 0.5
+
+def hang(self):
+    threading.Event().wait(None if self.beats else 0)
+    self.beats = True
+    return 0.5
+
+heartbeat.Heartbeat.beats = False
+heartbeat.Heartbeat.run_once = hang
+"""

@@ -1,0 +1,234 @@
+"""What the contract tests need to know of a broker beyond its contracts, and the processes that they let use it.
+
+A harness stands for one broker that holds nothing. Each test makes a new one. Somebody who writes a broker writes one:
+
+    class FilesHarness:
+        def __init__(self, folder: Path) -> None:
+            '''`folder` is empty, and the test's own.'''
+            self.address = f"files://{folder}"
+
+        def expire_lease(self, identity: str) -> None:
+            '''The lease of that identity runs out now, as if it had not beaten for a minute.'''
+
+        def close(self) -> None:
+            '''The test is over, and all brokers that it opened are closed.'''
+
+and names it: PYWORKERS_TEST_HARNESS=their_package.testing:FilesHarness pytest tests/contract
+A broker without leases needs no `expire_lease`. Brokers that one test opens at the address hold the same jobs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import redis as redis_py
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.recoverable import Beat, Found, Presence, Recovered
+from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
+from goworkers_py.brokers.memory.broker import forget, state_at
+from goworkers_py.brokers.open_broker import open_broker
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import Outcome
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.wire.stored_job import StoredJob
+
+VARIABLE = "PYWORKERS_TEST_HARNESS"
+CONSUMED_WITHIN_S = 15.0
+
+SCHEDULED, RETRIES, DEAD = Place(JobState.SCHEDULED), Place(JobState.RETRY), Place(JobState.DEAD)
+
+
+class Harness(Protocol):
+    address: str
+
+    def expire_lease(self, identity: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class MemoryHarness:
+    def __init__(self, folder: Path) -> None:
+        self.address = f"memory://{folder.name}"
+
+    def expire_lease(self, identity: str) -> None:
+        record = state_at(self.address).leases[identity]
+        record.expires_at = 0.0
+
+    def close(self) -> None:
+        forget(self.address)
+
+
+class RedisHarness:
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._empty()
+
+    def expire_lease(self, identity: str) -> None:
+        with redis_py.Redis.from_url(self.address) as client:
+            assert client.delete(Keys().lease(identity)) == 1
+
+    def close(self) -> None:
+        self._empty()
+
+    def _empty(self) -> None:
+        with redis_py.Redis.from_url(self.address) as client:
+            client.flushdb()
+
+
+def foreign() -> dict[str, Callable[[Path], Harness]]:
+    """By name, those of the brokers that PYWORKERS_TEST_HARNESS names."""
+    found = {}
+    for name in os.environ.get(VARIABLE, "").replace(",", " ").split():
+        module, _, kind = name.partition(":")
+        found[kind] = getattr(import_module(module), kind)
+    return found
+
+
+# --- processes
+
+
+class Process:
+    """A process of the fleet: a broker of its own, and an identity."""
+
+    _batches = itertools.count(1)
+    _nonces = itertools.count(1)
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.broker = open_broker(config)
+        nonce = next(self._nonces)
+        self.identity = f"host:{nonce}:{nonce:012x}"
+
+    def beat(self, queues: Iterable[str] = ("q",), **told: Any) -> Beat:
+        return self.broker.recoverable.beat(Presence(self.identity, dict.fromkeys(queues, 10), **told))
+
+    def begin(self) -> Process:
+        """With a lease, where there are leases."""
+        if Capability.LEASES in self.broker.capabilities:
+            self.beat()
+        return self
+
+    def publish(self, *payloads: bytes, queue: str = "q", at: float | None = None) -> None:
+        self.broker.transport.publish([Push(queue, payload, at) for payload in payloads])
+
+    @staticmethod
+    def push(payload: bytes, queue: str = "q", at: float | None = None) -> Push:
+        return Push(queue, payload, at)
+
+    def consume(self, count: int, queue: str = "q") -> list[Delivery]:
+        """So many, which are there or come before long."""
+        taken: list[Delivery] = []
+        give_up_at = time.monotonic() + CONSUMED_WITHIN_S
+        while len(taken) < count:
+            assert time.monotonic() < give_up_at, f"{len(taken)} of {count} jobs came: {taken}"
+            taken += self.broker.transport.consume(self.identity, queue, count - len(taken))
+        return taken
+
+    def settle(self, *finished: tuple[Delivery, Outcome]) -> list[Settled]:
+        """In a batch of its own."""
+        return list(self.broker.transport.settle(self.batch(*finished)))
+
+    def batch(self, *finished: tuple[Delivery, Outcome], oldest_stay: bool = False) -> Batch:
+        queue = finished[0][0].queue if finished else "q"
+        return Batch(f"settler of {self.identity}", next(self._batches), queue, finished, oldest_stay)
+
+    def recover(self, proof: str | None = None) -> list[Recovered]:
+        return list(self.broker.recoverable.recover(self.identity, as_it_was, proof))
+
+    def leave(self, silent: bool = True) -> list[Recovered]:
+        return list(self.broker.recoverable.leave(self.identity, silent))
+
+
+class Processes:
+    """Starts the processes of a test."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+        self._brokers: list[Broker] = []
+
+    def __call__(self, **options: Any) -> Process:
+        """One that is known to the broker. `options` are of its configuration."""
+        return self.unknown(**options).begin()
+
+    def unknown(self, **options: Any) -> Process:
+        """One that has yet to beat."""
+        process = Process(Config(broker=self._harness.address, **options))
+        self._brokers.append(process.broker)
+        return process
+
+    def expire(self, *processes: Process) -> None:
+        for process in processes:
+            self._harness.expire_lease(process.identity)
+
+    def close(self) -> None:
+        for broker in self._brokers:
+            broker.close()
+        self._harness.close()
+
+
+# --- jobs
+
+
+def job(jid: object, queue: str = "q", **fields: Any) -> bytes:
+    """A payload that every program of a fleet can read."""
+    return json.dumps({"class": "Job", "args": [1], "jid": str(jid), "queue": queue, "retry": True, **fields}).encode()
+
+
+def jobs(count: int, queue: str = "q") -> list[bytes]:
+    return [job(f"{number:06d}", queue) for number in range(count)]
+
+
+def payloads(several: Iterable[Delivery | StoredJob]) -> list[bytes]:
+    return [one.payload for one in several]
+
+
+def as_it_was(found: Found) -> RecoveryDecision:
+    """Back into its queue, unchanged."""
+    return RecoveryDecision(found.payload)
+
+
+def back(queue: str, owner: Process, payload: bytes) -> Recovered:
+    return Recovered(queue, owner.identity, payload, RecoveryDecision(payload))
+
+
+def waiting(admin: Admin, queue: str = "q") -> list[bytes]:
+    """The jobs of a queue in the order in which they will be consumed."""
+    return payloads(admin.first(Place(JobState.WAITING, queue), 100_000))
+
+
+def stored(admin: Admin, place: Place) -> list[bytes]:
+    return payloads(admin.first(place, 100_000))
+
+
+def account(admin: Admin) -> dict[str, list[str]]:
+    """Of each job, by its jid, every place where it is: those of one process that is gone included."""
+    places = defaultdict(list)
+    for queue in admin.queues():
+        for payload in waiting(admin, queue.name):
+            places[json.loads(payload)["jid"]].append(f"queue {queue.name}")
+    for place in (SCHEDULED, RETRIES, DEAD):
+        for payload in stored(admin, place):
+            places[json.loads(payload)["jid"]].append(place.state.value)
+    for held in admin.in_progress():
+        places[held.job.jid].append(f"in progress under {held.owner.identity}")
+    return dict(places)
+
+
+def can(broker: Broker, capability: Capability) -> Broker:
+    if capability not in broker.capabilities:
+        pytest.skip(f"{broker.name} has no {capability.value}")
+    return broker

@@ -1,0 +1,56 @@
+"""The command `pyworkers` in a hurry: a real process whose leases last seconds and not a minute.
+
+The program wraps the command that it is put before: `python hasty.py '{...}' python -m goworkers_py.cli run ...`. It
+sets constants of modules, by their names, and then does what the command would.
+
+    Daemon(directory, url, jobs, "-q", "q", prefix=hasty(machine="b"))
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+# A tenth of the real values, or less; each must still be longer than what it waits for.
+SHORT = {
+    "timing.lease_s": 4,
+    "timing.lease_fresh_s": 3,
+    "timing.beat_every_s": 0.5,
+    "timing.recover_every_s": 0.3,
+    "timing.steady_for_s": 1.0,
+}
+
+
+def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
+    """What stands before the command. Processes of different machines cannot see whether the others still run."""
+    return [sys.executable, __file__, json.dumps({"constants": dict(constants), "machine": machine})]
+
+
+def _apply(told: dict[str, Any]) -> None:
+    import goworkers_py
+    from goworkers_py.core import proc
+    from goworkers_py.core.timing import Timing
+
+    constants = told["constants"]
+    timing = {name.removeprefix("timing."): constants.pop(name) for name in [*constants] if name.startswith("timing.")}
+    goworkers_py.app.timing = Timing(**timing)
+    for name, value in constants.items():
+        module, _, constant = name.rpartition(".")
+        owner = importlib.import_module(f"goworkers_py.{module}")
+        assert hasattr(owner, constant), name
+        setattr(owner, constant, value)
+    if told["machine"]:
+        proc._machine = lambda: told["machine"]  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    _apply(json.loads(sys.argv[1]))
+    sys.argv[:] = sys.argv[4:]  # without: this file, the constants, python, -m
+    del sys.path[0]  # this file's folder: the command is no script of it
+
+    from goworkers_py.cli import main
+
+    main()

@@ -1,0 +1,193 @@
+"""What a process asks of the server in its life, step by step; each step returns what it then finds there."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import redis as redis_py
+from apps import begun, job
+from waiting import eventually
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.recoverable import Found, Presence
+from goworkers_py.brokers.contracts.store import TIMED
+from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.control import RedisControl
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.command import Command
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Retry
+from goworkers_py.observe.executions import Executions
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+
+class Life:
+    def __init__(self, broker: Broker, redis: redis_py.Redis, connections: Connections) -> None:
+        self.broker = broker
+        self.redis = redis
+        self.connections = connections
+
+    def consume(self) -> bytes:
+        [delivery] = self.broker.transport.consume("me", "q", 1)
+        return delivery.payload
+
+    def held(self) -> int:
+        return len(self.broker.transport.lost_replies("me", "q", (), thorough=True))
+
+    @contextmanager
+    def waiting(self) -> Iterator[Future[list[Delivery]]]:
+        """A consume that waits for a job, or has ended because it may not."""
+        with ThreadPoolExecutor(1) as pool:
+            consuming = pool.submit(self.broker.transport.consume, "me", "q", 1)
+            eventually(lambda: consuming.done() or self.redis.info("clients")["blocked_clients"] == 1)
+            yield consuming
+
+    def settle(self, outcome: Callable[[bytes], Outcome]) -> object:
+        payload = job(nonce=secrets.token_hex(4))
+        self.redis.lpush("queue:q:me:inprogress", payload)
+        delivery = Delivery(payload, "q", "me")
+        return self.broker.transport.settle(Batch(secrets.token_hex(4), 1, "q", [(delivery, outcome(payload))]))
+
+
+def beats(life: Life) -> object:
+    return [life.broker.recoverable.beat(Presence("me", {"q": 1}, "name")).server_time > 0 for _ in range(2)]
+
+
+def pushes(life: Life) -> object:
+    life.broker.transport.publish([Push("q", job(), None), Push("q", job(), 1.0)])
+    return life.redis.llen("queue:q"), life.redis.smembers("queues"), life.redis.zcard("schedule")
+
+
+def consumes(life: Life) -> object:
+    return len(life.consume()), life.held()
+
+
+def consumes_a_large_job(life: Life) -> object:
+    life.redis.lpush("queue:q", job("J", "x" * 2_000))
+    return len(life.consume()), life.held()
+
+
+def waits_for_a_job(life: Life) -> object:
+    with life.waiting() as consuming:
+        life.redis.lpush("queue:q", job())
+        [delivery] = consuming.result()
+    return len(delivery.payload)
+
+
+def is_woken(life: Life) -> object:
+    with life.waiting() as consuming:
+        life.broker.transport.wake("q")
+        return consuming.result()
+
+
+def succeeds(life: Life) -> object:
+    return life.settle(lambda payload: DONE)
+
+
+def retries(life: Life) -> object:
+    return life.settle(lambda payload: Retry(2.0, payload)), life.redis.zcard("retry")
+
+
+def gives_back(life: Life) -> object:
+    before = life.redis.llen("queue:q")
+    settled = [life.settle(lambda payload, last=last: Requeue(last)) for last in (False, True)]
+    return settled, life.redis.llen("queue:q") - before
+
+
+def dies(life: Life) -> object:
+    life.redis.zadd("dead", {b"old": 1})
+    settled = life.settle(Dead)
+    kept = life.redis.zcard("dead")
+    life.redis.zadd("dead", {b"newer": 3e9, b"newest": 4e9})
+    return settled, kept, life.settle(Dead), life.redis.zcard("dead")
+
+
+def counts_for_a_time_only(life: Life) -> object:
+    return sorted(life.redis.ttl(key) > 0 for key in life.redis.keys("stat:processed:*"))
+
+
+def promotes(life: Life) -> object:
+    told = [list(life.broker.store.promote(state, lambda entry, now: ("promoted", entry), 10)) for state in TIMED]
+    return told, life.redis.llen("queue:promoted"), life.redis.sismember("queues", "promoted")
+
+
+def promotes_what_others_promote_too(life: Life) -> object:
+    life.redis.zadd("schedule", {b"first": 1, b"second": 2})
+
+    def forward(entry: bytes, now: float) -> tuple[str, bytes]:
+        life.redis.zrem("schedule", b"first")
+        return "promoted", entry
+
+    list(life.broker.store.promote(JobState.SCHEDULED, forward, 10))
+    return life.redis.lrange("queue:promoted", 0, 0), life.redis.zcard("schedule")
+
+
+DEAD, LONG_GONE = "host:1:dddddddddddd", "host:2:dddddddddddd"
+
+
+def recovers(life: Life) -> object:
+    def judge(found: Found) -> RecoveryDecision:
+        return RecoveryDecision(found.payload)
+
+    dead = {"queues": {"q": 1}, "trial": "", "origin": {}}
+    life.redis.hset("pyworkers:owners", mapping={DEAD: json.dumps(dead), LONG_GONE: json.dumps(dead)})
+    life.redis.hset("pyworkers:gone", LONG_GONE, 1)
+    life.redis.lpush(f"queue:q:{DEAD}:inprogress", job("Lost"))
+    recovered = len(list(life.broker.recoverable.recover("me", judge, proof="")))
+    return recovered, life.redis.hexists("pyworkers:gone", DEAD), life.redis.hexists("pyworkers:gone", LONG_GONE)
+
+
+def takes_the_name_of_another(life: Life) -> object:
+    life.redis.set("pyworkers:lease:other", 1)
+    life.redis.set("pyworkers:process:taken", "other")
+    try:
+        life.broker.recoverable.beat(Presence("me", {"q": 1}, "taken"))
+    except BrokerError as error:
+        return "is in use by other" in str(error)
+    return False
+
+
+def meets_the_fleet(life: Life) -> object:
+    life.redis.sadd("processes", "gone:1:aaaaaaaaaaaa")
+    me = "host:1:bbbbbbbbbbbb"
+    life.redis.lpush(f"{me}-signals", "TSTP")
+    running = {"worker:q:1": begun(Delivery(job(), "q", me), 1.0)}
+    now = ProcessSnapshot(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False)
+    commands = life.broker.control.report(me, Member(1.0, {"q": 1}), now)
+    keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
+    shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")
+    life.broker.control.leave()
+    return commands == [Command.QUIET], shown, [life.redis.exists(key) for key in keys], life.redis.ttl(me)
+
+
+def sees_what_is_paused(life: Life) -> object:
+    return life.broker.transport.paused()
+
+
+def writes_metrics(life: Life) -> object:
+    for layout in "78":
+        control = RedisControl(life.connections, Keys(), layout)
+        control.record({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
+    return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
+
+
+def leaves(life: Life) -> object:
+    return len(list(life.broker.recoverable.leave("me"))), life.redis.exists(
+        "queue:q:me:inprogress", "pyworkers:lease:me"
+    )
+
+
+STEPS: list[Callable[[Life], Any]] = [
+    beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies,
+    counts_for_a_time_only, promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another,
+    meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,
+]  # fmt: skip

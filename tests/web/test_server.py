@@ -1,0 +1,241 @@
+"""The HTTP port, over real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pytest
+from waiting import eventually
+
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.web import server as module
+from goworkers_py.web.server import StatsServer, as_json
+
+Source = Callable[[], dict[str, Any]]
+
+LOOPBACK = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def stops_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server checks every half second whether to stop, which is too slow for so many tests."""
+    forever = module._Server.serve_forever
+    monkeypatch.setattr(module._Server, "serve_forever", lambda server: forever(server, poll_interval=0.02))
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Source], StatsServer]]:
+    servers: list[StatsServer] = []
+
+    def serve(source: Source) -> StatsServer:
+        servers.append(StatsServer(LOOPBACK, 0, {"/stats": lambda: as_json(source())}))
+        servers[-1].start()
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        server.stop()
+
+
+def get(server: StatsServer, path: str = "/stats") -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=30)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ["/stats", "/stats?pretty=1"])
+def test_stats_are_one_json_object(serve: Callable[[Source], StatsServer], path: str) -> None:
+    assert get(serve(lambda: {"processed": 5, "enqueued": {"é": "1"}}), path) == (
+        200,
+        {"processed": 5, "enqueued": {"é": "1"}},
+    )
+
+
+def test_each_request_computes_the_page_again(serve: Callable[[Source], StatsServer]) -> None:
+    looks = iter(range(1, 10))
+    server = serve(lambda: {"look": next(looks)})
+    assert [get(server)[1]["look"] for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("path", ["/", "/stats/", "/metrics", "/?/stats"])
+def test_any_other_path_is_404_and_names_the_pages(serve: Callable[[Source], StatsServer], path: str) -> None:
+    assert get(serve(dict), path) == (404, {"error": "no such page; the pages are /stats"})
+
+
+@pytest.mark.parametrize("error", [BrokerUnavailable("connection refused"), BrokerRefused("no permissions")])
+def test_a_broker_error_is_503_with_its_text(serve: Callable[[Source], StatsServer], error: Exception) -> None:
+    def fail() -> dict[str, Any]:
+        raise error
+
+    assert get(serve(fail)) == (503, {"error": str(error)})
+
+
+def test_a_slow_request_delays_no_other(serve: Callable[[Source], StatsServer]) -> None:
+    def slowly_at_first() -> dict[str, Any]:
+        if first.acquire(blocking=False):
+            asked.set()
+            enough.wait(30)
+        return {}
+
+    first, asked, enough = threading.Lock(), threading.Event(), threading.Event()
+    server = serve(slowly_at_first)
+    slow = threading.Thread(target=get, args=(server,))
+    slow.start()
+    assert asked.wait(30)
+    assert get(server) == (200, {})
+    enough.set()
+    slow.join()
+
+
+def test_a_request_writes_nothing_to_stderr(
+    serve: Callable[[Source], StatsServer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    get(serve(dict))
+    assert capfd.readouterr().err == ""
+
+
+def test_the_server_listens_on_its_one_address_only(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    with pytest.raises(OSError, match="refused"):  # 127.0.0.2 is this machine too
+        socket.create_connection(("127.0.0.2", server.port), 5)
+
+
+def test_a_port_in_use_is_a_configuration_error(serve: Callable[[Source], StatsServer]) -> None:
+    port = serve(dict).port
+    with pytest.raises(ConfigError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
+        StatsServer(LOOPBACK, port, {})
+
+
+@pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), (LOOPBACK, 70_000)])
+def test_an_impossible_address_is_a_configuration_error(host: str, port: int) -> None:
+    with pytest.raises(ConfigError, match=f"stats server: cannot listen on {host}:{port}: "):
+        StatsServer(host, port, {})
+
+
+def test_after_a_stop_connections_are_refused(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    get(server)
+    for _ in range(2):
+        server.stop()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((LOOPBACK, server.port), 5)
+    assert eventually(lambda: "stats-server" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_a_server_that_was_never_started_can_be_stopped() -> None:
+    server = StatsServer(LOOPBACK, 0, {})
+    stopper = threading.Thread(target=server.stop, daemon=True)
+    stopper.start()
+    stopper.join(5)
+    assert not stopper.is_alive()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((LOOPBACK, server.port), 5)
+
+
+def test_a_client_that_sends_nothing_delays_no_stop(serve: Callable[[Source], StatsServer]) -> None:
+    server = serve(dict)
+    with socket.create_connection((LOOPBACK, server.port), 5):
+        assert get(server)[0] == 200
+        server.stop()
+
+
+def is_closed(client: socket.socket) -> bool:
+    client.settimeout(0.01)
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def requests() -> int:
+    """Threads that answer a client."""
+    return sum("process_request" in thread.name for thread in threading.enumerate())
+
+
+def test_idle_clients_take_few_threads_and_do_not_keep_a_monitor_from_its_answer(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_CLIENTS", 5)
+    monkeypatch.setattr(module, "MOST_THREADS", 8)
+    server = serve(dict)
+    with ExitStack() as open_ones:
+        clients = [open_ones.enter_context(socket.create_connection((LOOPBACK, server.port), 5)) for _ in range(30)]
+        for client in clients:
+            with suppress(OSError):  # the connection may be closed already
+                client.sendall(b"GET /st")
+        assert eventually(lambda: sum(map(is_closed, clients)) == 25)
+        assert eventually(lambda: requests() <= 5)
+        assert get(server) == (200, {})
+
+
+def test_requests_that_wait_for_a_slow_broker_take_few_threads(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly() -> dict[str, Any]:
+        enough.wait(30)
+        return {}
+
+    monkeypatch.setattr(module, "MOST_CLIENTS", 5)
+    monkeypatch.setattr(module, "MOST_THREADS", 8)
+    enough = threading.Event()
+    server = serve(slowly)
+    with ExitStack() as open_ones:
+        for _ in range(20):
+            client = open_ones.enter_context(socket.create_connection((LOOPBACK, server.port), 5))
+            client.sendall(b"GET /stats HTTP/1.0\r\n\r\n")
+        assert client.recv(1) == b"", "the last ones are closed at once"
+        assert eventually(lambda: requests() == 8)
+        enough.set()
+        assert eventually(lambda: requests() == 0)
+        assert get(server) == (200, {})
+
+
+def test_a_client_that_sends_its_request_too_slowly_is_closed(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_CONNECTION_S", 0.3)
+    server = serve(dict)
+    with socket.create_connection((LOOPBACK, server.port), 5) as slow:
+
+        def says_more() -> None:
+            with suppress(OSError):
+                slow.sendall(b"G")
+
+        assert eventually(lambda: says_more() or is_closed(slow))
+
+
+def test_without_a_free_descriptor_the_server_waits_instead_of_spinning(
+    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[None] = []
+    get_request = module._Server.get_request
+    monkeypatch.setattr(module._Server, "get_request", lambda server: [tries.append(None), get_request(server)][1])
+    server = serve(dict)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            client.connect((LOOPBACK, server.port))
+            client.sendall(b"GET /stats HTTP/1.0\r\n\r\n")
+            assert eventually(lambda: tries)
+            time.sleep(0.5)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert len(tries) < 20
+        client.settimeout(20)
+        assert client.recv(12) == b"HTTP/1.0 200"
