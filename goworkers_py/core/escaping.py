@@ -1,12 +1,13 @@
-"""Text that strangers wrote, for lines that people and programs read: it must not pass for a line of its own, and a
-terminal must find nothing in it to obey."""
+"""Escapes text from strangers (payloads, servers, exceptions) before it is printed in a line: the text must not look
+like a separate line, and must hold no control sequence for a terminal."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters but the tab, what some readers take for a line break, what turns the direction of text, and halves
-# of surrogate pairs. No other character that cannot be seen does harm: the spaces of many languages, joined emoji.
+# Control characters except the tab, characters that some readers take for a line break, characters that change the
+# direction of text, and halves of surrogate pairs. Other invisible characters are harmless: the spaces of many
+# languages, joiners in emoji.
 _UNSAFE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -16,5 +17,5 @@ def one_line(text: str) -> str:
 
 
 def one_json_line(text: str) -> str:
-    """JSON in one line, which says the same afterwards: such characters stand in its strings only."""
+    """The same JSON value in one line: unsafe characters stand only in strings, where an escape means the same."""
     return text if text.isprintable() else _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

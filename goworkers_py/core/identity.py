@@ -1,7 +1,4 @@
-"""Who this process is to the rest of the fleet.
-
-An identity is `host:pid:nonce`, never shared and never used again.
-"""
+"""The identity of a process: `host:pid:nonce`, never shared and never used again."""
 
 from __future__ import annotations
 
@@ -17,5 +14,5 @@ def new_identity() -> str:
 
 
 def is_identity(name: str) -> bool:
-    """A key is called after an identity, and what a stranger calls one could be the name of another key."""
+    """Check this before a stranger's identity becomes part of a key's name: another text could name another key."""
     return re.fullmatch(r".+:\d+:[0-9a-f]{12}", name) is not None

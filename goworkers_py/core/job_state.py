@@ -1,4 +1,4 @@
-"""The states in which a job waits, runs or rests. Its value is the word of the command line."""
+"""The states of a job. Each value is the word for the state on the command line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import enum
 class JobState(enum.Enum):
     WAITING = "waiting"  # in its queue
     IN_PROGRESS = "in progress"  # fetched by a process and not settled
-    SCHEDULED = "scheduled"  # until a time that the producer chose
-    RETRY = "retries"  # failed, until its next try
+    SCHEDULED = "scheduled"  # waits for a time that the producer chose
+    RETRY = "retries"  # failed; waits for its next try
     DEAD = "dead"  # failed for good

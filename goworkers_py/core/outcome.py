@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Ran to its end: remove it."""
+    """The run succeeded: remove the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Failed: remove it and put `payload` into the retry set, due at `at` (epoch seconds)."""
+    """The run failed: remove the job and put `payload` into the retry set, due at `at` (epoch seconds)."""
 
     at: float
     payload: bytes
@@ -20,27 +20,28 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Failed for good: remove it and put `payload` into the dead set."""
+    """The job failed for good: remove it and put `payload` into the dead set."""
 
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Failed and not wanted any more: remove it."""
+    """The run failed and the job is not to be retried or buried: remove it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Not run to its end, and not its fault: back to its queue, to run next, or `last`."""
+    """The job did not run to its end, without a failure of its own: put it back into its queue, to run next, or last if
+    `last` is true."""
 
     last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reschedule:
-    """Not run, and not its fault: remove it and put `payload` into the schedule, due at `at` (epoch seconds). Counts
-    neither as processed nor as failed."""
+    """The job was not run, without a failure of its own: remove it and put `payload` into the schedule, due at `at`
+    (epoch seconds). It counts neither as processed nor as failed."""
 
     at: float
     payload: bytes
@@ -48,7 +49,7 @@ class Reschedule:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Not acknowledged by a middleware: stays in progress until this process stops."""
+    """A middleware did not acknowledge the job: it stays in progress until this process stops."""
 
 
 Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Keep

@@ -1,4 +1,4 @@
-"""What the system tells of processes, this one and others on the same machine: /proc, where there is one."""
+"""Facts about processes of this machine, from /proc where the system has it."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ _PROC = Path("/proc")
 
 
 def origin() -> dict[str, Any]:
-    """Where this process runs, told so that another one on the same machine can see that it has ended."""
+    """Machine, pid and start time of this process: another process on the machine can see by them that it has ended."""
     pid = os.getpid()
     return {"machine": _machine(), "pid": pid, "started": _start_ticks(pid)}
 
 
-def certainly_dead(told: Mapping[str, Any]) -> bool:
-    """True when the process of that origin ran here and runs no more; False also when that cannot be known."""
-    machine, pid, started = told.get("machine"), told.get("pid"), told.get("started")
+def certainly_dead(origin: Mapping[str, Any]) -> bool:
+    """True if the process of that origin ran on this machine and has ended. False also if nobody can know."""
+    machine, pid, started = origin.get("machine"), origin.get("pid"), origin.get("started")
     if not machine or machine != _machine() or not isinstance(pid, int) or not isinstance(started, int):
         return False
-    # A pid may have been given to another process since, so its start time is compared too.
+    # The system may have given the pid to another process since, so the start time is compared too.
     now = _start_ticks(pid)
     return now != started and (now is not None or not _hidden(pid))
 
 
-def stopped(told: Mapping[str, Any]) -> bool:
-    """True when the process of that origin is here and stopped, by SIGSTOP or a debugger."""
-    pid = told.get("pid")
-    if certainly_dead(told) or not isinstance(pid, int) or told.get("machine") != _machine():
+def stopped(origin: Mapping[str, Any]) -> bool:
+    """True if the process of that origin is on this machine and stopped, by SIGSTOP or a debugger."""
+    pid = origin.get("pid")
+    if certainly_dead(origin) or not isinstance(pid, int) or origin.get("machine") != _machine():
         return False
     stat = _stat(pid)
     return stat is not None and stat[0] in "Tt"
 
 
 def _hidden(pid: int) -> bool:
-    """/proc may show us only processes of our own user (hidepid, systemd's ProtectProc)."""
+    """True if the process runs and /proc does not show it: with hidepid or systemd's ProtectProc, /proc shows only
+    processes of our own user."""
     try:
         os.kill(pid, 0)
     except PermissionError:
-        return True  # it is somebody else's
+        return True  # it runs, as another user
     except (ProcessLookupError, OverflowError):
         return False
     return True
@@ -52,7 +53,7 @@ def _hidden(pid: int) -> bool:
 
 @cache
 def _machine() -> str:
-    """This boot of this machine in this pid namespace; empty where the system does not say."""
+    """Names this boot of this machine and this pid namespace; empty where /proc does not tell them."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         namespace = str((_PROC / "self/ns/pid").readlink())
@@ -62,7 +63,7 @@ def _machine() -> str:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When the process began, in clock ticks since boot; -1 when it has ended, None when none is to be seen."""
+    """Start of the process in clock ticks since boot; -1 if it has ended (a zombie), None if /proc does not show it."""
     stat = _stat(pid)
     if stat is None:
         return None
@@ -70,23 +71,23 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The process's fields in /proc/PID/stat, from its state on; None when this process sees no such file."""
-    told = name_and_stat(pid)
-    return None if told is None else told[1]
+    """The fields of /proc/PID/stat, from the state on; None if this process cannot read that file."""
+    found = name_and_stat(pid)
+    return None if found is None else found[1]
 
 
 def name_and_stat(pid: int) -> tuple[str, list[str]] | None:
-    """The process's name, and as `_stat`."""
+    """The name of the process, and the fields that `_stat` returns; None as there."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    head, _, tail = stat.rpartition(")")  # the name stands in parentheses, and may hold blanks and parentheses
+    head, _, tail = stat.rpartition(")")  # the name is in parentheses, and may itself hold blanks and parentheses
     return head.partition(" (")[2], tail.split()
 
 
 def resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:  # no Linux: the most that it ever was, in bytes on macOS
+    except OSError:  # not Linux: the highest value so far; macOS counts in bytes, others in KiB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,5 +1,5 @@
-"""The times of leases, which a whole fleet has in common. No option: a fleet with different ones loses jobs to itself.
-Tests have shorter ones."""
+"""The times of leases, the same for a whole fleet. They are no options: with different times, live processes of a fleet
+would recover jobs from each other. Tests use shorter times."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    lease_s: float = 60.0  # without a beat, a lease lives for so long
-    # For so long after a beat a process relies on its lease: less than that, by what a beat may need to get there.
+    lease_s: float = 60.0  # a lease expires so long after the last beat
+    # A process trusts its lease for so long after it has sent a beat. Shorter than `lease_s`, as a margin for the time
+    # that a beat needs to reach the server.
     lease_fresh_s: float = 50.0
     beat_every_s: float = 5.0
     recover_every_s: float = 15.0
-    # After an outage, and when the broker came back with an older state, nobody is declared dead by a lease for as
-    # long as a lease lives: all that live have renewed theirs by then.
+    # After an outage, or when the broker came back with an older state, no process is declared dead by its lease for
+    # so long. It is the life of a lease: by then every live process has renewed its own.
     steady_for_s: float = 60.0
 
 

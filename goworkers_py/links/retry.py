@@ -23,15 +23,15 @@ log = logging.getLogger("goworkers_py.job")
 # How much of an error's text is in the log line of a failure; the traceback has all of it.
 LONGEST_TEXT = 1_000
 
-Handler = Callable[[Message, BaseException], None]
+FailureHandler = Callable[[Message, BaseException], None]
 
 
 @dataclass
 class Handlers:
     """The user's functions `f(message, error)`: `error` for every failed run, `death` for a job that is not retried."""
 
-    error: list[Handler] = field(default_factory=list)
-    death: list[Handler] = field(default_factory=list)
+    error: list[FailureHandler] = field(default_factory=list)
+    death: list[FailureHandler] = field(default_factory=list)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
         _tell(self.error, message, error)
@@ -109,7 +109,7 @@ def _what_next(outcome: Outcome, now: float) -> str:
             return "not retried"
 
 
-def _tell(handlers: Sequence[Handler], message: Message, error: BaseException) -> None:
+def _tell(handlers: Sequence[FailureHandler], message: Message, error: BaseException) -> None:
     for handler in handlers:
         try:
             handler(message, error)

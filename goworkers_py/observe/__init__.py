@@ -1,1 +1,1 @@
-"""What a process knows of its work: counters, statistics of runs, its health report, the form of log lines."""
+"""Counters, run statistics, the health report of a process, log formats."""

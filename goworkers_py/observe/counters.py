@@ -1,4 +1,4 @@
-"""Numbers that threads share; who uses them needs no lock."""
+"""Counters that threads share. The lock is inside: callers need none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class Counters:
-    """What this process has done since its start."""
+    """Counts of events since the start of this process, by name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-# Sidekiq's: the upper bounds of the buckets in seconds. There is one more for what takes longer.
+# Sidekiq's upper bounds of the buckets, in seconds. One more bucket counts longer runs.
 BOUNDS_S = (
     0.020, 0.030, 0.045, 0.065, 0.100, 0.150, 0.225, 0.335, 0.500, 0.750, 1.1, 1.7, 2.5, 3.8, 5.75, 8.5, 13.0, 20.0,
     30.0, 45.0, 65.0, 100.0, 150.0, 225.0, 335.0,
@@ -13,7 +13,7 @@ BOUNDS_S = (
 
 
 class Executions(NamedTuple):
-    """Of one class. Run times are those of runs that ended well."""
+    """The counts of one class. `milliseconds` and `histogram` count successful runs only."""
 
     runs: int
     failures: int
@@ -33,7 +33,7 @@ class Executions(NamedTuple):
 
 
 def total(several: Iterable[Mapping[str, Executions]]) -> dict[str, Executions]:
-    """Of several queues together."""
+    """The sums over several queues, by class."""
     sums: dict[str, Executions] = {}
     for executions in several:
         for name, more in executions.items():

@@ -1,4 +1,4 @@
-"""What a process says of itself, and what several say together: for systemd, monitors and probes.
+"""The health report of a process, and of several processes together: for systemd, monitors and probes.
 
 A report is plain JSON, because a child of `processes = N` sends it to its parent.
 """
@@ -13,12 +13,12 @@ from goworkers_py.observe.run_stats import END, Rows, sum_of
 from goworkers_py.observe.running_jobs import Running, oldest
 
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
-# In the words of a process that begins no other jobs: before the class and jid of the one that it runs alone, see
-# `quarantine`. It ends by itself.
+# Part of the trouble that a process reports while it runs a suspect in quarantine; the job's class and jid follow. This
+# trouble ends by itself. `doctor` and `health` look for the text in reports of processes of other releases too.
 OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
 
-# A loop of the heartbeat or of a fetcher comes round every few seconds, also during an outage. Longer than all that a
-# round can wait for together, name servers that do not answer included.
+# The heartbeat and each fetcher finish a round of their loop every few seconds, also during an outage. This limit is
+# longer than all waits of one round together, name servers that do not answer included.
 STALE_AFTER_S = 120.0
 
 
@@ -28,55 +28,55 @@ COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "ou
 class QueueReport(TypedDict):
     busy: int  # threads that run a job
     capacity: int  # threads
-    waiting: int  # jobs that were fetched and wait for a thread
+    waiting: int  # fetched jobs that wait for a thread
     stuck: int  # threads that a stuck job holds
 
 
 class HealthReport(TypedDict):
     processes: int
     state: str
-    stale: str  # which loop stands still; empty while all come round
-    cut_off: str  # since when the server was not told that this process lives; empty while it knows
-    oldest_s: float  # since when the oldest running job runs
+    stale: str  # which loops finished no round for STALE_AFTER_S; empty if none
+    cut_off: str  # for how long no beat has reached the server, as text; empty while the lease is fresh
+    oldest_s: float  # seconds for which the oldest running job has run
     queues: dict[str, QueueReport]
-    counts: dict[str, float]  # since the start, by the names in COUNTERS
-    jobs: dict[str, Rows]  # by queue, since the start
+    counts: dict[str, float]  # since the start of the process, by the names in COUNTERS
+    jobs: dict[str, Rows]  # by queue, since the start of the process
     running: dict[str, list[Running]]  # by queue
 
 
-# Figures of another shape cannot be added to ours. USR2 after an upgrade gives a parent children of another version.
+# A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
 SHAPE = " ".join(
     [__version__, str(END), *HealthReport.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
 )
 
 
 def past(report: HealthReport) -> HealthReport:
-    """What stays of one whose process has ended."""
+    """The part of a report that still counts after its process has ended: counts and run statistics."""
     return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}, "running": {}}
 
 
 def not_live(report: HealthReport) -> str:
-    """Why this process should be started again; empty while it should not. An outage is no reason."""
+    """Why this process should be restarted; empty if it should not. An outage is no reason."""
     return report["stale"]
 
 
 def not_ready(report: HealthReport) -> str:
-    """Why this process fetches no jobs now; empty while it does."""
+    """Why this process fetches no jobs now; empty if it fetches."""
     if report["state"] != WORKING:
         return report["state"]
     if not report["processes"]:
-        return "no process works"
+        return "no process is running"
     return report["stale"] or report["cut_off"] or all_stuck(report)
 
 
 def all_stuck(report: HealthReport) -> str:
-    """Names the queues that have no thread left for another job; empty while each has one."""
+    """Names the queues in which stuck jobs hold all threads; empty if there is none."""
     queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
     return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
 
 
 def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
-    """Several processes as one."""
+    """The reports of several processes, added up into one."""
     reports = list(reports)
     queues: dict[str, QueueReport] = {}
     for report in reports:
@@ -105,5 +105,5 @@ def in_words(report: HealthReport) -> str:
     queues = report["queues"]
     busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))
     trouble = report["stale"] or report["cut_off"] or all_stuck(report)
-    told = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
-    return f"{told}; {trouble}" if trouble else told
+    line = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
+    return f"{line}; {trouble}" if trouble else line

@@ -1,7 +1,7 @@
-"""Log levels of single jobs: a job with a `log_level` has lines of that level and above, whatever the others have.
+"""Log levels of single jobs: a job with a `log_level` logs at that level instead of the configured one.
 
-Loggers have one level for all threads. While a job runs that asks for more lines than are configured, the level of the
-loggers is as low as that, and the handler leaves out those of the other threads.
+Python's loggers have one level for all threads. While a job with a level below the configured one runs, the loggers
+have the job's level, and the log handler drops the additional lines of other threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from goworkers_py.config.log_levels import LEVELS
 
-# That of the job which this thread (or task) runs now; None where the job asks for none.
+# The `log_level` of the job that this thread (or asyncio task) runs now; None if the job has none.
 _of_run: ContextVar[int | None] = ContextVar("goworkers_py_log_level", default=None)
 
 
@@ -30,14 +30,14 @@ class JobLevels:
         self._asked: list[int] = []
 
     def configure(self, loggers: list[logging.Logger]) -> None:
-        """Their lines go through `wanted`."""
+        """`loggers` change their level with the running jobs. Their handlers must ask `wanted` about each line."""
         self._configured = {logger: logger.level for logger in loggers}
 
     def wanted(self, record: logging.LogRecord) -> bool:
-        """Whether the thread that logs it asked for lines of that level."""
+        """Whether to write a record: by the `log_level` of this thread's job, or else by the configured level."""
         level = _of_run.get()
         if level is None:
-            # Nearly always nobody asks for more, and then the loggers themselves have left out what is too low.
+            # Usually no running job has a level, and the loggers have already dropped records of too low a level.
             return not self._asked or record.levelno >= min(self._configured.values())
         return record.levelno >= level
 

@@ -1,10 +1,9 @@
-"""How log lines look: Sidekiq's fields, as text for people or as JSON for machines.
+"""The format of log lines: Sidekiq's fields, as text for people or as JSON for machines.
 
-Fields that a job adds, `log.info("sent", extra={"order": 42})`, stand beside ours.
+Fields that a job adds, as in `log.info("sent", extra={"order": 42})`, follow the fields of this package.
 
-Every text may be a stranger's: of a payload, a server, an exception. A record is one line, in which nothing passes for
-a line of its own or is obeyed by a terminal. The lines of a traceback or a stack are indented, which no record's first
-line is.
+Any text may come from a stranger: a payload, a server, an exception. So a record is one line, without line breaks or
+control sequences for a terminal inside. Only the lines of a traceback or a stack are indented.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from goworkers_py.core.escaping import one_json_line, one_line
 from goworkers_py.wire.failure import MAX_ERROR_MESSAGE, describe, error_class
 from goworkers_py.wire.message import current_message
 
-# What every record has, and what formatters leave in it. What a record factory adds to it is shown, whether the program
-# has set the factory before it imports this or after.
+# The attributes of a plain record, and those that formatters add, are no extra fields. Attributes from the program's
+# record factory are, whether the program set the factory before the import of this module or after.
 _BARE = vars(logging.LogRecord("", logging.NOTSET, "", 0, "", (), None))
 _FIELDS = len(_BARE)
 _NO_EXTRA = frozenset([*_BARE, "message", "asctime", "taskName"])
 
 _COLOURS = {"DEBUG": 34, "INFO": 32, "WARNING": 33, "ERROR": 31, "CRITICAL": 35}
 
-_seconds: dict[int, str] = {}  # the last second as text: whichever thread writes it, it is right
+_seconds: dict[int, str] = {}  # the last second as text; every thread writes the same text for a second, so no lock
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -49,15 +48,15 @@ def _second(at: float) -> str:
 
 
 def time_text(at: float) -> str:
-    """A time beside that of the line, in the same form."""
+    """A time for the text of a line, in the form of the line's own time."""
     try:
         return f"{_second(at)}.{int(at % 1 * 1000):03d}Z"
     except (OverflowError, ValueError, OSError):
-        return str(at)  # no time that a calendar has
+        return str(at)  # outside the years that a calendar has
 
 
 def _context(record: logging.LogRecord) -> dict[str, Any]:
-    """The job that the thread runs, and what was added to the line."""
+    """The fields of the job that this thread runs, and the extra fields of the record."""
     message = current_message()
     fields: dict[str, Any] = {}
     if message is not None:
@@ -69,7 +68,7 @@ def _context(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _one_word(value: object) -> str:
-    """What strangers put into a class name must not look like another field, or another line."""
+    """Quoted if needed: a stranger's class name must not look like another field, or another line."""
     text = value if isinstance(value, str) else str(value)
     return text if text.isprintable() and " " not in text else simplejson.dumps(text)
 
@@ -80,8 +79,8 @@ class PlainFormatter(logging.Formatter):
         self._coloured = coloured
 
     def format(self, record: logging.LogRecord) -> str:
-        told = "".join(f" {name}={_one_word(value)}" for name, value in _context(record).items() if value != "")
-        head, level = f"{_time(record)} pid={record.process} {record.threadName}{told}", record.levelname
+        context = "".join(f" {name}={_one_word(value)}" for name, value in _context(record).items() if value != "")
+        head, level = f"{_time(record)} pid={record.process} {record.threadName}{context}", record.levelname
         if self._coloured and level in _COLOURS:
             coloured = f"\x1b[{_COLOURS[level]}m{level}\x1b[0m"
             line = f"{one_line(head)} {coloured}: {one_line(record.getMessage())}"
@@ -117,21 +116,21 @@ class JsonFormatter(logging.Formatter):
 
 # --- tracebacks
 
-# An endless recursion repeats itself: the ends say all.
+# An endless recursion repeats its frames: both ends of its traceback are enough.
 MOST_FRAMES = 100
 LONGEST_TRACEBACK = 50_000
 
 
 def _traceback(record: logging.LogRecord) -> str:
-    """As Python prints it, with all that it was caused by, but with each exception's own text in one line."""
+    """The traceback as Python prints it, with all causes, but with the text of each exception in one line."""
     kind, error, trace = record.exc_info or (None, None, None)
     if kind is None or error is None:
         return ""
     try:
         text = _printed(kind, error, trace)
     except TimeLimitExceeded:
-        raise  # thrown into the job that logs
-    except BaseException:  # from the methods of the exception, which its author wrote
+        raise  # not a fault of the exception: it was thrown into the job that logs
+    except BaseException:  # raised by methods of the exception, which may be a user's
         text = f"{error_class(error)}: {describe(error)}"
     if len(text) > LONGEST_TRACEBACK:
         text = f"{text[: LONGEST_TRACEBACK // 2]}\n...\n{text[-LONGEST_TRACEBACK // 2 :]}"
@@ -156,17 +155,17 @@ def _in_one_line(parts: Callable[..., Any]) -> Callable[..., Any]:
     return escaped
 
 
-def log_with_stack(log: logging.Logger, level: int, stack: str, message: str, *told: object) -> None:
-    """A stack, of whichever thread, stands below the line, as a traceback does."""
+def log_with_stack(log: logging.Logger, level: int, stack: str, message: str, *args: object) -> None:
+    """Logs a line and, below it like a traceback, the stack of any thread."""
     if log.isEnabledFor(level):
-        log.handle(log.makeRecord(log.name, level, __file__, 0, message, told, None, sinfo=stack))
+        log.handle(log.makeRecord(log.name, level, __file__, 0, message, args, None, sinfo=stack))
 
 
-# As text what JSON does not have, as an array each kind of tuple.
+# Writes a value that JSON lacks as text, and every kind of tuple as an array.
 _encode = simplejson.JSONEncoder(
     ensure_ascii=False,
     allow_nan=True,
-    encoding=None,  # type: ignore[arg-type]  # for no bytes; the stubs do not know it
+    encoding=None,  # type: ignore[arg-type]  # None refuses bytes; the type stubs lack it
     use_decimal=False,
     namedtuple_as_object=False,
     default=str,

@@ -1,6 +1,6 @@
-"""What came of the jobs of a queue, by class: counts and two histograms.
+"""Run statistics of a queue, by class: counts of outcomes, and histograms of run time and waiting time.
 
-A row is a flat list of numbers, so that rows are added up by position and travel as JSON.
+A row is a flat list of numbers, so that rows are added up by position and sent as JSON.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, 
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
-# The upper bounds of the buckets; there is one more for what took longer.
+# The upper bounds of the buckets, in seconds. One more bucket counts longer times.
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 RESULTS = ("done", "retried", "dead", "discarded", "requeued", "unacknowledged")
 
-# Where in a row things stand.
+# Positions in a row: the counts by RESULTS, then sum and buckets of the run times, then those of the waiting times.
 RUN_SUM = len(RESULTS)
 RUN = RUN_SUM + 1
 WAIT_SUM = RUN + len(BOUNDS_S) + 1
 WAIT = WAIT_SUM + 1
 END = WAIT + len(BOUNDS_S) + 1
-# For Sidekiq's page, which looks only at the times of runs that ended well, and has buckets of its own.
+# For Sidekiq's Metrics page, which shows only the times of successful runs, in buckets of its own.
 DONE_SUM = END
 DONE_RUN = DONE_SUM + 1
 _LENGTH = DONE_RUN + len(SIDEKIQS_BOUNDS_S) + 1
 
-# Classes are named by strangers, and each has a row here and in every monitor.
+# Class names come from strangers, and each class takes a row here and in every monitor: so both are limited.
 MOST_CLASSES = 500
 LONGEST_CLASS = 200
 OTHERS = "(others)"
@@ -37,12 +37,12 @@ OTHERS = "(others)"
 Row = list[float]
 Rows = dict[str, Row]
 
-_PLACE: dict[type[Outcome], int] = {
-    kind: place for place, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
+_POSITION: dict[type[Outcome], int] = {
+    kind: position for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
 }
 
 
-# Runs that are counted together: workers that met at a lock for each one would take turns at every job.
+# So many runs are counted together: if each run took the lock, workers would wait for each other at every job.
 COUNTED_AT_ONCE = 200
 
 
@@ -53,17 +53,18 @@ class RunStats:
         self._rows: Rows = {}
         for job_class in known:
             self._new_row(job_class)
-        self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()  # not counted yet
+        # Runs that are not counted yet: workers append them, `_count` takes them out.
+        self._runs: deque[tuple[str, Outcome, float, float | None]] = deque()
 
     def add(self, job_class: str, outcome: Outcome, ran_s: float, waited_s: float | None) -> None:
-        """On every job's path: the lock is met once in COUNTED_AT_ONCE."""
+        """In a worker's thread, for every job: takes the lock only once in COUNTED_AT_ONCE runs."""
         self._runs.append((job_class, outcome, ran_s, waited_s))
         if len(self._runs) >= COUNTED_AT_ONCE:
             with self._lock:
                 self._count()
 
     def _count(self) -> None:
-        """Under the lock. Others may add meanwhile."""
+        """The caller holds the lock. Workers may append to `_runs` meanwhile."""
         take, row_of = self._runs.popleft, self._rows.get
         for _ in range(len(self._runs)):
             job_class, outcome, ran_s, waited_s = take()
@@ -73,11 +74,11 @@ class RunStats:
                 row[DONE_SUM] += ran_s
                 row[DONE_RUN + bisect_right(SIDEKIQS_BOUNDS_S, ran_s)] += 1
             else:
-                row[_PLACE[type(outcome)]] += 1
+                row[_POSITION[type(outcome)]] += 1
             row[RUN_SUM] += ran_s
             row[RUN + bisect_left(BOUNDS_S, ran_s)] += 1
             if waited_s is not None:
-                row[WAIT_SUM] += waited_s if waited_s > 0 else 0.0  # clocks differ
+                row[WAIT_SUM] += waited_s if waited_s > 0 else 0.0  # below 0 if the producer's clock is ahead
                 row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
 
     def _new_row(self, job_class: str) -> Row:
@@ -88,7 +89,7 @@ class RunStats:
 
     @property
     def ended(self) -> int:
-        """How many runs, whatever came of them."""
+        """The number of runs, with any outcome."""
         return int(sum(sum(row[:RUN_SUM]) for row in self.snapshot().values()))
 
     def snapshot(self) -> Rows:

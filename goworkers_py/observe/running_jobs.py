@@ -1,4 +1,4 @@
-"""The jobs that run, as `/stats` shows them: a bounded number of each queue, none of them long."""
+"""The running jobs as `/stats` shows them: a limited number per queue, with short payloads."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire.process_record import shortened
 
-# Of each queue. A child of `processes = N` tells its parent of them every second.
+# Per queue. A child of `processes = N` sends them to its parent every second.
 MOST_SHOWN = 200
 LONGEST_SHOWN = 2_000  # bytes
 
 
 class Running(TypedDict):
-    message: str  # JSON: the payload, or a few fields of one that is long
+    message: str  # JSON: the payload, or a few fields of a long one
     started_at: int  # epoch seconds
 
 
 def shown(deliveries: Iterable[Delivery]) -> list[Running]:
-    """From any thread."""
-    told = [(delivery, _text(delivery)) for delivery in deliveries]
-    return oldest([[Running(message=text, started_at=int(delivery.begun_at)) for delivery, text in told if text]])
+    """May be called by any thread."""
+    texts = [(delivery, _text(delivery)) for delivery in deliveries]
+    return oldest([[Running(message=text, started_at=int(delivery.begun_at)) for delivery, text in texts if text]])
 
 
 def oldest(several: Iterable[Iterable[Running]]) -> list[Running]:
@@ -32,7 +32,7 @@ def oldest(several: Iterable[Iterable[Running]]) -> list[Running]:
 
 
 def _text(delivery: Delivery) -> str:
-    """Empty for what is no job. Made once, because a long payload takes long to read."""
+    """Empty for a payload that is no job. Kept in `Delivery.shown`, because a long payload takes long to read."""
     if delivery.shown is None:
         try:
             text = shortened(delivery.payload, LONGEST_SHOWN).decode()

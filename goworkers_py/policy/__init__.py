@@ -1,1 +1,1 @@
-"""Decisions without I/O: which code runs a job, retry, crashing jobs, prefetch."""
+"""Decisions without I/O: which code runs a job, retries, suspects and poison, prefetch."""

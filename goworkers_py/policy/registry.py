@@ -1,4 +1,4 @@
-"""Which Python code runs a job: by the class on the wire, or one handler for a whole queue."""
+"""The registry: which Python code runs a job, by its class or by a handler for its whole queue."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 
-Handler = Callable[[Message], Any]
+QueueHandler = Callable[[Message], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A callable with its name on the wire and what its code says of it."""
+    """A function that runs jobs, with its class on the wire and the options in its code."""
 
     name: str
     function: Callable[..., Any]
     queue: str = "default"
-    options: CodeOptions = field(default_factory=CodeOptions)  # not to be changed
-    takes_message: bool = False  # and not the args
+    options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
+    takes_message: bool = False  # the function gets the message, not the args
 
 
 class Registry:
-    """Filled while modules are imported, read by the workers: no lock, nothing is taken out again."""
+    """Filled while modules are imported, then read by the workers, so it has no lock. Entries are never removed."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobSpec] = {}
@@ -37,16 +37,16 @@ class Registry:
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
-        if known is not None and not _same_place(known.function, spec.function):
+        if known is not None and not _same_code(known.function, spec.function):
             raise ConfigError(
-                f"two jobs are called {spec.name!r}: {_place(known.function)} and {_place(spec.function)}; "
+                f"two jobs are called {spec.name!r}: {_full_name(known.function)} and {_full_name(spec.function)}; "
                 "give one of them another name: @job('Name')"
             )
         self._jobs[spec.name] = spec
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
 
-    def handle(self, queue: str, handler: Handler, options: CodeOptions = NOTHING_SAID) -> None:
+    def handle(self, queue: str, handler: QueueHandler, options: CodeOptions = NOTHING_SAID) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
 
     def job(self, name: str) -> JobSpec | None:
@@ -103,7 +103,7 @@ class Registry:
 def _unknown(message: Message) -> str:
     if message.job_class == enclosure.CLASS:
         return (
-            "a payload that is kept as text is not run; where it is a job, `pyworkers dead retry --jid "
+            "a payload that is kept as text is not run; if it is a job, `pyworkers dead retry --jid "
             f"{message.jid}` puts the job itself into its queue"
         )
     if not message.job_class:
@@ -114,12 +114,13 @@ def _unknown(message: Message) -> str:
     )
 
 
-def _place(function: Callable[..., Any]) -> str:
+def _full_name(function: Callable[..., Any]) -> str:
     return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', function)}"
 
 
-def _same_place(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """A module that is imported twice (as __main__ and by its name, or reloaded) registers its own jobs again."""
+def _same_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """Whether both functions begin at the same line of a file. A module that is imported twice (as __main__ and by its
+    name, or reloaded) registers its own jobs again."""
     code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
     if code is None or other_code is None:
         return one is other

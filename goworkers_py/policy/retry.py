@@ -1,6 +1,6 @@
-"""What becomes of a failed run, by Sidekiq 8's rules.
+"""Decides the outcome of a failed run, by Sidekiq 8's rules.
 
-Pure: given the job, the error, the time and a random source, the answer is the same.
+Pure: the outcome depends only on the job, the error, the time and the random source.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
 
-# A deep recursion repeats itself: the ends of its trace say all.
+# A deep recursion repeats its frames, so more lines add nothing.
 MAX_BACKTRACE_LINES = 200
-# Of a job that does not say how many: enough to get from a library's inner frames to the job's own line.
+# For a job without the option `backtrace`: enough lines from the inner frames of a library to the job's own line.
 USUAL_BACKTRACE_LINES = 20
 
-# A count from a stranger's payload may be any number; this many steps is a delay of 30,000 years.
+# A retry count in a stranger's payload may be any number. The delay of count 1,000 is 30,000 years.
 _MOST_STEPS = 1_000
 _LONGEST_DELAY_S = 1e12
 
@@ -49,10 +49,10 @@ class RetryPolicy:
             limit = 0
             if not isinstance(error, KillJob):
                 return DISCARD
-        wish = self._delay(error, options, count, now)
-        if wish == "discard":
+        delay = self._delay(error, options, count, now)
+        if delay == "discard":
             return DISCARD
-        dies = wish == "kill" or self._exhausted(message, options, count, limit, now)
+        dies = delay == "kill" or self._exhausted(message, options, count, limit, now)
         if dies and not wants_burial(message, options):
             return DISCARD
         rewritten = self._rewrite(message, self._failure_fields(message, error, options, now, count))
@@ -60,27 +60,28 @@ class RetryPolicy:
             return Dead(rewritten)
         flaw = ruby_flaw(rewritten)
         if flaw:
-            log.warning("cannot be retried, for Ruby would lose it: %s", flaw)
-            return Dead(rewritten)  # whatever its options say of burials: this one nobody has asked for
-        return Retry(now + float(wish), rewritten)
+            log.warning("moved to the dead set instead of retried, because Ruby would lose the job: %s", flaw)
+            return Dead(rewritten)  # even with `dead: false`: the job still has retries left
+        return Retry(now + float(delay), rewritten)
 
     def _limit(self, message: Message, options: CodeOptions) -> int | None:
-        """How many retries; None for a job that wants neither a retry nor a grave."""
-        wanted = _said("retry", message, options, True)
+        """The number of retries; None for a job that is neither retried nor buried (`retry: false`)."""
+        wanted = _option("retry", message, options, True)
         if wanted is False:
             return None
         number = whole_number(wanted)
         if number is not None:
             return number
-        # go-workers2 says true and puts the number beside it; Sidekiq takes any other truthy value for true.
-        go_limit = whole_number(_said("retry_max", message, options))
+        # go-workers2 writes `retry: true` and a number as `retry_max`. Sidekiq takes any other truthy value for true.
+        go_limit = whole_number(_option("retry_max", message, options))
         return go_limit if go_limit is not None and go_limit >= 0 else self.max_retries
 
     def _exhausted(self, message: Message, options: CodeOptions, count: int, limit: int, now: float) -> bool:
-        retry_for = _said("retry_for", message, options)
+        retry_for = _option("retry_for", message, options)
         if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
             first_failure = message.failed_at if message.failed_at is not None else now
-            return now - first_failure > retry_for  # in this order any number fits
+            # Not `now > first_failure + retry_for`: an int too large for a float can be compared, but not added.
+            return now - first_failure > retry_for
         return count >= limit
 
     def _delay(self, error: BaseException, options: CodeOptions, count: int, now: float) -> float | str:
@@ -89,13 +90,13 @@ class RetryPolicy:
             return "kill"
         if isinstance(error, RetryJob):
             asked = error.delay if error.delay is not None else max(0.0, (error.at or 0.0) - now)
-            if math.isfinite(asked):  # it was when the error was made
+            if math.isfinite(asked):  # RetryJob checked it, but its attributes can change later
                 return asked
-        wish = _ask(options.get("retry_in"), count, error)
-        if isinstance(wish, str):
-            return wish
+        answer = _ask_retry_in(options.get("retry_in"), count, error)
+        if isinstance(answer, str):
+            return answer
         steps = min(max(count, 0), _MOST_STEPS)
-        base = wish if wish is not None else steps**4 + 15
+        base = answer if answer is not None else steps**4 + 15
         return base + self.random_below(10 * (steps + 1))
 
     def _failure_fields(
@@ -103,24 +104,24 @@ class RetryPolicy:
     ) -> dict[str, Any]:
         queue = _text(message.get("retry_queue")) or options.get("retry_queue") or message.queue
         fields = failure_fields(message, error, self.timestamps.write(now)) | {"queue": queue, "retry_count": count}
-        lines = _backtrace_lines(_said("backtrace", message, options))
+        lines = _backtrace_lines(_option("backtrace", message, options))
         if lines:
             fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
         return fields
 
     def _rewrite(self, message: Message, changes: dict[str, Any]) -> bytes:
-        # Sidekiq's page breaks on Go's text times, and Sidekiq takes an `at` for a job still to be scheduled.
+        # Sidekiq's page fails on Go's text times, and Sidekiq schedules a job that has an `at`.
         for name in ("failed_at", "retried_at", "enqueued_at", "created_at"):
             value = message.get(name)
             if name not in changes and isinstance(value, str):
                 at = epoch(value)
                 changes[name] = self.timestamps.write(at) if at is not None else None
-        # The process survived this run, so what it was suspected of is past.
+        # The process survived this run, so the count of deaths (`recovered`, see `poison`) ends.
         return payload.splice(message.raw, changes, drop=("at", "recovered"))
 
 
-def _said(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:
-    """By the payload, else by the job's code."""
+def _option(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:
+    """The option in the payload; if it has none, the one in the job's code."""
     of_payload = message.get(name)
     return of_payload if of_payload is not None else options.get(name, default)
 
@@ -130,12 +131,12 @@ def _text(value: Any) -> str:
 
 
 def wants_burial(message: Message, options: CodeOptions) -> bool:
-    return _said("dead", message, options) is not False
+    return _option("dead", message, options) is not False
 
 
-def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:
+def _ask_retry_in(retry_in: RetryIn, count: int, error: BaseException) -> float | str | None:
     try:
-        wish = retry_in(count, error) if callable(retry_in) else retry_in
+        answer = retry_in(count, error) if callable(retry_in) else retry_in
     except DiscardJob:
         return "discard"
     except KillJob:
@@ -143,11 +144,11 @@ def _ask(retry_in: RetryIn, count: int, error: BaseException) -> float | str | N
     except BaseException:
         log.exception("retry_in failed; using the default delay")
         return None
-    if wish is None or (isinstance(wish, str) and wish in ("discard", "kill")):
-        return wish
-    if isinstance(wish, int | float) and 0 < wish <= _LONGEST_DELAY_S:
-        return wish
-    log.warning("retry_in says %r, neither seconds above 0 nor 'discard' nor 'kill'; using the default delay", wish)
+    if answer is None or (isinstance(answer, str) and answer in ("discard", "kill")):
+        return answer
+    if isinstance(answer, int | float) and 0 < answer <= _LONGEST_DELAY_S:
+        return answer
+    log.warning("retry_in gave %r; using the default delay. Return seconds above 0, 'discard' or 'kill'", answer)
     return None
 
 

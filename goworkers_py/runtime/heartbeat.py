@@ -89,7 +89,7 @@ class Heartbeat(BrokerService):
             self.round_trip_s = answered_at - asked_at
             # First `_clock`, then `_lease`: a worker that waits in `Lease.await_confirmation` goes on as soon as the
             # lease is confirmed, and its job reads the clock.
-            self._clock.hear(answer.server_time, asked_at, answered_at)
+            self._clock.synchronize(answer.server_time, asked_at, answered_at)
             self._lease.confirm(asked_at)
             self._quarantine.announced(alone)
             self._warn_of_skew(answer.server_time)

@@ -22,7 +22,7 @@ from typing import NoReturn
 import simplejson
 
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import ConfigError, WorkersError, as_word, of_word
+from goworkers_py.core.errors import ConfigError, WorkersError, error_from_json, error_to_json
 from goworkers_py.system.parent_link import LINE_VARIABLE
 from goworkers_py.system.pidfile import Pidfile
 
@@ -126,7 +126,7 @@ def start(config: Config, work: Callable[[Callable[[], None]], int]) -> bool:
         raise WorkersError(f"the daemon ended before it was ready; {config.logfile} says why")
     error = simplejson.loads(word)
     if error:
-        raise of_word(error)
+        raise error_from_json(error)
     return True
 
 
@@ -144,7 +144,7 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
             """Only the first call tells something."""
             if not line.closed:
                 with suppress(OSError), line:  # the process that started the daemon may be gone
-                    line.write(simplejson.dumps(error and as_word(error)) + "\n")
+                    line.write(simplejson.dumps(error and error_to_json(error)) + "\n")
 
         try:
             code = work(tell)

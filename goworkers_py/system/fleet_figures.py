@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Stats
-from goworkers_py.core.errors import BrokerUnavailable, of_word
+from goworkers_py.core.errors import BrokerUnavailable, error_from_json
 from goworkers_py.observe.health_report import SHAPE, HealthReport, merged, past
 from goworkers_py.system.child_process import ChildProcess
 from goworkers_py.system.parent_link import FAILED, FIGURES, REPORT, STATS
@@ -43,7 +43,7 @@ class FleetFigures:
                     merged("", [report])  # raises if this is no report
                     child.report = report
             elif line.startswith(FAILED):
-                child.error = of_word(simplejson.loads(line.removeprefix(FAILED)))
+                child.error = error_from_json(simplejson.loads(line.removeprefix(FAILED)))
             elif line.startswith(STATS) and child.alike:
                 self._server = Stats.of(simplejson.loads(line.removeprefix(STATS))), time.monotonic()
         except Exception:  # bad figures must not stop the parent, nor its children

@@ -14,7 +14,7 @@ import simplejson
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.command import Command
-from goworkers_py.core.errors import BrokerError, WorkersError, as_word
+from goworkers_py.core.errors import BrokerError, WorkersError, error_to_json
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.health_report import SHAPE
 from goworkers_py.runtime.launcher import Launcher
@@ -107,7 +107,7 @@ class ParentLink:
 
     def fail(self, error: WorkersError) -> None:
         """Sends the error to the parent, which raises it for the user who started the parent."""
-        self._say(FAILED + simplejson.dumps(as_word(error)).encode())
+        self._say(FAILED + simplejson.dumps(error_to_json(error)).encode())
 
     def end_well(self) -> None:
         """The work is done. If a signal ends the interpreter from now on, that is no failure."""

@@ -18,7 +18,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.logs import log_files
 
-Handler = Callable[[int, FrameType | None], object] | int | None
+SignalHandler = Callable[[int, FrameType | None], object] | int | None
 
 
 def commands_of_signals() -> dict[int, Command]:
@@ -40,7 +40,7 @@ def handled_by(inbox: Inbox) -> Iterator[None]:
         number: Order(command, f"got {signal.Signals(number).name}")
         for number, command in commands_of_signals().items()
     }
-    before: dict[int, Handler] = {number: signal.getsignal(number) for number in orders}
+    before: dict[int, SignalHandler] = {number: signal.getsignal(number) for number in orders}
 
     def handle(got: int, frame: FrameType | None) -> None:
         inbox.put(orders[got])
@@ -55,7 +55,7 @@ def handled_by(inbox: Inbox) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _restore_in_forks(ours: Handler, before: Mapping[int, Handler]) -> None:
+def _restore_in_forks(ours: SignalHandler, before: Mapping[int, SignalHandler]) -> None:
     """Restores the handlers from before in a child that a job forks. For example, multiprocessing sends TERM to its
     children and waits for their end. Python forgets a signal that it noted in the child's first moments, so signals are
     blocked from the fork until the handlers are restored."""

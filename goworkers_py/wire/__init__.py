@@ -1,1 +1,1 @@
-"""What is on the wire: JSON, payloads, messages, the record of a process. Bytes in, values out."""
+"""Formats on the wire: JSON, payloads, messages, the record of a process. Bytes in, values out."""

@@ -1,9 +1,9 @@
 """Encloses payloads that Ruby cannot read, as text in a job that Ruby can.
 
-Sidekiq's pages and API answer nothing but an error for the whole dead set while it holds JSON that is no object. Text
-that Ruby's JSON refuses cannot be retried there, and from `retry` Ruby would lose it. So such a payload, whole and
-unchanged, becomes the argument of a job of a class that nobody has. It goes back to its queue by `pyworkers dead
-retry`; a worker that runs the enclosing job itself only buries it again.
+While the dead set holds JSON that is not an object, Sidekiq's pages and API answer only an error for the whole set.
+Sidekiq's pages cannot retry a job that Ruby's JSON refuses, and Ruby would lose such a job from the set `retry`. So the
+payload, whole and unchanged, becomes the argument of a job whose class no program has. `pyworkers dead retry` puts the
+payload back into its queue. A worker that fetches the enclosing job buries it again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ V = 1
 
 
 def readable(raw: bytes, queue: str, at: float) -> bytes:
-    """The payload as it may be put where Ruby reads: itself, or enclosed. `queue` is where it was found, if anywhere,
-    `at` the time in epoch seconds."""
+    """A payload that Ruby can read: `raw` itself, or `raw` enclosed. `queue` is the queue where it was found, or empty.
+    `at` is the time in epoch seconds."""
     fields: dict[str, Any] = {}
     try:
         fields = payload.read(raw)
@@ -38,9 +38,9 @@ def readable(raw: bytes, queue: str, at: float) -> bytes:
 
 
 def _enclosed(raw: bytes, queue: str, at: float, fields: Mapping[str, Any], why: str) -> bytes:
-    """As far as the payload has fields, they tell of it."""
+    """The enclosing job takes its jid, class, error and the like from `fields`, where these have them."""
 
-    def told(name: str) -> str:
+    def text_of(name: str) -> str:
         value = fields.get(name)
         return value if isinstance(value, str) and payload.encodable(value) else ""
 
@@ -48,21 +48,21 @@ def _enclosed(raw: bytes, queue: str, at: float, fields: Mapping[str, Any], why:
         form, argument = "text", raw.decode("utf-8")
     except UnicodeDecodeError:
         form, argument = "base64", base64.b64encode(raw).decode()
-    message, backtrace = told("error_message"), told("error_backtrace")
+    message, backtrace = text_of("error_message"), text_of("error_backtrace")
     since = fields.get("created_at")
-    shown = told("wrapped") or told("class")
+    shown = text_of("wrapped") or text_of("class")
     return payload.write(
         {
             "class": CLASS,
             "args": [argument if form == "text" else {form: argument}],
-            "jid": told("jid") or new_jid(),
-            "queue": queue or told("queue") or "default",  # Sidekiq loses what it retries without one
+            "jid": text_of("jid") or new_jid(),
+            "queue": queue or text_of("queue") or "default",  # Sidekiq loses a job that it retries without a queue
             **({"display_class": shown} if shown else {}),
-            "retry": 0,  # whoever tries to run it buries it again
+            "retry": 0,  # a worker of any program that runs the enclosing job buries it again
             "retry_count": 0,
             "created_at": since if isinstance(since, float) and math.isfinite(since) else at,
             "failed_at": at,
-            "error_class": told("error_class") or error_class(UnreadablePayload()),
+            "error_class": text_of("error_class") or error_class(UnreadablePayload()),
             "error_message": f"{message}; kept as text: {why}" if message else f"{why}; kept as text",
             **({"error_backtrace": backtrace} if backtrace else {}),
             FIELD: {"v": V, "as": form},
@@ -71,11 +71,11 @@ def _enclosed(raw: bytes, queue: str, at: float, fields: Mapping[str, Any], why:
 
 
 def original(fields: Mapping[str, Any]) -> bytes | None:
-    """The payload inside of an enclosing job; None for any other job."""
-    told, args = fields.get(FIELD), fields.get("args")
-    if fields.get("class") != CLASS or not isinstance(told, dict) or told.get("v") != V:
+    """The payload inside an enclosing job; None for any other job."""
+    record, args = fields.get(FIELD), fields.get("args")
+    if fields.get("class") != CLASS or not isinstance(record, dict) or record.get("v") != V:
         return None
-    match told.get("as"), args:
+    match record.get("as"), args:
         case "text", [str(text)] if payload.encodable(text):
             return text.encode("utf-8")
         case "base64", [{"base64": str(text)}]:

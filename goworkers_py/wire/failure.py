@@ -1,4 +1,4 @@
-"""The fields that a failure leaves in a job, as Sidekiq has them: class and text of the error, and its backtrace."""
+"""The fields that a failed run writes into a job, in Sidekiq's form: class and text of the error, and its backtrace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASYNCIO = str(Path(os.__file__).parent / "asyncio")
 
 
 def failure_fields(message: Message, error: BaseException, at: float) -> dict[str, Any]:
-    """The fields in which Sidekiq keeps a job's last failure. The count of its retries stays as it is."""
+    """The fields in which Sidekiq keeps a job's last failure. They leave the retry count as it is."""
     return {
         "queue": message.queue,
         "error_message": describe(error),
@@ -35,22 +35,22 @@ def failure_fields(message: Message, error: BaseException, at: float) -> dict[st
 
 
 def next_count(message: Message) -> int:
-    """The retry count of the job if this run of it fails."""
-    # Sidekiq's "retry now" takes one off, so that -1 is a count too.
+    """The retry count that the job has after this run fails."""
+    # Sidekiq's "retry now" takes 1 off the count, so that -1 is a count too.
     return 0 if message.retry_count is None else message.retry_count + 1
 
 
 def error_class(error: BaseException) -> str:
-    """The name of the error's class with its module, whatever the class says of itself."""
+    """The name of the error's class with its module, even if the class overrides its own name."""
     kind = type(error)
-    # As `type` knows them: a metaclass may have other ideas.
+    # Read by the descriptors of `type`: a metaclass may define other attributes of these names.
     module, name = (_TYPE[attribute].__get__(kind) for attribute in ("__module__", "__qualname__"))
     module, name = (_storable(text) if isinstance(text, str) else "?" for text in (module, name))
     return name if module == "builtins" else f"{module}.{name}"
 
 
 def describe(error: BaseException) -> str:
-    """The error's text, whatever it is: short enough to store, and encodable."""
+    """The error's text, cut to MAX_ERROR_MESSAGE and encodable as UTF-8. Never raises for a faulty `__str__`."""
     try:
         text = str(error)
     except BaseException as worse:
@@ -59,12 +59,12 @@ def describe(error: BaseException) -> str:
 
 
 def in_place_of(error: BaseException) -> WorkersError:
-    """A plain error that tells of one which raises even where it is only looked at."""
+    """A plain error with the class, text and traceback of `error`, which raises when its attributes are read."""
     return WorkersError(f"{error_class(error)}: {describe(error)}").with_traceback(_TRACEBACK(error))
 
 
 def _storable(text: str) -> str:
-    # By the methods of `str` itself: a text of a subclass of `str` could do anything in its own.
+    # By the methods of `str`: a subclass of `str` may override them.
     return str.__getitem__(text, slice(MAX_ERROR_MESSAGE)).encode("utf-8", "replace").decode("utf-8")
 
 
@@ -73,7 +73,7 @@ _TRACEBACK: Callable[[BaseException], TracebackType | None] = BaseException.__di
 
 
 def own_traceback(error: BaseException) -> TracebackType | None:
-    """From the job's own frames on. Only the last of ours, where there are none of the job's."""
+    """The traceback from the job's first frame on. If the job has no frame, the last frame of this package alone."""
     links = list(_links(_TRACEBACK(error)))
     begin = next((n + 1 for n in reversed(range(len(links))) if _file_of(links[n]) == _CALLS_THE_JOB), 0)
     theirs = (link for link in links[begin:] if not _file_of(link).startswith((_OUR_FOLDER, _ASYNCIO)))
@@ -91,7 +91,7 @@ def _file_of(link: TracebackType) -> str:
 
 
 def backtrace(error: BaseException, most: int) -> list[str]:
-    """Innermost call first, in the shape of Ruby's, without our own frames around the job."""
+    """At most `most` lines in Ruby's form, innermost call first, without this package's frames around the job."""
     links = list(_links(own_traceback(error)))
     theirs = deque((link for link in links if not _file_of(link).startswith(_OUR_FOLDER)), most) or links
     lines = [f"{_file_of(link)}:{link.tb_lineno}:in `{link.tb_frame.f_code.co_name}'" for link in reversed(theirs)]
@@ -103,7 +103,7 @@ def pack_backtrace(lines: list[str]) -> str:
 
 
 def unpack_backtrace(stored: Any) -> list[str]:
-    """From any Sidekiq's form but 6.0.1's Ruby Marshal: packed, or the plain list of the oldest."""
+    """Reads the packed form of Sidekiq from 6.0.2 on and the plain list of old ones; [] for 6.0.1's Ruby Marshal."""
     if isinstance(stored, str):
         try:
             stored = simplejson.loads(zlib.decompress(base64.b64decode(stored)))

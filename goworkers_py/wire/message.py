@@ -1,4 +1,4 @@
-"""One job as a program sees it: the raw bytes, never changed, and the fields parsed from them."""
+"""A message: one job's raw bytes, never changed, and the fields parsed from them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import simplejson
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import payload
 
-# Sidekiq 8 writes integer milliseconds, everybody else seconds; an epoch in milliseconds passed this in 1973,
-# one in seconds will in the year 5138.
+# Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
+# epoch seconds will in the year 5138.
 _MILLISECONDS_FROM = 100_000_000_000
-# Nobody means a time by such a number; it need not even fit a float.
+# A number from here on is no time, and may be too large for a float.
 _NO_TIME_FROM = 1e18
 
 _COUNTS = range(-(2**63), 2**63)
 
 
 class Message:
-    """What handlers, jobs and middleware are given.
+    """A job as its handler, its code and middleware get it.
 
-    `args` may be changed by a middleware and the job sees it; what is acknowledged, retried or buried is always made
-    from the bytes that were fetched.
+    A middleware may change `args`, and the job sees the change. An acknowledgement, a retry or a burial always uses the
+    bytes that were fetched.
     """
 
     __slots__ = ("args", "expired", "fields", "interrupt", "job_class", "queue", "raw")
@@ -40,8 +40,8 @@ class Message:
         name = fields.get("wrapped") or fields.get("class")
         self.job_class: str = name if isinstance(name, str) else ""
         self.args: Any = fields.get("args")
-        self.expired = False  # turns true at the job's time limit, see `watchdog`
-        self.interrupt: Callable[[], object] | None = None  # how to end a run that is not Python code of this thread
+        self.expired = False  # set to true at the job's time limit, see `time_limit`
+        self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
 
     @property
     def jid(self) -> str:
@@ -50,7 +50,7 @@ class Message:
 
     @property
     def retry_count(self) -> int | None:
-        """How many retries have failed: None before the first failure, 0 after it."""
+        """How many retries have failed: None before the first failure, 0 after the first failure."""
         return whole_number(self.fields.get("retry_count"))
 
     @property
@@ -83,7 +83,7 @@ class Message:
         return iter(self.fields)
 
     def to_json(self) -> str:
-        return simplejson.dumps(self.fields, ensure_ascii=False, allow_nan=True)  # 1e400 is infinite to Python
+        return simplejson.dumps(self.fields, ensure_ascii=False, allow_nan=True)  # Python reads 1e400 as infinity
 
     def __repr__(self) -> str:
         return f"<Message {self.job_class} jid={self.jid} queue={self.queue}>"
@@ -93,7 +93,7 @@ _current: ContextVar[Message | None] = ContextVar("goworkers_py_current_message"
 
 
 def current_message() -> Message | None:
-    """The job that this thread (or task) is running now; None outside of one."""
+    """The job that this thread (or asyncio task) is running now; None outside of a job."""
     return _current.get()
 
 
@@ -102,7 +102,7 @@ reset_current = _current.reset
 
 
 def describe(raw: bytes, queue: str) -> str:
-    """Class, jid and queue, for people."""
+    """Class, jid and queue of a payload, for log lines."""
     try:
         message = Message(raw, queue)
     except UnreadablePayload:
@@ -115,20 +115,20 @@ def new_jid() -> str:
 
 
 def jid_where_missing(message: Message) -> dict[str, str]:
-    """The change that a payload needs before it goes into a sorted set. Equal bytes are one entry there, so two jobs
-    without a jid could become one."""
+    """A new jid for a job without one, spliced in before the job goes into a sorted set. Equal bytes are one entry
+    there, so two jobs without a jid could become one."""
     return {} if message.jid else {"jid": new_jid()}
 
 
 def whole_number(value: Any) -> int | None:
-    """An int that is no bool (JSON's `true` is a Python int too) and of a size that counts have."""
+    """The value if it is an int of 64 bits, else None. None for a bool too, which is an int to Python."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value in _COUNTS else None
 
 
 def epoch(value: Any) -> float | None:
     """Epoch seconds from float seconds, integer milliseconds or Go's `2006-01-02 15:04:05 UTC`."""
     if type(value) is float and -_MILLISECONDS_FROM < value < _MILLISECONDS_FROM:
-        return value  # nearly always, and on every job's path
+        return value  # the usual case first: this runs for every job
     if isinstance(value, str):
         return _epoch_from_go(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _NO_TIME_FROM:
@@ -144,7 +144,8 @@ def _epoch_from_go(text: str) -> float | None:
 
 
 class Timestamps:
-    """How a fleet writes `created_at` and its kin: float seconds everywhere, or the integers of Sidekiq 8."""
+    """How a fleet writes `created_at` and the other times of a job: as float seconds, or as Sidekiq 8's integer
+    milliseconds."""
 
     def __init__(self, style: str = "seconds") -> None:
         self._milliseconds = style == "ms"

@@ -1,7 +1,7 @@
-"""The field `pyworkers` of a job: what the job needs of the worker that runs it, in a fleet whose releases are mixed.
+"""The field `pyworkers` of a job: the features that its worker must support, in a fleet of mixed releases.
 
-A job that uses a feature which an older release does not know has {"v": 1, "needs": ["..."]}. Only pyworkers reads the
-field, and only since 0.2.0. What a worker does about it is decided in `policy.needs`.
+A job that uses a feature which older releases do not know has {"v": 1, "needs": ["..."]}. Only pyworkers reads the
+field, and only since 0.2.0. `policy.needs` decides what a worker does with such a job.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any
 
 FIELD = "pyworkers"
 V = 1
-# The features that a job may need and that this release knows. None of those that 0.1.0 did not know needs a worker.
+# The features that a job may need and that this release knows. Empty, because no feature since 0.1.0 needs anything of
+# the worker.
 SPEAKS: frozenset[str] = frozenset()
 
-# Needs come from strangers' payloads: each is cut to this length.
+# Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100
 
 
@@ -23,21 +24,21 @@ def field_of(needs: Collection[str]) -> dict[str, Any]:
     return {"v": V, "needs": sorted(needs)}
 
 
-def lacking(told: Any, speaks: Collection[str]) -> list[str]:
-    """What of a payload's field this release lacks. What it cannot read is something that it lacks."""
-    if not isinstance(told, dict):
+def lacking(value: Any, speaks: Collection[str]) -> list[str]:
+    """The needs in a payload's field that are not in `speaks`. A value that this release cannot read is such a need."""
+    if not isinstance(value, dict):
         return [f"a field `{FIELD}` of another shape"]
-    if told.get("v") != V or isinstance(told["v"], bool):
-        return [f"version {_brief(told.get('v'))} of the field `{FIELD}`"]
-    wanted = told.get("needs")
+    if value.get("v") != V or isinstance(value["v"], bool):
+        return [f"version {_brief(value.get('v'))} of the field `{FIELD}`"]
+    wanted = value.get("needs")
     if not isinstance(wanted, list):
         return [f"needs of another shape: {_brief(wanted)}"]
     return [_brief(need) for need in wanted if not isinstance(need, str) or need not in speaks]
 
 
-def _brief(told: Any) -> str:
-    """For people, whatever a stranger wrote."""
-    if isinstance(told, int | float) and abs(told) < 1_000:
-        return f"{told:g}"
-    text = told[:LONGEST_NEED] if isinstance(told, str) else f"of type {type(told).__name__}"
+def _brief(value: Any) -> str:
+    """A short text for people of any value that a stranger wrote."""
+    if isinstance(value, int | float) and abs(value) < 1_000:
+        return f"{value:g}"
+    text = value[:LONGEST_NEED] if isinstance(value, str) else f"of type {type(value).__name__}"
     return text.encode("unicode_escape").decode()[:LONGEST_NEED]

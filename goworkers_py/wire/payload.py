@@ -1,8 +1,8 @@
-"""A job's JSON as text: strict reading, checking what goes in, and rewriting by splicing.
+"""A job's JSON as text: strict reading, checks before a push, and rewriting by splicing.
 
-A rewritten payload is cut and pasted from the original text: only the named top-level fields change. So every other
-field, the order of fields, the digits of every number and the spelling of every string survive any number of trips,
-also those that Python could not write the same way again (1.0e+16, 12345678901234567890.10, a lone \\ud800).
+A splice cuts and pastes the original text, and changes only the named top-level fields. Every other field, the order of
+fields, the digits of every number and the spelling of every string stay the same after any number of splices. That
+includes texts that Python would write another way (1.0e+16, 12345678901234567890.10, a lone \\ud800).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import simplejson
 
 from goworkers_py.core.errors import ArgumentError, UnreadablePayload
 
-# What Ruby reads and writes; the job's own object and its args are two of these levels.
+# The nesting that Ruby reads and writes. The job's object and its `args` are two of these levels.
 MAX_NESTING = 100
 
-# A little less than int() takes.
+# A little less than int() accepts.
 _DIGITS_AT_ONCE = 4_000
 _TOO_LARGE = 10**_DIGITS_AT_ONCE
 
-# Bytes among which it is quicker to count the brackets than to look for each.
+# In fewer bytes than this it is quicker to count the brackets than to find one after the other.
 _SHORT = 1_000
 
 _SPACE = " \t\n\r"
@@ -34,7 +34,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _int_of_any_size(digits: str) -> int:
-    # In halves: int() refuses more than 4,300 digits, and takes a minute for a million where it is told not to.
+    # In halves, because int() refuses more than 4,300 digits. Without that limit a million digits take it a minute.
     if len(digits) <= _DIGITS_AT_ONCE:
         return int(digits)
     if digits[0] == "-":
@@ -44,60 +44,61 @@ def _int_of_any_size(digits: str) -> int:
     return _int_of_any_size(digits[:-low]) * shift + _int_of_any_size(digits[-low:])
 
 
-# The value that begins at one character, and where it ends. Not `raw_decode`, which also takes a byte order mark there.
+# Returns the value that begins at a character, and where it ends. Not `raw_decode`, which accepts a byte order mark.
 _scan = simplejson.JSONDecoder(parse_constant=_refuse_constant).scan_once
-# int() refuses more than 4,300 digits, Ruby does not. Slower, so only where the first one failed.
-_scan_patiently = simplejson.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_of_any_size).scan_once
-# What JSON has, and a tuple for a list: without these options simplejson also writes bytes, decimals and whatever has a
-# method `_asdict`. It looks for no circles: `check_plain` has found them.
+# Accepts integers of more than 4,300 digits, as Ruby does and int() does not. Slower, so only used if `_scan` fails.
+_scan_large_ints = simplejson.JSONDecoder(parse_constant=_refuse_constant, parse_int=_int_of_any_size).scan_once
+# Writes the types of JSON, and a tuple as a list. Without these options simplejson also writes bytes, decimals and
+# objects with a method `_asdict`. It does not look for circular references, because `check_plain` refuses them.
 _encoder = simplejson.JSONEncoder(
     ensure_ascii=False,
     separators=(",", ":"),
     check_circular=False,
-    encoding=None,  # type: ignore[arg-type]  # for no bytes; the stubs do not know it
+    encoding=None,  # type: ignore[arg-type]  # None refuses bytes; the type stubs lack it
     use_decimal=False,
     namedtuple_as_object=False,
 )
-# Between values that are written together. They hold no line end of their own: it is escaped in texts.
-_CUT = simplejson.RawJSON("\nnull")
+# Written between the values of `encode_each`. No value holds a raw line end, because strings escape it.
+_SEPARATOR = simplejson.RawJSON("\nnull")
 
 
 def read(raw: bytes) -> dict[str, Any]:
-    """The fields of a job. Raises UnreadablePayload for what is not one strict JSON object in UTF-8."""
+    """The fields of a job. Raises UnreadablePayload for bytes that are not one strict JSON object in UTF-8."""
     try:
         text = raw.decode("utf-8")
         value, end = _scan(text, 0)
     except (ValueError, RecursionError):
-        text, value, end = _read_patiently(raw)
+        text, value, end = _read_slowly(raw)
     if end != len(text) and skip_space(text, end) != len(text):
         raise UnreadablePayload(f"not JSON: something follows the object at character {end}")
     if type(value) is not dict:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
-    # Each level takes two characters.
+    # A level takes at least two characters.
     if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and _nested_deeper(value, MAX_NESTING):
         raise UnreadablePayload(_TOO_DEEP)
     return value
 
 
-def _read_patiently(raw: bytes) -> tuple[str, Any, int]:
-    """As `read` does at first, with what is rare: a space before the value, endless numbers, and words for a flaw."""
+def _read_slowly(raw: bytes) -> tuple[str, Any, int]:
+    """Handles the rare cases: a space before the value, an integer of very many digits, the reason for a refusal."""
     try:
         text = raw.decode("utf-8")
         return text, *_read_value(text, skip_space(text, 0))
     except RecursionError:
         raise UnreadablePayload(_TOO_DEEP) from None
     except ValueError as error:
-        raise UnreadablePayload(f"not JSON: {_in_words(error)}") from None
+        raise UnreadablePayload(f"not JSON: {_reason(error)}") from None
 
 
-def _in_words(error: ValueError) -> str:
+def _reason(error: ValueError) -> str:
     if isinstance(error, simplejson.JSONDecodeError) and error.msg == "Expecting value":
         return f"no value at character {error.pos}"
     return str(error)
 
 
 def _opens_many(raw: bytes) -> bool:
-    """Whether there are more brackets than levels: a look that does not take long at large payloads either."""
+    """Whether there are more opening brackets than MAX_NESTING. For speed, a large payload is read only up to the first
+    bracket too many."""
     if len(raw) < _SHORT:
         return raw.count(b"[") + raw.count(b"{") > MAX_NESTING
     found = 0
@@ -109,7 +110,7 @@ def _opens_many(raw: bytes) -> bool:
 
 
 def _nested_deeper(value: Any, levels: int) -> bool:
-    layer = [value]  # without recursion: Python would have an opinion on the depth too
+    layer = [value]  # no recursion, because Python limits its depth
     for _ in range(levels):
         layer = [
             item
@@ -126,20 +127,22 @@ def _read_value(text: str, start: int) -> tuple[Any, int]:
     except simplejson.JSONDecodeError:
         raise
     except ValueError:
-        return _scan_patiently(text, start)
+        return _scan_large_ints(text, start)
 
 
 def encode(value: Any) -> str:
-    """Compact, in raw UTF-8, as Ruby writes it. The value has passed `check_plain` or is our own."""
+    """Compact JSON that does not escape non-ASCII characters, like Ruby's. The value has passed `check_plain`, or this
+    package made it."""
     if type(value) is str:
-        return _encoder.encode(value)  # which makes no encoder for a text alone
+        return _encoder.encode(value)  # for a text alone it makes no encoder
     return "".join(_encoder.iterencode(value))
 
 
 def encode_each(values: Iterable[Any]) -> list[str]:
-    """The text of each value. simplejson prepares an encoder at each call, which takes longer than most values."""
-    text = encode([part for value in values for part in (_CUT, value)][1:])[1:-1]
-    return text.split(f",{_CUT.encoded_json},") if text else []
+    """The JSON of each value, by one call of the encoder: simplejson's preparation for a call takes longer than most
+    values."""
+    text = encode([part for value in values for part in (_SEPARATOR, value)][1:])[1:-1]
+    return text.split(f",{_SEPARATOR.encoded_json},") if text else []
 
 
 def write(fields: Mapping[str, Any]) -> bytes:
@@ -147,12 +150,12 @@ def write(fields: Mapping[str, Any]) -> bytes:
 
 
 def splice(raw: bytes, changes: Mapping[str, Any], drop: Collection[str] = ()) -> bytes:
-    """The same job with some top-level fields set or dropped and everything else as it was written."""
+    """The same job with some top-level fields set or dropped. All other text stays as it was written."""
     return splicer(changes, drop)(raw)
 
 
 def splicer(changes: Mapping[str, Any], drop: Collection[str] = ()) -> Callable[[bytes], bytes]:
-    """`splice` for many jobs that are changed alike."""
+    """`splice` for many jobs that get the same changes."""
     marks = [f'"{name}"'.encode() for name in (*changes, *drop)]
     members = {name: f"{encode(name)}:{encode(value)}" for name, value in changes.items()}
     addition = f",{','.join(members.values())}}}".encode()
@@ -184,7 +187,7 @@ def _rebuilt(raw: bytes, changed: Mapping[str, str], drop: Collection[str]) -> b
 
 
 def _may_have(raw: bytes, marks: Iterable[bytes]) -> bool:
-    """False when none of these fields can be there, and it stands on one line."""
+    """False means: the payload has none of these fields and is on one line."""
     if b"\\u" in raw or b"\n" in raw or b"\r" in raw:
         return True
     for mark in marks:  # noqa: SIM110  # any() takes twice as long
@@ -194,7 +197,7 @@ def _may_have(raw: bytes, marks: Iterable[bytes]) -> bool:
 
 
 def _members(text: str) -> dict[str, str]:
-    """Name to the text of `"name":value`, for an object that `read` accepts."""
+    """Each name, with the text `"name":value` of its field. For an object that `read` accepts."""
     members: dict[str, str] = {}
     at = skip_space(text, skip_space(text, 0) + 1)
     while text[at] != "}":
@@ -210,8 +213,8 @@ def _members(text: str) -> dict[str, str]:
 
 
 def _one_line(text: str) -> str:
-    # Browsers turn line feeds into CRLF, so that Sidekiq's page could not delete a pretty-printed job.
-    # A raw line end cannot stand inside a JSON string: dropping them all changes no value.
+    # Browsers turn line feeds into CRLF, and Sidekiq's page could not delete a pretty-printed job. A JSON string holds
+    # no raw line end, so removing all of them changes no value.
     return text.replace("\n", "").replace("\r", "") if "\n" in text or "\r" in text else text
 
 
@@ -224,7 +227,7 @@ def skip_space(text: str, at: int) -> int:
 def check_plain(value: Any, name: str, levels: int = MAX_NESTING - 1) -> None:
     """Raises ArgumentError with the path of the first part that JSON would lose, change or refuse.
 
-    A field of a job may be nested one level less than the job.
+    `levels` is one less for a field of a job than for a whole job.
     """
     flaw = _flaw(value, levels)
     if flaw:
@@ -241,7 +244,7 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
     if isinstance(value, int):
         return None if -_TOO_LARGE < value < _TOO_LARGE else ("", "has more digits than a JSON reader takes")
     if isinstance(value, float):
-        return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot say")
+        return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot represent")
     if kind is list or kind is dict:
         if levels_left == 0:
             return "", f"is {_TOO_DEEP}"
@@ -254,7 +257,7 @@ def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[s
         if isinstance(value, dict) and not isinstance(key, str):
             return f"[{key!r}]", f"is a key of type {type(key).__name__}; JSON keys are text"
         if type(item) is str and item.isascii() and type(key) is int:
-            continue  # the most of what is pushed, without a call
+            continue  # most values of most pushes, without a further call
         flaw = _flaw(item, levels_left) or (_flaw(key, levels_left) if isinstance(key, str) else None)
         if flaw:
             return f"[{key!r}]{flaw[0]}", flaw[1]

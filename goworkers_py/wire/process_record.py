@@ -1,7 +1,7 @@
-"""What a process tells the fleet of itself, in the words that Sidekiq's pages and go-workers2 read.
+"""The record of a process in Redis, in the fields that Sidekiq's pages and go-workers2 read.
 
-The readers of each version look for something else and several of them fail on a field that is missing, so there is
-one superset for all: see `info` for what never changes, `state` for what does, `work` for the jobs that run.
+Each version of them reads other fields, and several fail on a missing field, so the record has the fields of all.
+`info` has the fields that never change, `state` those that do, `work` the running jobs.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write
 from goworkers_py.wire.ruby import ruby_flaw
 
-# Pages show little of a job's arguments, and this is written anew with every beat.
+# Pages show little of a job's arguments, and every beat writes the running jobs again.
 LONGEST_PAYLOAD = 100_000
 _SHOWN_OF_LONG = ("class", "wrapped", "jid", "queue", "created_at", "enqueued_at")
 
-OURS = "pyworkers "  # how the version of ours begins, and of nobody else's
+OURS = "pyworkers "  # the version in the record of each pyworkers process begins with it, and in no other program's
 VERSION = f"{OURS}{__version__}"
 
 
 @dataclass(frozen=True)
 class Member:
-    """A process of ours: what it is from its start to its end."""
+    """The facts about a pyworkers process that never change."""
 
     started_at: float
-    queues: Mapping[str, int]  # with the threads of each
+    queues: Mapping[str, int]  # name to number of threads
     tag: str = ""
 
     @property
@@ -43,37 +43,38 @@ class Member:
 
 @dataclass(frozen=True)
 class ProcessSnapshot:
-    """A process of ours: how it is now."""
+    """The state of a pyworkers process at one time."""
 
     running: Mapping[str, Delivery]
     quiet: bool
     rss: int  # bytes
     round_trip_s: float
     at: float
-    embedded: bool  # part of another program, which nobody else may stop
+    embedded: bool  # part of another program: the fleet must not stop it
 
 
 def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str | int]:
-    """The process's hash."""
+    """The fields of the Redis hash named after the identity."""
     return {
         "info": info(identity, member, now.embedded),
-        "concurrency": member.concurrency,  # Sidekiq 8.1.2 and later look for it here
+        "concurrency": member.concurrency,  # Sidekiq 8.1.2 and later read it here
         "busy": len(now.running),
         "beat": int(now.at),  # go-workers2 refuses a fraction
         "quiet": "true" if now.quiet else "false",
         "rss": now.rss // 1024,
         "rtt_us": int(now.round_trip_s * 1e6),
-        # Of go-workers2, whose heartbeat ends for good when it meets a process without it. It takes back the jobs of
-        # the dead by this; ours are not its business.
+        # For go-workers2: its heartbeat ends for good at a process without this field. It recovers jobs of dead
+        # processes by this list; an empty list keeps it from the jobs of pyworkers.
         "worker_heartbeats": "[]",
-        # Also of go-workers2: its processes of the highest priority work, the others stand by. Ours come last.
+        # For go-workers2, too: only its processes of the highest priority work, the others stand by. The lowest value
+        # keeps a pyworkers process from counting.
         "manager_priority": -(2**31),
     }
 
 
 def info(identity: str, member: Member, embedded: bool) -> str:
     hostname, pid, _ = identity.rsplit(":", 2)
-    # Each queue has threads of its own here, as a capsule of Sidekiq 7 has.
+    # Each queue has its own threads, like a capsule of Sidekiq 7.
     weights = [{queue: 0} for queue in member.queues]
     return _json(
         {
@@ -97,20 +98,20 @@ def info(identity: str, member: Member, embedded: bool) -> str:
 
 
 def work(running: Mapping[str, Delivery]) -> dict[str, str]:
-    """What runs, by thread. Sidekiq 6 parses each payload, so what is no job stays out."""
-    told = {}
+    """The running jobs, by thread. Without payloads that are no job, because Sidekiq 6 parses each payload."""
+    works = {}
     for thread, delivery in running.items():
         try:
             payload = shortened(delivery.payload, LONGEST_PAYLOAD)
         except UnreadablePayload:
             continue
-        told[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
-    return told
+        works[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})
+    return works
 
 
 def shortened(raw: bytes, longest: int) -> bytes:
-    """The payload itself where it is not long and Ruby can read it, else a few of its fields. Raises UnreadablePayload
-    for what is no job."""
+    """The payload itself if it has at most `longest` bytes and Ruby can read it, else a few of its fields. Raises
+    UnreadablePayload for bytes that are no job."""
     fields, flaw = read(raw), ruby_flaw(raw)
     if len(raw) <= longest and not flaw:
         return raw

@@ -1,4 +1,4 @@
-"""What Ruby's JSON cannot read, or not write again."""
+"""Finds payloads that Ruby's JSON cannot read, or cannot write again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goworkers_py.wire.payload import skip_space
 
 
 def ruby_flaw(raw: bytes) -> str:
-    """Why Ruby's JSON cannot read a payload that `read` accepts, or not write it again; empty when it can do both."""
+    """Why Ruby's JSON cannot read, or cannot write again, a payload that `read` accepts; empty if it can do both."""
     if not _MAY_BE_FLAWED(raw):
         return ""
     half = next((escape[1] for escape in _ESCAPES.finditer(raw) if escape[1]), None)
@@ -31,8 +31,8 @@ def _float_for_ruby(text: str) -> None:
         raise OverflowError(f"it holds the number {shown}, which is infinite to Ruby")
 
 
-# Half of a pair, or a number beyond all floats, takes one of these. Nearly no payload has one.
+# Half of a surrogate pair, or a number beyond all floats, needs one of these texts. Nearly no payload has one.
 _MAY_BE_FLAWED = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}|[0-9]{200}").search
-# A backslash stands in strings only. A group of its own for the half of a pair.
+# In JSON a backslash stands in strings only. The group matches half of a surrogate pair.
 _ESCAPES = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
 _scan_for_ruby = simplejson.JSONDecoder(parse_float=_float_for_ruby, parse_int=len).scan_once

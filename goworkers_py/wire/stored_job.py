@@ -1,4 +1,4 @@
-"""One job as it lies in a broker, for people to see."""
+"""One job that a broker holds, for people to read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.payload import splice
 
-# How the name of a job begins that has no jid.
+# A job without a jid is named by this and a digest of its bytes.
 DIGEST = "sha1:"
 
 
 @dataclass(frozen=True)
 class StoredJob:
     payload: bytes
-    queue: str = ""  # empty where the job itself names it
-    at: float | None = None  # when it is due, or died
+    queue: str = ""  # empty if only the payload names it
+    at: float | None = None  # time at which the job is due, or died
 
     @cached_property
     def message(self) -> Message | None:
-        """None: not a job that anybody can read."""
+        """The parsed payload; None if it is unreadable."""
         try:
             return Message(self.payload, self.queue)
         except UnreadablePayload:
@@ -35,18 +35,18 @@ class StoredJob:
 
     @cached_property
     def original(self) -> bytes | None:
-        """The payload that is kept here as text, if it is one of those, see `enclosure`."""
+        """The payload inside an enclosing job, see `enclosure`; None for any other job."""
         return None if self.message is None else enclosure.original(self.message.fields)
 
     @property
     def jid(self) -> str:
-        """The job's, or a name that the bytes give to one without a jid."""
+        """The job's jid; for a job without one, a name made from its bytes."""
         jid = "" if self.message is None else self.message.jid
         return jid or DIGEST + hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()[:16]
 
     @property
     def escaped(self) -> str:
-        """All bytes of its payload, in one line that every terminal can show."""
+        """The whole payload (of an enclosing job: the one inside), escaped into one line that every terminal shows."""
         shown = self.payload if self.original is None else self.original
         return "".join(
             char if char.isprintable() else char.encode("unicode_escape").decode()
@@ -55,7 +55,7 @@ class StoredJob:
 
     @property
     def as_json(self) -> str:
-        """One line. The job is written as it lies there: no number changes its digits."""
+        """One line. The job's text is spliced in as it is stored: no number changes its digits."""
         # A time may be infinite, for which JSON has no number.
         at = "" if self.at is None else f'"at":{simplejson.dumps(self.at if math.isfinite(self.at) else str(self.at))},'
         if self.message is None:

@@ -69,7 +69,7 @@ def test_run_imports_no_other_command(here: Path, redis_url: str) -> None:
         (["enqueue"], "Missing argument 'CLASS'; see 'pyworkers enqueue --help'"),
         (["enqueue", "J", "[1"], "the arguments must be a JSON array, such as '[1, \"a\"]': Expecting ',' delimiter"),
         (["enqueue", "J", '{"a":1}'], "the arguments must be a JSON array, such as '[1, \"a\"]', is '{\"a\":1}'"),
-        (["enqueue", "J", "[NaN]"], "args[0] is nan, which JSON cannot say"),
+        (["enqueue", "J", "[NaN]"], "args[0] is nan, which JSON cannot represent"),
         (["enqueue", "J", "-q", ""], "--queue is empty"),
         (["enqueue", "J", "--in", "1", "--at", "2"], "use either --in or --at, not both"),
         (["enqueue", "J", "--in", "soon"], "Invalid value for '--in': 'soon' is not a valid float"),
@@ -590,7 +590,9 @@ def test_enqueue_without_a_server_names_its_address_and_says_what_to_do(call: Ca
     done = call("enqueue", "J", "--redis", NOWHERE)
     assert done.returncode == 75
     told = one_line(done.stderr)
-    assert f"; start the server of {NOWHERE}, or name another one with PYWORKERS_BROKER, --broker or configure" in told
+    assert (
+        f"; start the server of {NOWHERE}, or set another address with PYWORKERS_BROKER, --broker or configure" in told
+    )
 
 
 def test_enqueue_with_in_or_at_schedules_the_job(call: Call, redis_url: str, redis: redis_py.Redis) -> None:

@@ -13,7 +13,7 @@ class FakeClock(Clock):
         return self.now
 
 
-def test_a_deadline_counts_down_to_nothing() -> None:
+def test_a_deadline_counts_down_to_zero() -> None:
     clock = FakeClock()
     deadline = Deadline(25.0, clock)
     assert deadline.left() == 25.0
@@ -23,7 +23,7 @@ def test_a_deadline_counts_down_to_nothing() -> None:
     assert deadline.left() == 0.0
 
 
-def test_a_second_signal_brings_the_deadline_to_now() -> None:
+def test_a_shortened_deadline_ends_at_once() -> None:
     clock = FakeClock()
     deadline = Deadline(25.0, clock)
     clock.now += 1
@@ -31,7 +31,7 @@ def test_a_second_signal_brings_the_deadline_to_now() -> None:
     assert deadline.left() == 0.0
 
 
-def test_the_clocks_are_the_systems() -> None:
+def test_a_clock_shows_the_systems_times() -> None:
     before, after = (time.time(), time.monotonic()), (Clock().wall(), Clock().monotonic())
     assert 0 <= after[0] - before[0] < 60
     assert 0 <= after[1] - before[1] < 60

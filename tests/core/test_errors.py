@@ -38,15 +38,13 @@ def test_a_refused_push_is_a_value_error_too() -> None:
         ({"at": datetime.datetime(2025, 2, 14, 8, 43, 10, tzinfo=datetime.timezone.utc)}, None, 1739522590.0),
     ],
 )
-def test_a_retry_is_asked_for_after_a_delay_or_at_a_time(
-    arguments: dict[str, Any], delay: float | None, at: float | None
-) -> None:
+def test_retry_job_takes_a_delay_or_a_time(arguments: dict[str, Any], delay: float | None, at: float | None) -> None:
     error = RetryJob("not yet", **arguments)
     assert (error.delay, error.at, str(error)) == (delay, at, "not yet")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"delay": 5, "at": 6}])
-def test_a_retry_needs_either_a_delay_or_a_time(arguments: dict[str, Any]) -> None:
+def test_retry_job_needs_either_a_delay_or_a_time(arguments: dict[str, Any]) -> None:
     with pytest.raises(
         TypeError, match=re.escape("either delay (seconds from now) or at (epoch seconds or a datetime)")
     ):
@@ -58,7 +56,7 @@ def test_a_retry_needs_either_a_delay_or_a_time(arguments: dict[str, Any]) -> No
     ("value", "refused"),
     [(math.nan, ValueError), (math.inf, ValueError), (-math.inf, ValueError), ("soon", TypeError), ([5], TypeError)],
 )
-def test_a_retry_cannot_wait_for_what_no_sorted_set_holds(name: str, value: Any, refused: type[Exception]) -> None:
+def test_retry_job_refuses_a_time_that_no_sorted_set_holds(name: str, value: Any, refused: type[Exception]) -> None:
     with pytest.raises(refused, match=f"cannot wait for {value!r}" if refused is ValueError else "real number"):
         RetryJob(**{name: value})
 
@@ -73,5 +71,5 @@ def test_a_retry_cannot_wait_for_what_no_sorted_set_holds(name: str, value: Any,
         (KillJob("broken"), "broken"),
     ],
 )
-def test_what_a_job_asks_for_says_so(error: errors.JobControl, told: str) -> None:
+def test_a_job_control_without_a_message_has_a_default_one(error: errors.JobControl, told: str) -> None:
     assert str(error) == told

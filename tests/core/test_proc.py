@@ -33,7 +33,7 @@ def test_no_identity_is_used_twice() -> None:
     assert len({new_identity() for _ in range(1_000)}) == 1_000
 
 
-def test_a_dyno_is_called_after_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_identity_of_a_dyno_has_its_name_as_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNO", "worker.1")
     assert new_identity().startswith(f"worker.1:{os.getpid()}:")
 
@@ -52,7 +52,7 @@ def test_a_lease_is_fresh_from_its_confirmation_until_it_runs_out(monkeypatch: p
     assert lease.fresh
     now = 45.0
     assert not lease.fresh
-    lease.confirm(44.0)  # when the question left, not when the answer came
+    lease.confirm(44.0)  # the time at which the beat was sent, not that of the reply
     assert lease.fresh
 
 
@@ -73,33 +73,33 @@ def test_a_lease_that_lapsed_is_not_fresh_until_it_is_confirmed_anew() -> None:
     assert lease.fresh
 
 
-def test_who_is_known_to_live_needs_to_wait_for_no_word() -> None:
+def test_a_process_with_a_fresh_lease_does_not_wait_for_a_confirmation() -> None:
     lease = Lease(40)
     lease.confirm(awake_and_asleep())
     assert lease.await_confirmation(lease.identity, 0)
 
 
-def test_without_a_word_from_the_server_nothing_is_known() -> None:
+def test_without_a_beat_no_lease_is_confirmed() -> None:
     lease = Lease(40)
     assert not lease.await_confirmation(lease.identity, 0.01)
 
 
 @pytest.mark.parametrize("lives", [True, False])
-def test_who_was_frozen_waits_for_the_word_whether_it_lives(lives: bool) -> None:
+def test_a_process_without_a_fresh_lease_waits_until_it_is_confirmed_or_replaced(lives: bool) -> None:
     lease = Lease(40)
     owner = lease.identity
     with ThreadPoolExecutor(1) as pool:
-        word = pool.submit(lease.await_confirmation, owner, 30)
+        confirmed = pool.submit(lease.await_confirmation, owner, 30)
         time.sleep(0.05)
-        assert not word.done()
+        assert not confirmed.done()
         if lives:
             lease.confirm(awake_and_asleep())
         else:
             lease.replace(new_identity())
-        assert word.result(15) == lives
+        assert confirmed.result(15) == lives
 
 
-def test_a_job_of_an_identity_that_was_given_up_is_not_ours_any_more() -> None:
+def test_a_replaced_identity_is_not_confirmed() -> None:
     lease = Lease(40)
     before = lease.identity
     lease.replace(new_identity())
@@ -107,7 +107,7 @@ def test_a_job_of_an_identity_that_was_given_up_is_not_ours_any_more() -> None:
     assert not lease.await_confirmation(before, 0)
 
 
-def test_an_identity_that_is_replaced_during_the_look_is_not_ours_by_the_freshness_of_the_next(
+def test_an_identity_that_is_replaced_during_the_check_does_not_count_as_fresh(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lease = Lease(50)
@@ -123,17 +123,17 @@ def test_an_identity_that_is_replaced_during_the_look_is_not_ours_by_the_freshne
     assert not lease.surely_of(old)
 
 
-def test_the_clock_of_the_lease_goes_on() -> None:
+def test_the_clock_of_the_lease_advances() -> None:
     before = awake_and_asleep()
     assert eventually(lambda: awake_and_asleep() > before)
 
 
-# --- who is certainly dead
+# --- certainly_dead
 
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[str]]:
-    """Tells its own origin, and runs until it is told to end."""
+    """A process that prints its origin and runs until it is killed."""
     tell = "import json, sys; from goworkers_py.core.proc import origin"
     tell += "; print(json.dumps(origin()), flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", tell]
@@ -149,7 +149,7 @@ def test_a_process_is_certainly_dead_once_it_has_ended_and_not_before(child: sub
     assert told["pid"] == child.pid
     assert not certainly_dead(told)
     child.kill()
-    # A zombie, that its parent has not asked for yet, runs no more either.
+    # A zombie, whose parent has not waited for it yet, has ended too.
     assert eventually(lambda: certainly_dead(told))
     assert Path(f"/proc/{child.pid}").exists()
     child.wait()
@@ -160,7 +160,7 @@ def test_a_process_is_certainly_dead_once_it_has_ended_and_not_before(child: sub
 def test_a_process_that_proc_hides_from_us_is_not_dead_until_it_has_ended(
     child: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where /proc is mounted with hidepid (systemd: ProtectProc), other users' processes are not to be seen."""
+    """If /proc is mounted with hidepid (systemd: ProtectProc), it does not show processes of other users."""
     assert child.stdout is not None
     told = json.loads(child.stdout.readline())
     monkeypatch.setattr(proc, "_machine", lambda: told["machine"])
@@ -192,7 +192,7 @@ def test_this_process_is_not_dead() -> None:
 @pytest.mark.parametrize(
     ("changes", "dead"),
     [
-        ({"started": 1}, True),  # its pid was given to another process since
+        ({"started": 1}, True),  # another process has its pid now
         ({"pid": 2**22 + 1}, True),
         ({"machine": "elsewhere"}, False),
         ({"machine": ""}, False),
@@ -203,11 +203,11 @@ def test_this_process_is_not_dead() -> None:
         ({"started": "1"}, False),
     ],
 )
-def test_what_cannot_be_known_counts_as_alive(changes: dict[str, Any], dead: bool) -> None:
+def test_a_process_is_dead_only_if_machine_pid_and_start_prove_it(changes: dict[str, Any], dead: bool) -> None:
     assert certainly_dead(origin() | changes) == dead
 
 
-def test_an_origin_that_says_nothing_counts_as_alive() -> None:
+def test_an_empty_origin_counts_as_alive() -> None:
     assert not certainly_dead({})
 
 
@@ -226,7 +226,7 @@ def without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     proc._machine.cache_clear()
 
 
-def test_where_the_system_tells_nothing_nobody_is_certainly_dead(without_proc: None) -> None:
+def test_without_proc_no_process_is_certainly_dead(without_proc: None) -> None:
     told = origin()
     assert told == {"machine": "", "pid": os.getpid(), "started": None}
     assert not certainly_dead(told)
@@ -242,7 +242,7 @@ def test_where_the_system_tells_nothing_nobody_is_certainly_dead(without_proc: N
         ("12 (dead) X " + " ".join(map(str, range(4, 53))), -1),
     ],
 )
-def test_the_start_is_found_behind_any_name(
+def test_the_start_time_is_found_after_any_process_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stat: str, started: int
 ) -> None:
     monkeypatch.setattr(proc, "_PROC", tmp_path)

@@ -1,4 +1,4 @@
-"""Lines of single jobs: their level, their fields, their colours."""
+"""The log lines of single jobs: their level, their fields, their colours."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def chat(redis_url: str, tmp_path: Path, *flags: str) -> str:
         return daemon.output
 
 
-def test_a_job_has_lines_of_the_level_that_it_asks_for(redis_url: str, tmp_path: Path) -> None:
+def test_a_job_logs_at_the_level_in_its_payload(redis_url: str, tmp_path: Path) -> None:
     told = chat(redis_url, tmp_path)
     lines = re.findall(r"(debug|info|error) of (\w+)", told)
     assert lines == [
@@ -58,7 +58,7 @@ def test_a_job_has_lines_of_the_level_that_it_asks_for(redis_url: str, tmp_path:
     assert told.count(" INFO: start\n") == told.count(" INFO: done\n") == 4
 
 
-def test_what_a_job_adds_stands_beside_our_fields(redis_url: str, tmp_path: Path) -> None:
+def test_fields_that_a_job_adds_are_in_its_line(redis_url: str, tmp_path: Path) -> None:
     told = [json.loads(line) for line in chat(redis_url, tmp_path, "--log-format", "json").splitlines()]
     (line,) = [line for line in told if line["msg"] == "info of usual"]
     assert (line["order"], line["who"], line["class"], line["lvl"]) == (42, {"é": [1]}, "chat", "INFO")
@@ -94,7 +94,7 @@ workers.middleware.append(Link())
 
 
 @pytest.mark.parametrize("job_class", ["Failing", "Failing::Async"])
-def test_a_failed_run_is_told_once_from_the_jobs_own_frames_on(job_class: str, redis_url: str, tmp_path: Path) -> None:
+def test_a_failed_run_is_logged_once_from_the_jobs_frames_on(job_class: str, redis_url: str, tmp_path: Path) -> None:
     forged = "no\n2026-11-22T01:41:24.287Z pid=1 ERROR: forged\x1b[2J"
     outputs = []
     with own_app(redis_url) as app:
@@ -128,7 +128,7 @@ def test_a_level_is_a_word_of_sidekiq(wish: object, level: int | None) -> None:
     assert level_named(wish) == level
 
 
-def test_a_job_has_lines_of_the_level_that_its_code_asks_for(redis_url: str, tmp_path: Path) -> None:
+def test_a_job_logs_at_the_level_in_its_code(redis_url: str, tmp_path: Path) -> None:
     jobs = JOBS.replace('queue="q"', 'queue="q", log_level="debug"')
     with own_app(redis_url) as app, Daemon(tmp_path, redis_url, jobs, "-q", "q=1") as daemon:
         app.enqueue("q", "chat", ["usual"])
@@ -144,7 +144,7 @@ def in_another_thread(ask: Callable[[], bool]) -> bool:
         return pool.submit(ask).result()
 
 
-def test_while_one_job_is_loud_the_other_threads_are_not() -> None:
+def test_a_job_with_a_low_log_level_does_not_change_other_threads() -> None:
     logger = logging.getLogger("test_levels")
     logger.setLevel(logging.INFO)
     levels = JobLevels()

@@ -1,4 +1,4 @@
-"""What is told of the jobs that run."""
+"""The running jobs that `/stats` shows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def running(raw: bytes, begun_at: float) -> Delivery:
     return delivery
 
 
-def test_a_job_is_shown_by_its_own_text() -> None:
+def test_a_running_job_is_shown_by_its_payload() -> None:
     raw = b'{"class": "A", "args": [1.0e+16]}'
     assert shown([running(raw, 12.7)]) == [Running(message=raw.decode(), started_at=12)]
 
 
-def test_what_is_no_job_or_too_long_even_in_short_is_left_out() -> None:
+def test_no_job_and_one_too_long_even_when_shortened_are_left_out() -> None:
     long_name = f'{{"class":"{"A" * LONGEST_SHOWN}"}}'.encode()
     assert shown([running(b"{no job", 1.0), running(b"\xff", 1.0), running(long_name, 1.0)]) == []
 
@@ -30,7 +30,7 @@ def test_a_payload_is_shortened_once() -> None:
     assert len(first["message"]) < 200
 
 
-def test_the_oldest_are_shown_first_and_of_very_many_only_they() -> None:
+def test_the_oldest_are_shown_first_and_only_so_many() -> None:
     jobs = [Running(message="{}", started_at=at) for at in range(MOST_SHOWN + 10, 0, -1)]
     told = oldest([jobs[:100], jobs[100:]])
     assert [job["started_at"] for job in told] == list(range(1, MOST_SHOWN + 1))

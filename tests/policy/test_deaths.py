@@ -1,4 +1,4 @@
-"""Which deaths are taken to be one."""
+"""When processes count as having died together."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ DEAD = Life("here", began=NOW - 1_000, heard=NOW - 65, died_at=NOW)
         pytest.param(Life("there", NOW - 1_000, NOW - 65), False, id="silent on another machine"),
     ],
 )
-def test_deaths_of_one_machine_at_one_time_are_one(other: Life, together: bool) -> None:
+def test_processes_of_one_machine_that_die_at_one_time_died_together(other: Life, together: bool) -> None:
     assert died_together(DEAD, other, NOW) is together
 
 
-def test_a_silence_of_less_than_half_a_lease_is_none() -> None:
+def test_a_process_with_a_beat_in_the_last_half_lease_is_not_silent() -> None:
     dead = Life("here", NOW - 1_000, heard=NOW - 25, died_at=NOW)
     assert not died_together(dead, Life("here", NOW - 1_000, heard=NOW - 25), NOW)
 
 
-def test_one_that_was_dead_when_the_other_began_did_not_die_with_it() -> None:
+def test_a_process_that_was_dead_before_another_began_did_not_die_with_it() -> None:
     dead = Life("here", began=NOW - 1, heard=NOW, died_at=NOW)
     assert not died_together(dead, Life("here", NOW - 1_000, NOW - 100, died_at=NOW - 2), NOW)
 
 
-def test_silence_is_measured_by_the_times_of_leases() -> None:
+def test_the_times_of_silence_follow_the_times_of_leases() -> None:
     assert TIMING.lease_s / 2 == SILENT_S
     assert TIMING.beat_every_s * 2 == SILENT_TOGETHER_S
 
 
-def test_the_living_died_with_nobody() -> None:
+def test_a_live_process_did_not_die_together_with_another() -> None:
     assert not died_together(Life("here", NOW - 1_000, NOW - 65), Life("here", NOW - 1_000, NOW - 65), NOW)

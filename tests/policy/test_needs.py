@@ -1,4 +1,4 @@
-"""What a job needs of its worker: read from strangers, refused by workers that lack it, checked by producers."""
+"""The needs of a job: read from any payload, refused by workers that do not know them, checked by producers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_job_is_run_where_all_of_its_needs_are_known(told: dict[str, Any]) -> 
         ("locks", "another shape"),
     ],
 )
-def test_what_cannot_be_read_is_a_need_that_is_lacked(told: Any, word: str) -> None:
+def test_a_field_that_cannot_be_read_is_an_unknown_need(told: Any, word: str) -> None:
     assert word in str(lacking(told, {"expiry"}).pop()).replace("\\\\", "\\")
 
 
@@ -98,7 +98,7 @@ def test_no_field_of_a_stranger_raises(told: Any, v: int | None) -> None:
     assert (outcome is None) == (lacking(message.get(needs.FIELD), ()) == [])
 
 
-# --- a worker that lacks a need
+# --- a worker that does not know a need
 
 
 def test_rounds_are_counted_in_the_job_and_everything_else_stays_as_it_was_written() -> None:
@@ -135,7 +135,7 @@ def test_after_the_last_round_the_job_is_dead_with_an_error_that_names_the_need(
     assert message["error_class"] == "goworkers_py.NeedsNewerRelease"
     assert f"needs locks, which pyworkers {__version__} does" in message["error_message"]
     assert (message["failed_at"], message["retry_count"]) == (NOW, 0)
-    assert message["pyworkers"] == {**LOCKS, "rounds": 0}  # who retries it by hand begins anew
+    assert message["pyworkers"] == {**LOCKS, "rounds": 0}  # a retry by hand starts the rounds anew
     assert "moved to the dead set: this job needs locks" in caplog.text
 
 
@@ -144,9 +144,10 @@ def test_a_job_that_ruby_cannot_read_is_dead_at_once_because_it_cannot_wait_in_t
 ) -> None:
     outcome = unmet(b'{"class":"J","jid":"a","args":[1e400],"pyworkers":{"v":1,"needs":["locks"]}}')
     assert isinstance(outcome, Dead)
-    text = "it cannot wait for a worker that does, because it holds the number 1e400, which is infinite to Ruby"
+    flaw = "it holds the number 1e400, which is infinite to Ruby"
+    text = f"it cannot wait in the schedule for a newer worker, because {flaw}"
     assert text in Message(outcome.payload, "q")["error_message"]
-    assert "goes back" not in caplog.text
+    assert "rescheduled" not in caplog.text
 
 
 def test_two_equal_jobs_without_a_jid_stay_two() -> None:
@@ -193,7 +194,7 @@ def test_in_a_mixed_fleet_only_workers_that_know_the_need_run_the_job(
         assert redis.get("stat:failed") is None
 
 
-def test_without_such_a_worker_the_job_ends_in_the_dead_set_and_no_code_of_the_user_met_it(
+def test_without_such_a_worker_the_job_is_buried_and_no_code_of_the_user_gets_it(
     tmp_path: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:
     with Fleet(tmp_path, redis_url, redis) as fleet:
@@ -226,7 +227,7 @@ def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytes
     assert "some processes of queue q do not know locks: old (before 0.2.0)" in record.getMessage()
 
 
-def test_where_nobody_works_the_queue_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     workers = WorkerCheck(list)
     for _ in range(2):
         workers.check("q", ["locks"])
@@ -234,7 +235,7 @@ def test_where_nobody_works_the_queue_that_is_said_once(caplog: pytest.LogCaptur
     assert "no live process fetches from queue q" in record.getMessage()
 
 
-def test_a_producer_that_may_not_look_pushes_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog: pytest.LogCaptureFixture) -> None:
     def refuse() -> list[WorkerEntry]:
         raise BrokerRefused("NOPERM")
 
@@ -242,7 +243,7 @@ def test_a_producer_that_may_not_look_pushes_all_the_same(caplog: pytest.LogCapt
     assert "cannot check whether the processes know locks: NOPERM" in caplog.text
 
 
-def test_a_look_at_the_workers_lasts_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_workers_is_read_again_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
     for _ in range(3):
@@ -261,7 +262,7 @@ def broker(redis_url: str) -> Iterator[Broker]:
         yield stack.enter_context(own_broker(redis_url))
 
 
-def test_a_process_tells_its_version_and_what_it_speaks_while_it_lives(
+def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
     broker: Broker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
@@ -287,7 +288,7 @@ def test_needs_are_in_the_payload_of_pushes_that_have_some_and_ask_for_the_worke
     assert payload.read(raw)["pyworkers"] == {"v": 1, "needs": ["expiry", "locks"]}
 
 
-def test_a_broker_that_knows_no_workers_is_not_asked_for_them() -> None:
+def test_a_broker_without_a_list_of_workers_is_not_asked_for_it() -> None:
     class Mailbox(Broker):
         capabilities = ()
 
@@ -315,6 +316,6 @@ def test_a_push_without_needs_asks_for_no_workers(redis_url: str, redis: redis_p
     assert needs.FIELD not in payload.read(raw)
 
 
-def test_the_field_is_not_the_users_to_set() -> None:
+def test_a_user_may_not_set_the_field() -> None:
     with pytest.raises(ArgumentError, match="pyworkers is reserved for pyworkers"):
         EnqueueOptions(extra={needs.FIELD: LOCKS})

@@ -1,4 +1,4 @@
-"""Jobs that kill their process are found and buried; those that ran beside them are not."""
+"""Jobs that kill their process are found and buried; the jobs that ran beside them are not."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def struck(count: Any, since: Any = EARLIER, **more: Any) -> bytes:
     return job(**{"jid": "j1", "recovered": {"v": 1, "count": count, "since": since}, **more})
 
 
-# --- what becomes of a job that was found in a dead process's list
+# --- jobs that were in progress in a dead process
 
 
-def test_the_first_recovery_is_noted_in_the_job_with_its_time() -> None:
+def test_the_first_death_is_counted_in_the_payload_with_its_time() -> None:
     raw = b'{"class":"J","args":[1.10,1E3,"\\u00e9"],"jid":"j1","x":{}'
     assert judge(raw + b"}") == RecoveryDecision(raw + b',"recovered":{"v":1,"count":1,"since":1700000000.0}}')
 
 
-def test_what_a_later_release_wrote_into_the_record_is_kept() -> None:
+def test_fields_that_a_later_release_wrote_into_the_record_are_kept() -> None:
     raw = b'{"class":"J","jid":"j1","recovered":{"v":1,"count":1,"since":1699996400.0,"rounds":2,"more":[1.10]}}'
     told = b'{"v":1,"count":2,"since":1699996400.0,"more":[1.10]}'
     assert judge(raw).payload == b'{"class":"J","jid":"j1","recovered":' + told + b"}"
 
 
-def test_a_later_one_counts_on_and_keeps_the_time_of_the_first() -> None:
+def test_a_later_death_raises_the_count_and_keeps_the_time_of_the_first() -> None:
     assert json.loads(judge(struck(1)).payload) == json.loads(struck(2))
 
 
 @pytest.mark.parametrize("raw", [struck(2), b"no job", b""])
-def test_what_only_waited_there_and_what_is_no_job_goes_back_as_it_was(raw: bytes) -> None:
+def test_a_job_that_had_not_begun_and_a_payload_that_is_no_job_are_not_changed(raw: bytes) -> None:
     assert judge(raw, begun=False) == RecoveryDecision(raw)
     assert judge(b"no job", alone="j1") == RecoveryDecision(b"no job")
 
@@ -65,7 +65,7 @@ def test_a_job_that_ran_alone_is_buried_at_the_limit_and_says_why() -> None:
         **json.loads(job(jid="j1", other=[1])),
         "error_class": "goworkers_py.PoisonPill",
         "error_message": "3 processes died while they ran this job, the last one (host:1:abc) while it ran nothing "
-        "else; it is not tried again",
+        "else; it is not retried",
         "failed_at": NOW,
         "retry_count": 0,
     }
@@ -78,13 +78,13 @@ def test_a_job_that_had_failed_before_keeps_the_record_of_it() -> None:
     assert (buried["failed_at"], buried["retried_at"], buried["retry_count"]) == (EARLIER, NOW * 1000, 4)
 
 
-def test_a_job_that_wants_no_grave_is_buried_all_the_same_for_it_is_no_failure() -> None:
+def test_poison_is_buried_even_with_dead_false() -> None:
     assert judge(struck(2, dead=False), alone="j1").error
 
 
 @pytest.mark.parametrize("limit", [2, 3, 10])
-def test_a_guess_never_convicts(limit: int) -> None:
-    """However often the job was near: others ran beside it each time."""
+def test_a_job_that_ran_beside_others_is_never_buried(limit: int) -> None:
+    """However many deaths its count has."""
     raw = job(jid="j1")
     for deaths in range(1, limit + 5):
         decision = judge(raw, limit=limit)
@@ -95,17 +95,19 @@ def test_a_guess_never_convicts(limit: int) -> None:
     assert judge(raw, alone="j1", limit=limit).error
 
 
-def test_what_lay_beside_a_job_that_ran_alone_was_not_begun() -> None:
+def test_other_jobs_of_a_process_with_a_suspect_in_quarantine_are_not_changed() -> None:
     for raw in (struck(1), struck(2, jid="j2"), job(jid="j3")):
         assert judge(raw, alone="another") == RecoveryDecision(raw)
 
 
-def test_a_job_without_a_jid_is_buried_for_its_own_name_only() -> None:
+def test_a_job_without_a_jid_is_buried_only_if_its_bytes_were_the_suspects() -> None:
     raw = job(recovered={"count": 2, "since": EARLIER})
     assert not judge(raw).error
     decision = judge(raw, alone=name_of(Message(raw, "q")), begun=False)
     assert decision.error
-    assert len(json.loads(decision.payload)["jid"]) == 24  # equal bytes would be one entry of the dead set
+    assert (
+        len(json.loads(decision.payload)["jid"]) == 24
+    )  # without a jid, equal bytes would be one entry of the dead set
 
 
 def test_deaths_that_are_long_past_do_not_count() -> None:
@@ -116,7 +118,7 @@ def test_deaths_that_are_long_past_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("since", [None, "yesterday", [], True, float("inf"), -(10**400), 10**400, 1e300])
-def test_a_time_that_is_none_starts_the_count_anew(since: Any) -> None:
+def test_a_record_without_a_valid_time_starts_the_count_anew(since: Any) -> None:
     raw = struck(2, since=since).replace(b"Infinity", b"1e999")
     assert json.loads(judge(raw, alone="j1").payload)["recovered"] == {"v": 1, "count": 1, "since": NOW}
 
@@ -124,11 +126,11 @@ def test_a_time_that_is_none_starts_the_count_anew(since: Any) -> None:
 @pytest.mark.parametrize(
     "told", [None, "2", [2], True, {"count": "2"}, {"count": -7, "since": EARLIER}, {"count": 10**400}, {}]
 )
-def test_a_count_that_is_none_starts_anew(told: Any) -> None:
+def test_a_record_without_a_valid_count_starts_the_count_anew(told: Any) -> None:
     assert json.loads(judge(job(jid="j1", recovered=told), alone="j1").payload)["recovered"]["count"] == 1
 
 
-def test_the_record_of_a_later_release_is_left_alone() -> None:
+def test_the_record_of_a_later_release_is_not_changed() -> None:
     raw = job(jid="j1", recovered={"v": 2, "count": [7]})
     assert judge(raw) == judge(raw, alone="j1") == RecoveryDecision(raw)
     assert not PoisonPolicy().is_suspect(Message(raw, "q"))
@@ -154,7 +156,7 @@ def test_a_suspect_is_one_death_from_the_limit(count: Any, suspect: bool) -> Non
 # --- how long a suspect waits and runs alone
 
 
-def test_a_suspect_waits_longer_in_each_round_and_then_no_more() -> None:
+def test_a_suspect_waits_longer_in_each_round_until_it_has_had_all() -> None:
     policy, raw, waited = PoisonPolicy(), struck(2), []
     while (patience_s := policy.patience_s(Message(raw, "q"))) is not None:
         waited.append(patience_s)
@@ -165,7 +167,7 @@ def test_a_suspect_waits_longer_in_each_round_and_then_no_more() -> None:
 
 
 @pytest.mark.parametrize(("count", "factor"), [(2, 1), (3, 4), (4, 16), (5, 16), (10**6, 16)])
-def test_each_death_that_convicted_nobody_makes_it_four_times_as_long(count: int, factor: int) -> None:
+def test_each_death_that_proved_nothing_makes_the_wait_four_times_as_long(count: int, factor: int) -> None:
     message = Message(struck(count), "q")
     assert PoisonPolicy().patience_s(message) == PATIENCE_S[0] * factor
     assert PoisonPolicy().alone_s(message) == ALONE_S * factor
@@ -180,7 +182,7 @@ FIELDS = ("jid", "class", "args", "queue", "recovered", "failed_at", "retry_coun
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, ANY) | {"recovered": RECORD}), st.booleans())
-def test_no_field_makes_the_judge_stumble(told: dict[str, Any], alone: bool) -> None:
+def test_no_field_makes_judge_raise(told: dict[str, Any], alone: bool) -> None:
     raw = json.dumps(told).replace("Infinity", "1e999").replace("NaN", "0").encode()
     message = Message(raw, "q")
     decision = judge(raw, alone=name_of(message) if alone else "")
@@ -191,7 +193,7 @@ def test_no_field_makes_the_judge_stumble(told: dict[str, Any], alone: bool) -> 
         assert isinstance(json.loads(policy.next_round(message)), dict)
 
 
-# --- for real
+# --- with real processes
 
 
 @pytest.fixture
@@ -202,10 +204,10 @@ def fleet(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> Iterator[Fle
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wants_burial", [True, False])
-def test_a_job_that_kills_its_process_ends_after_three_and_its_neighbours_do_not(
+def test_a_job_that_kills_its_process_is_buried_after_three_deaths_and_its_neighbours_are_not(
     fleet: Fleet, redis: redis_py.Redis, wants_burial: bool
 ) -> None:
-    """They run beside it each time that it strikes, and are in every process that dies."""
+    """The neighbours run beside the poison in every process that dies."""
     neighbours = [f"neighbour{number}" for number in range(4)]
     for jid in neighbours:
         fleet.push(jid, "Gated", "gate")
@@ -213,7 +215,7 @@ def test_a_job_that_kills_its_process_ends_after_three_and_its_neighbours_do_not
     deaths = 0
     while not (fleet.directory / "death-poison").exists():
         assert deaths < 10, fleet.told()
-        # Two deaths make all of them suspects, which run one after the other.
+        # After two deaths all these jobs are suspects, and run one after the other.
         if deaths == 2:
             fleet.open("gate")
         process = fleet.start("-q", "q=6").process

@@ -79,7 +79,7 @@ def test_the_last_handler_of_a_queue_counts(registry: Registry) -> None:
         ({"class": 5}, "the job names no class"),
     ],
 )
-def test_an_unknown_job_is_told_with_what_to_do(registry: Registry, fields: dict[str, Any], told: str) -> None:
+def test_the_error_of_an_unknown_job_says_what_to_do(registry: Registry, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(UnknownJob, match=re.escape(told)):
         registry.find(message("mail", **fields))
     assert registry.job(fields.get("class", "")) is None
@@ -107,7 +107,7 @@ def test_two_jobs_of_one_name_are_refused_and_the_first_stays(registry: Registry
     [(functools.partial(invoice, 1), functools.partial(invoice, 1)), (functools.partial(invoice, 1), invoice),
      (invoice, functools.partial(invoice, 1))],
 )  # fmt: skip
-def test_two_jobs_of_one_name_are_refused_though_one_tells_no_place(first: Any, second: Any) -> None:
+def test_two_jobs_of_one_name_are_refused_even_if_one_has_no_source_line(first: Any, second: Any) -> None:
     registry = Registry()
     registry.add(JobSpec("again", first))
     with pytest.raises(ConfigError, match="two jobs are called 'again'"):
@@ -123,7 +123,7 @@ def test_the_same_job_may_be_registered_twice(registry: Registry) -> None:
 
 
 def test_a_module_that_is_imported_twice_registers_its_jobs_again(registry: Registry, tmp_path: Path) -> None:
-    """As `__main__` and by its name, or reloaded: other function objects of the same code."""
+    """As `__main__` and by its name, or reloaded: the function objects differ, their code is the same."""
     source = tmp_path / "jobs.py"
     source.write_text("def add(a, b): ...\n\n\ndef other(a, b): ...\n")
     modules = [types.ModuleType(name) for name in ("__main__", "jobs")]

@@ -54,11 +54,11 @@ def fields_of(outcome: Outcome) -> dict[str, Any]:
     return payload.read(outcome.payload)
 
 
-# --- how many times
+# --- the retry limit
 
 
 def life(message: Message, policy: RetryPolicy, options: CodeOptions) -> tuple[int, Outcome]:
-    """Fails the job until it is not retried any more: how many retries it had, and how it ended."""
+    """Fails the job until it is not retried any more. Returns the number of retries, and the last outcome."""
     retries = 0
     while isinstance(outcome := policy.decide(message, BOOM, options, NOW), Retry):
         assert fields_of(outcome)["retry_count"] == retries
@@ -71,7 +71,7 @@ def life(message: Message, policy: RetryPolicy, options: CodeOptions) -> tuple[i
     ("fields", "of_code", "retries", "buried"),
     [
         ({"retry": True}, True, 25, True),
-        ({"retry": True}, 3, 25, True),  # what the payload says goes before what the code says
+        ({"retry": True}, 3, 25, True),  # the payload overrides the code
         ({"retry": True}, False, 25, True),
         ({"retry": False}, True, 0, False),
         ({"retry": 0}, True, 0, True),
@@ -87,11 +87,11 @@ def life(message: Message, policy: RetryPolicy, options: CodeOptions) -> tuple[i
         ({}, 2, 2, True),
         ({}, False, 0, False),
         ({"retry": "true"}, 2, 25, True),
-        ({"retry": "false"}, 2, 25, True),  # to Ruby any text is true
+        ({"retry": "false"}, 2, 25, True),  # to Ruby every text is true
         ({"retry": ""}, 2, 25, True),
         ({"retry": 5.0}, 2, 25, True),
         ({"retry": []}, 2, 25, True),
-        ({"retry": 10**30}, True, 25, True),  # no count
+        ({"retry": 10**30}, True, 25, True),  # too large for a count
         ({"retry": True, "retry_max": 2}, True, 2, True),
         ({"retry": True, "retry_max": 0}, True, 0, True),
         ({"retry": True, "retry_max": -1}, True, 25, True),
@@ -115,7 +115,7 @@ def test_a_job_that_always_fails_has_the_retries_it_asked_for(
 
 
 @pytest.mark.parametrize("retry", [True, "true", ABSENT])
-def test_the_configuration_says_how_often_true_is(retry: Any) -> None:
+def test_retry_true_means_the_configured_number_of_retries(retry: Any) -> None:
     assert life(job(retry=retry), RetryPolicy(max_retries=4), CodeOptions())[0] == 4
     assert life(job(retry=6), RetryPolicy(max_retries=4), CodeOptions())[0] == 6
 
@@ -183,7 +183,7 @@ def test_retry_for_is_counted_from_the_first_failure(fields: dict[str, Any], ret
 def test_retry_for_without_end_is_read_too() -> None:
     raw = b'{"class":"A","jid":"1","retry_for":1e300,"failed_at":1.5}'
     assert isinstance(decide(Message(raw, "default")), Retry)
-    # Without an end for Python, too: but from the retry set Ruby would lose it.
+    # 1e400 means no end either, but it is infinite to Ruby, which would lose the job from the retry set.
     assert isinstance(decide(Message(raw.replace(b"300", b"400"), "default")), Dead)
 
 
@@ -191,7 +191,7 @@ def test_retry_for_does_not_revive_a_job_that_wants_no_retry() -> None:
     assert decide(job(retry=False, retry_for=60)) is DISCARD
 
 
-# --- when
+# --- the delay
 
 
 @pytest.mark.parametrize(("count", "seconds", "jitter"), [(0, 15, 10), (1, 16, 20), (2, 31, 30), (24, 331_791, 250)])
@@ -225,7 +225,7 @@ def test_a_strangers_count_makes_a_delay_that_a_sorted_set_can_hold(count: int) 
     assert NOW < outcome.at < 1e13
 
 
-# --- what the job's code says
+# --- options in the job's code
 
 
 def at_of(outcome: Outcome) -> float:
@@ -239,7 +239,7 @@ def at_of(outcome: Outcome) -> float:
     [(7, 7), (0.5, 0.5), (86_400, 86_400), (None, 15), (0, 15), (-5, 15), (math.nan, 15), (math.inf, 15), (1e300, 15),
      (10**400, 15), ("soon", 15), ([7], 15)],
 )  # fmt: skip
-def test_retry_in_says_the_delay_or_the_default_holds(wish: Any, seconds: float, as_function: bool) -> None:
+def test_retry_in_sets_the_delay_or_the_default_applies(wish: Any, seconds: float, as_function: bool) -> None:
     retry_in = (lambda count, error: wish) if as_function else wish
     if not as_function and not (wish is None or (isinstance(wish, int | float) and 0 < wish < math.inf)):
         with pytest.raises(ArgumentError, match=r"^retry_in must be seconds above 0"):
@@ -249,7 +249,7 @@ def test_retry_in_says_the_delay_or_the_default_holds(wish: Any, seconds: float,
 
 
 class Incomparable:
-    """As an array of numbers is."""
+    """Raises when it is compared, as an array of numpy does."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("ambiguous")
@@ -258,12 +258,12 @@ class Incomparable:
 
 
 @pytest.mark.parametrize("wish", [0, math.nan, "soon", Incomparable()])
-def test_a_delay_that_is_none_is_warned_of(wish: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retry_in_that_is_no_delay_is_a_warning(wish: Any, caplog: pytest.LogCaptureFixture) -> None:
     decide(job(), retry_in=lambda count, error: wish)
-    assert f"retry_in says {wish!r}" in caplog.text
+    assert f"retry_in gave {wish!r}" in caplog.text
 
 
-def test_retry_in_is_asked_with_the_count_and_the_error_and_gets_jitter() -> None:
+def test_retry_in_is_called_with_the_count_and_the_error_and_gets_jitter() -> None:
     asked = []
 
     def retry_in(count: int, error: BaseException) -> float:
@@ -293,12 +293,12 @@ class Hopeless(KillJob):
     ("raised", "kind"),
     [(DiscardJob(), type(DISCARD)), (Unwanted(), type(DISCARD)), (KillJob(), Dead), (Hopeless(), Dead)],
 )
-def test_retry_in_may_raise_what_a_job_may(raised: BaseException, kind: type[Outcome]) -> None:
+def test_retry_in_may_raise_discard_job_or_kill_job(raised: BaseException, kind: type[Outcome]) -> None:
     assert isinstance(decide(job(), retry_in=raising(raised)), kind)
 
 
 @pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(1), KeyboardInterrupt(), RetryJob(delay=3)])
-def test_retry_in_that_fails_is_reported_and_the_default_holds(
+def test_retry_in_that_fails_is_reported_and_the_default_applies(
     raised: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert at_of(decide(job(), retry_in=raising(raised))) == 15
@@ -316,7 +316,7 @@ def test_retry_in_does_not_lift_the_limit() -> None:
     assert isinstance(decide(job(retry=2, retry_count=1), retry_in=60), Dead)
 
 
-def test_retry_in_is_not_asked_for_a_job_without_retries() -> None:
+def test_retry_in_is_not_called_for_a_job_without_retries() -> None:
     assert decide(job(retry=False), retry_in=raising(AssertionError("asked"))) is DISCARD
 
 
@@ -328,7 +328,7 @@ def test_a_job_may_say_when_it_runs_again(error: RetryJob, seconds: float) -> No
     assert at_of(decide(job(), error, retry_in=99)) == seconds
 
 
-def test_a_job_that_asks_for_a_retry_has_failed_once_more() -> None:
+def test_retry_job_counts_as_a_failure() -> None:
     fields = fields_of(decide(job(retry=3, retry_count=1), RetryJob("later", delay=3)))
     assert (fields["retry_count"], fields["error_message"]) == (2, "later")
     assert isinstance(decide(job(retry=3, retry_count=2), RetryJob(delay=3)), Dead)
@@ -346,7 +346,7 @@ def test_a_job_may_go_to_the_dead_set_at_once(error: KillJob) -> None:
     fields = fields_of(decide(job(retry=25), error))
     assert fields["retry_count"] == 0
     assert isinstance(decide(job(), error), Dead)
-    assert isinstance(decide(job(retry=False), error), Dead)  # not to be retried, but asked to be kept
+    assert isinstance(decide(job(retry=False), error), Dead)  # no retry, but KillJob asks for a burial
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_gos_text_times_become_numbers(field: str, text: str, time: float | None
     assert fields_of(decide(job(retry_count=count, **{field: text})))[field] == time
 
 
-def test_a_first_failure_is_now_whatever_a_stranger_wrote() -> None:
+def test_the_first_failure_gets_the_current_time_whatever_a_stranger_wrote() -> None:
     assert fields_of(decide(job(failed_at="2025-02-14 08:43:00 UTC")))["failed_at"] == NOW
 
 
@@ -456,7 +456,7 @@ def test_a_job_without_a_jid_gets_one_so_that_two_of_them_do_not_become_one(jid:
     assert one != other
 
 
-def test_what_a_middleware_made_of_the_arguments_is_not_retried() -> None:
+def test_arguments_that_a_middleware_changed_are_not_retried() -> None:
     message = job(args=[1, 2])
     message.args = ["changed"]
     assert fields_of(decide(message))["args"] == [1, 2]
@@ -645,7 +645,7 @@ def test_our_own_frames_are_left_out_unless_there_are_no_others() -> None:
     assert backtrace(error, 99)[-1].endswith("in `check_plain'")
 
 
-def test_an_error_that_was_never_raised_has_no_lines() -> None:
+def test_an_error_that_was_never_raised_has_no_backtrace() -> None:
     assert backtrace(ValueError(), 10) == []
 
 

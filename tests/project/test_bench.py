@@ -1,4 +1,4 @@
-"""bin/bench works: small runs print tables whose figures make pages with pictures. What they say is no matter."""
+"""bin/bench works: small runs print tables, and figures become pages with pictures. The figures do not matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # `bench` is no part of what is installed
+sys.path.insert(0, str(ROOT))  # `bench` is not part of the installed package
 
 from bench.page import BARS_PAGE, FIGURES, PAGE, bars_page, page, write_pages  # noqa: E402
 from bench.programs import Program  # noqa: E402
@@ -49,7 +49,7 @@ def test_quick_run_without_peers_prints_its_tables(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("server_program")
 def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(tmp_path: Path) -> None:
-    """And keeps what the pages had of an earlier run."""
+    """The pages keep the figures of an earlier run."""
     write_pages(Results([record("2026-01-02", rates(), latencies())]), tmp_path)
     done = bench("--only", "drain", "--systems", OURS, "--jobs", "30000", "--rounds", "1", "--docs", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -67,7 +67,7 @@ _CHILDREN = """
 import os, time
 parent = os.getpid()
 def burn():
-    os.setsid()  # a group of its own, as rq's children have
+    os.setsid()  # its own process group, like rq's children
     while time.process_time() < 0.2:
         pass
 child = os.fork()
@@ -90,7 +90,7 @@ def test_processor_time_counts_children_that_ended_and_those_in_other_groups(tmp
     program = Program([sys.executable, "-c", _CHILDREN], {}, log)
     try:
         assert eventually(lambda: "burnt" in log.read_text("utf-8"))
-        assert program.cpu_s() >= 0.38  # two times 0.2 s; of a child that ended, the hundredths of a second
+        assert program.cpu_s() >= 0.38  # two times 0.2 s; the time of a child that ended is in hundredths of a second
     finally:
         program.kill()
 
@@ -192,7 +192,7 @@ def test_a_run_of_one_part_keeps_the_others_with_their_date() -> None:
     assert Results.from_json(results.as_json()) == results
 
 
-def test_figures_of_another_machine_are_no_column_of_the_table_at_the_top() -> None:
+def test_figures_of_another_machine_are_not_in_the_table_at_the_top() -> None:
     results = Results([record("2026-01-02", latencies(), cores=64)]).with_record(record("2026-03-04", rates()))
     assert opening(page(results))[0] == ["", "no-op jobs/s"]
     assert "- **2026-01-02:** 64 cores of Abacus, " in page(results)
@@ -207,7 +207,7 @@ def test_the_page_says_that_the_machine_was_busy_and_that_one_round_has_no_noise
 
 @pytest.mark.parametrize(("name", "written"), [(PAGE, page), (BARS_PAGE, bars_page)])
 def test_pages_in_docs_are_written_from_their_figures(name: str, written: Any) -> None:
-    """If not: bin/bench --from docs/benchmarks.json --docs docs."""
+    """If this fails: bin/bench --from docs/benchmarks.json --docs docs."""
     results = Results.from_json((DOCS / FIGURES).read_text("utf-8"))
     assert (DOCS / name).read_text("utf-8") == written(results)
 
@@ -223,7 +223,7 @@ def test_pages_in_docs_are_written_from_their_figures(name: str, written: Any) -
         (("--rounds", "0"), "must be a number from 1 on"),
     ],
 )
-def test_what_cannot_be_asked_for_is_said_in_one_line(words: tuple[str, str], complaint: str) -> None:
+def test_a_wrong_option_is_refused_in_one_line(words: tuple[str, str], complaint: str) -> None:
     done = bench(*words)
     assert done.returncode == 2
     assert complaint in done.stderr.splitlines()[-1]

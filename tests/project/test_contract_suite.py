@@ -1,4 +1,4 @@
-"""Somebody who writes a broker can run the contract tests against it, as docs/writing-a-broker.md says."""
+"""The author of a broker can run the contract tests against it, as docs/writing-a-broker.md says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TheirHarness:
 """
 
 
-def test_the_suite_runs_against_the_harness_that_is_named_and_no_other(tmp_path: Path) -> None:
+def test_the_suite_runs_against_the_named_harness_only(tmp_path: Path) -> None:
     (tmp_path / "their_package.py").write_text(THEIRS)
     environment = {
         **os.environ, "PYTHONPATH": str(tmp_path), "PYWORKERS_TEST_HARNESS": "their_package:TheirHarness",

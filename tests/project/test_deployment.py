@@ -1,4 +1,4 @@
-"""What conf/docker and conf/kubernetes say is so, as far as that shows without an engine and a cluster."""
+"""Checks conf/docker and conf/kubernetes, as far as possible without a Docker engine and a cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_image_runs_pyworkers_as_its_first_process() -> None:
     assert checked[2] in PATHS
 
 
-def test_compose_leaves_time_to_drain() -> None:
+def test_compose_gives_time_to_drain() -> None:
     services = yaml.safe_load((CONF / "docker/compose.yaml").read_text("utf-8"))["services"]
     worker = services["worker"]
     assert float(worker["stop_grace_period"].removesuffix("s")) >= ENOUGH_S
@@ -55,7 +55,7 @@ def test_compose_leaves_time_to_drain() -> None:
     assert "noeviction" in services["redis"]["command"]
 
 
-def test_the_deployment_probes_what_there_is_and_leaves_time_to_drain(tmp_path: Path) -> None:
+def test_the_deployment_probes_existing_pages_and_gives_time_to_drain(tmp_path: Path) -> None:
     conf, deployment = yaml.safe_load_all((CONF / "kubernetes/deployment.yaml").read_text("utf-8"))
     pod: dict[str, Any] = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]

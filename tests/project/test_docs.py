@@ -1,4 +1,4 @@
-"""What README, docs, conf and examples say is so: commands exist and run, code runs, samples load, links lead on."""
+"""Checks README, docs, conf and examples: commands exist and run, code runs, samples load, links have targets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), EXAMPLES / "
 SAMPLES = sorted((ROOT / "conf").glob("*.ini"))
 SAMPLE = ROOT / "conf/pyworkers.ini"
 
-# What the pages ask the reader to run besides our own commands.
+# Programs in the pages' commands that are not of this package.
 FOREIGN = {"python3", "python", "pip", ".", "cd", "export", "ruby", "go"}
 
 STOP_S = 30
@@ -86,7 +86,7 @@ def _words(line: str) -> Iterator[list[str]]:
         yield shlex.split(command, comments=True)
 
 
-# --- what pages show
+# --- commands, code and links of the pages
 
 
 @_written_in("sh")
@@ -106,11 +106,11 @@ def _assert_exists(words: list[str]) -> None:
     elif program == ".venv/bin/python":
         assert os.access(ROOT / arguments[0], os.X_OK)
     else:
-        assert program in FOREIGN, f"who is {program}?"
+        assert program in FOREIGN, f"unknown program {program}: is it in FOREIGN?"
 
 
 def _assert_parses(arguments: list[str]) -> None:
-    """The command and its options exist; nothing is run."""
+    """Fails unless the command and its options exist. Runs nothing."""
     command: click.Command = main
     context = click.Context(main, **main.context_settings)
     words = list(arguments)
@@ -147,20 +147,20 @@ def test_configuration_that_is_shown_loads(block: Block, tmp_path: Path) -> None
 
 @_written_in("ruby")
 @pytest.mark.interop
-def test_ruby_that_is_shown_is_ruby(block: Block) -> None:
+def test_ruby_that_is_shown_has_valid_syntax(block: Block) -> None:
     _needs("ruby")
     subprocess.run(["ruby", "-c"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
 @_written_in("go")
 @pytest.mark.interop
-def test_go_that_is_shown_is_go(block: Block) -> None:
+def test_go_that_is_shown_has_valid_syntax(block: Block) -> None:
     _needs("gofmt")
     subprocess.run(["gofmt", "-e"], input=block.text, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         if not link.startswith("http"):
             path, _, anchor = link.partition("#")
@@ -174,12 +174,12 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-# --- the quick start and the commands of the pages, for real
+# --- the quick start and the commands of the pages, run as written
 
 
 @pytest.mark.parametrize("server", ["a server", "the embedded one"])
 def test_quick_start_runs_as_it_stands(server: str, redis_url: str, tmp_path: Path) -> None:
-    """Each terminal has only what the page tells to type there."""
+    """Each terminal gets only the commands and variables that the page shows for it."""
     page = ROOT / "README.md"
     section = page.read_text("utf-8").partition("## Quick start\n")[2].partition("\n## ")[0]
     blocks = [block for block in _blocks_of(page) if block.text in section]
@@ -220,7 +220,7 @@ def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> Non
 
 
 def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:
-    """In their order, beside a worker: each line that begins with $, and the first line of its answer."""
+    """Runs each line that begins with $, in order, beside a worker, and compares the first line of its output."""
     page = ROOT / "docs/operations.md"
     blocks = _blocks_of(page)
     [scene] = [_commands(block) for block in blocks if block.language == "sh"]
@@ -274,7 +274,7 @@ def _run(line: str, folder: Path, env: dict[str, str]) -> None:
 
 
 def _environment(redis_url: str) -> dict[str, str]:
-    """Where the commands of the pages, and Ruby and Go, find the server."""
+    """The environment with the address of the server, for the pages' commands, Ruby and Go."""
     return environment(
         PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         PYTHONDONTWRITEBYTECODE="1",  # no files beside the examples
@@ -285,7 +285,7 @@ def _environment(redis_url: str) -> dict[str, str]:
 
 
 def _after(line: str, folder: Path) -> dict[str, str]:
-    """The environment of a terminal in which this line was typed, and nothing else of a server."""
+    """The environment of a terminal after this line was typed, without any other variable for a server."""
     names = ("PYWORKERS_BROKER", "REDIS_URL", "REDIS_ADDR")
     plain = {name: value for name, value in _environment("").items() if name not in names}
     told = subprocess.run(f"{line}; env -0", shell=True, cwd=folder, env=plain, capture_output=True, text=True)
@@ -302,7 +302,7 @@ def _write_files_of(page: Path, folder: Path) -> None:
 
 @contextmanager
 def _daemon(line: str, folder: Path, log: Path, env: dict[str, str]) -> Iterator[Path]:
-    """The command works until the end of the block, writes `log`, and ends well at TERM."""
+    """Runs the command until the end of the block, with its output in `log`. It must exit with 0 after TERM."""
     with log.open("w") as output:
         process = subprocess.Popen(shlex.split(line), cwd=folder, env=env, stdout=output, stderr=output)
     try:
@@ -359,7 +359,7 @@ def test_sample_shows_every_option_below_its_help(table: type) -> None:
 
 
 def test_reference_and_sample_are_up_to_date() -> None:
-    """If not: .venv/bin/python bin/config-reference."""
+    """If this fails: .venv/bin/python bin/config-reference."""
     reference = _config_reference()
     assert reference.page(reference.PAGE.read_text("utf-8")) == reference.PAGE.read_text("utf-8")
     assert reference.sample() == SAMPLE.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""`make matrix`: which Pythons it finds, and what it says of them."""
+"""`make matrix`: the Pythons that it finds, and its output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Stands for a Python of this version, and for a `make` that fails on 3.11.
+# Stand-ins: a Python of this version, and a `make` that fails on 3.11.
 PYTHON = "#!/bin/sh\necho {}\n"
 MAKE = '#!/bin/sh\necho "$@" >>"$CALLS"\ncase "$*" in *.matrix/3.11*) exit 2;; esac\n'
 
@@ -41,7 +41,7 @@ def test_the_newest_of_each_version_from_3_10_on_is_found(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def test_each_has_an_environment_of_its_own_and_one_that_fails_fails_the_whole(tmp_path: Path) -> None:
+def test_each_python_has_its_own_environment_and_one_failure_fails_the_matrix(tmp_path: Path) -> None:
     done = matrix(tmp_path, ARGS="-k payload")
     assert done.returncode == 1
     assert done.stdout.splitlines()[-2:] == ["matrix: Python 3.10.2   passed", "matrix: Python 3.11.9   FAILED"]
@@ -51,7 +51,7 @@ def test_each_has_an_environment_of_its_own_and_one_that_fails_fails_the_whole(t
     ]
 
 
-def test_a_machine_without_one_is_told_so(tmp_path: Path) -> None:
+def test_a_machine_without_a_python_is_an_error(tmp_path: Path) -> None:
     done = matrix(tmp_path, PATH=str(tmp_path / "empty"), PYENV_ROOT=str(tmp_path / "empty"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "no Python 3.10 or later" in done.stderr

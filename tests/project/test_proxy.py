@@ -1,4 +1,4 @@
-"""The proxy's own tests: a fault that does not happen would prove everything."""
+"""Tests of the proxy: with a fault that does not happen, every test of a fault would pass."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_dropped_command_was_not_done(proxy: Proxy, client: redis_py.Redis, se
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_a_delay_holds_up_what_it_is_aimed_at(proxy: Proxy, client: redis_py.Redis, direction: Direction) -> None:
+def test_a_delay_holds_up_only_its_command_or_reply(proxy: Proxy, client: redis_py.Redis, direction: Direction) -> None:
     proxy.delay(0.2, b"GET", direction)
     begin = time.monotonic()
     client.set("key", 1)
@@ -91,14 +91,14 @@ def test_a_delayed_command_arrives_after_its_sender_has_gone(
 
 
 @pytest.mark.parametrize("direction", [None, *Direction])
-def test_a_silent_connection_stays_open_and_brings_nothing(
+def test_a_silent_connection_stays_open_and_passes_nothing_on(
     proxy: Proxy, client: redis_py.Redis, server: redis_py.Redis, direction: Direction | None
 ) -> None:
     proxy.swallow(direction=direction)
     for _ in range(2):
         with pytest.raises(redis_py.TimeoutError):
             client.incrby("n", 1)
-    assert server.get("n") == (b"1" if direction is Direction.REPLY else None)  # the second one got no connection
+    assert server.get("n") == (b"1" if direction is Direction.REPLY else None)  # the second client got no connection
     proxy.pass_through()
     client.set("n", 6)
     assert client.incrby("n", 1) == 7
@@ -108,7 +108,7 @@ def test_the_server_does_not_learn_that_a_client_behind_a_silent_connection_has_
     proxy: Proxy, own_redis: RedisServer, server: redis_py.Redis
 ) -> None:
     with socket.create_connection(("127.0.0.1", proxy.port)) as client:
-        client.sendall(b"BLPOP list 0\r\n")  # inline, as by hand
+        client.sendall(b"BLPOP list 0\r\n")  # an inline command, as a person types it
         assert eventually(lambda: server.info("clients")["blocked_clients"] == 1)
         proxy.swallow()
         client.sendall(b"PING\r\n")

@@ -1,4 +1,4 @@
-"""The rules that hold the code in its shape, see CONTRIBUTING.md."""
+"""The rules of the code's structure, see CONTRIBUTING.md: rooms, sizes, public names, key names."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ROOMS = [
 # Lines of a module.
 LONGEST = 300
 USUAL = (60, 130)  # the median
-# Those that are longer yet, and how long they may be: a number here only goes down.
-STILL_LONGER: dict[str, int] = {}  # may only shrink
+# Modules that are still longer, with their limits. These numbers may only go down.
+STILL_LONGER: dict[str, int] = {}  # no new entries
 
 # Parameters of a constructor, beside `self`.
 MOST_PARAMETERS = 6
-# Those that still take more, by the name of the class: a number here only goes down.
+# Classes whose constructors still take more, with their limits. These numbers may only go down.
 STILL_MORE: dict[str, int] = {}
 
 DRIVERS = {f"brokers.redis.{name}" for name in ("connection", "exchange", "replies", "sentinel", "translation")}
@@ -54,7 +54,7 @@ SCRIPTS = sorted(PACKAGE.rglob("*.lua"))
 
 
 def folder_of(module: str) -> str:
-    """With its room, as in brokers.redis."""
+    """The folder with its room, such as brokers.redis."""
     return ".".join(module.split(".")[:2])
 
 
@@ -81,7 +81,7 @@ def ours(module: str) -> set[str]:
 # --- rooms
 
 
-def test_the_packages_root_holds_its_face_alone() -> None:
+def test_the_root_of_the_package_holds_only_rooms_and_the_public_names() -> None:
     assert {name.partition(".")[0] for name in MODULES} == {*ROOMS, "goworkers_py"}
 
 
@@ -114,20 +114,20 @@ def test_no_imports_go_in_a_circle() -> None:
         ("daemon", {"system.daemon"}),
     ],
 )
-def test_what_talks_to_the_world_stays_in_its_module(library: str, users: set[str]) -> None:
+def test_a_library_that_talks_to_the_world_is_imported_in_its_module_only(library: str, users: set[str]) -> None:
     found = {module for module in MODULES if library in {name.partition(".")[0] for name in imported(module)}}
     assert found == users
 
 
 def test_only_declared_libraries_are_imported() -> None:
     found = {name.partition(".")[0] for module in MODULES for name in imported(module)}
-    for_type_checkers = {"typing_extensions"}  # which bring it along
+    for_type_checkers = {"typing_extensions"}  # type checkers bring it along
     declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon"}
     assert found - set(sys.stdlib_module_names) - for_type_checkers == declared
 
 
 def test_all_json_is_by_the_public_interface_of_one_library() -> None:
-    """By `simplejson.NAME`, so that a look for such names finds all of it."""
+    """Used as `simplejson.NAME`, so that a search for these names finds every use."""
     nodes = [node for tree in TREES.values() for node in ast.walk(tree)]
     imports = {ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)}
     assert {line for line in imports if re.search(r"\b(simple|_)?json\b", line)} == {"import simplejson"}
@@ -139,7 +139,7 @@ def test_all_json_is_by_the_public_interface_of_one_library() -> None:
     assert used <= set(simplejson.__all__)
 
 
-def test_what_only_type_checkers_have_is_not_imported_when_the_program_runs() -> None:
+def test_a_library_of_type_checkers_is_not_imported_at_run_time() -> None:
     for tree in TREES.values():
         guarded = {
             id(inner)
@@ -151,22 +151,23 @@ def test_what_only_type_checkers_have_is_not_imported_when_the_program_runs() ->
         assert all(id(node) in guarded for node in imports if node.module == "typing_extensions")
 
 
-def test_threads_are_started_only_where_their_end_is_seen_to() -> None:
+def test_only_modules_that_end_their_threads_start_threads() -> None:
     starters = {
         module
         for module, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
     }
-    # That of the launcher runs the hooks of a drain, which must not hold it up; that of a supervised process waits for
-    # words of its parent, to the end. That of the output writes log lines to the end, which does not wait for it.
+    # The launcher's thread runs the hooks of a drain, which must not hold up the stop. The thread of `parent_link`
+    # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
+    # end of the process does not wait for it.
     assert starters == {
         "runtime.service", "system.lifecycle", "runtime.launcher", "system.parent_link", "web.server", "system.output",
     }  # fmt: skip
 
 
 def test_no_loop_sleeps_past_a_stop() -> None:
-    """A wait is one on an Event, which `stop` ends."""
+    """A loop waits on an Event, which `stop` sets."""
     sleepers = {
         module
         for module, tree in TREES.items()
@@ -174,9 +175,9 @@ def test_no_loop_sleeps_past_a_stop() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "sleep")
         if ast.unparse(node) != "time.sleep(0)"  # a yield
     }
-    # The first two wait for a server, before there is anything to stop; a service sleeps after a fault of ours. A
-    # worker with a suspect in hand looks at the stop after each sleep of some milliseconds, a log line that finds no
-    # room waits for a second, one that waits for word of the lease has a time limit too.
+    # The modules of EMBEDDED wait for a server before there is anything to stop. A service sleeps after a fault in its
+    # own code. A worker with a suspect looks at the stop after each sleep of some milliseconds. A log line without room
+    # waits for a second. A worker that waits until its lease is confirmed has a time limit.
     assert sleepers <= {*EMBEDDED, "runtime.lease", "runtime.service", "runtime.quarantine", "system.output"}
 
 
@@ -186,23 +187,23 @@ LINES = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODUL
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_no_file_swallows_everything(module: str) -> None:
+def test_no_module_is_too_long(module: str) -> None:
     assert LINES[module] <= STILL_LONGER.get(module, LONGEST)
 
 
-def test_what_is_no_longer_too_long_is_no_exception() -> None:
+def test_modules_within_the_limit_are_no_exceptions() -> None:
     assert {module for module in STILL_LONGER if LINES.get(module, 0) <= LONGEST} == set()
 
 
-def test_most_modules_are_neither_long_nor_scattered() -> None:
+def test_the_median_module_is_neither_long_nor_short() -> None:
     lowest, highest = USUAL
-    # A folder's own file only says what is in the folder.
+    # An __init__.py only describes its folder.
     told = [LINES[name] for name, path in MODULES.items() if path.stem != "__init__"]
     assert lowest <= statistics.median(told) <= highest
 
 
 def constructors() -> dict[str, int]:
-    """How many parameters each constructor that is written out takes; those of dataclasses are not."""
+    """The number of parameters of each constructor with an `__init__` in the code. Without dataclasses."""
     return {
         f"{module}.{owner.name}": len([*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]) - 1
         for module, tree in TREES.items()
@@ -218,19 +219,19 @@ def test_a_constructor_takes_few_parameters(owner: str, parameters: int) -> None
     assert parameters <= STILL_MORE.get(owner, MOST_PARAMETERS)
 
 
-def test_a_constructor_that_takes_few_parameters_is_no_exception() -> None:
+def test_constructors_within_the_limit_are_no_exceptions() -> None:
     assert {owner for owner in STILL_MORE if constructors().get(owner, 0) <= MOST_PARAMETERS} == set()
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_module_says_what_it_is(module: str) -> None:
+def test_every_module_has_a_docstring(module: str) -> None:
     assert ast.get_docstring(TREES[module])
 
 
-# --- the public face
+# --- the public names
 
 
-def test_the_public_names_are_sorted_and_nothing_else_is_in_the_face() -> None:
+def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None:
     assert goworkers_py.__all__ == sorted(goworkers_py.__all__)
     assigned = set()
     for node in TREES["goworkers_py"].body:
@@ -248,13 +249,13 @@ def test_the_public_names_are_sorted_and_nothing_else_is_in_the_face() -> None:
         "enqueue_in", "enqueue_at", "enqueue_with_options", "EnqueueOptions", "stats_server", "run", "start", "quit",
     ],
 )  # fmt: skip
-def test_what_the_design_promises_is_public(name: str) -> None:
+def test_each_documented_name_is_public(name: str) -> None:
     assert name in goworkers_py.__all__
     assert getattr(goworkers_py, name) is not None
 
 
 @pytest.mark.parametrize("name", ["enqueue", "enqueue_in", "enqueue_at", "enqueue_bulk", "__call__"])
-def test_a_job_can_be_pushed_in_every_way_the_design_promises(name: str) -> None:
+def test_a_job_has_every_documented_way_to_push_it(name: str) -> None:
     assert callable(getattr(Job, name))
 
 
@@ -268,7 +269,7 @@ def test_the_functions_of_the_package_are_those_of_one_default_app() -> None:
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """Every text in a module, also the fixed parts of f-strings; not the docstrings."""
+    """Every text in a module, including the fixed parts of f-strings, without docstrings."""
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -281,7 +282,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-# What only a key's name holds. Sections of the configuration begin with `queue:` too.
+# Texts that occur only in names of keys. Sections of the configuration begin with `queue:` too.
 _OF_KEYS = re.compile(r"^(queue|stat|pyworkers):(?! )|:inprogress")
 _OTHER_WORDS = {"config.loader": {"queue:", "queue:NAME"}}
 
@@ -292,7 +293,7 @@ def test_no_key_is_spelled_outside_of_keys(module: str) -> None:
 
 
 def test_keys_that_are_ordinary_words_are_few() -> None:
-    """The search above cannot tell those from a field's or an option's name; the next one can."""
+    """The search above cannot tell such keys from names of fields and options. The next search can."""
     fixed = {key for name, key in vars(Keys()).items() if name != "prefix"}
     assert {key for key in fixed if not _OF_KEYS.search(key)} == {
         "queues", "schedule", "retry", "dead", "paused", "processes", "process_cleanup",
@@ -301,7 +302,7 @@ def test_keys_that_are_ordinary_words_are_few() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_no_command_is_sent_with_a_key_spelled_beside_it(module: str) -> None:
-    """In ("HGETALL", key) the key is not a text."""
+    """In ("HGETALL", key) the key is a variable, not a text."""
     for node in ast.walk(TREES[module]):
         words = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
         if len(words) < 2 or not isinstance(words[0], ast.Constant) or not isinstance(words[0].value, str):
@@ -327,10 +328,10 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         assert key.startswith("KEYS[") or key in names | passed_on, f"{command}, {key}"
 
 
-# The lease of whoever holds a process name: its name is known only once the script has read the holder.
+# The lease of the process that holds a process name: the script knows its key only after it has read the holder.
 _HOLDERS_LEASE = ("beat.lua", "leases .. holder")
 
 
 def test_no_payload_goes_through_luas_json() -> None:
-    """It breaks large numbers and turns [] into {}."""
+    """Lua's JSON breaks large numbers and turns [] into {}."""
     assert not [script.name for script in SCRIPTS if "cjson" in script.read_text("utf-8")]

@@ -143,13 +143,13 @@ def test_a_beat_that_took_long_moves_the_clock_no_further_than_it_proves(caplog:
     now, clock = [1_000.0], Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("goworkers_py.core.clock.awake_and_asleep", lambda: now[0])
-        clock.hear(5_000.0, 1_000.0, 1_000.0)
+        clock.synchronize(5_000.0, 1_000.0, 1_000.0)
         assert clock.wall() == 5_000
-        clock.hear(5_001.0, 1_000.0, 1_030.0)  # read at some moment between the two
+        clock.synchronize(5_001.0, 1_000.0, 1_030.0)  # read at some moment between the two
         assert clock.wall() == 5_000
-        clock.hear(6_000.0, 1_000.0, 1_030.0)
+        clock.synchronize(6_000.0, 1_000.0, 1_030.0)
         assert clock.wall() == 5_970
-        clock.hear(4_000.0, 1_000.0, 1_030.0)
+        clock.synchronize(4_000.0, 1_000.0, 1_030.0)
         assert clock.wall() == 4_000
 
 

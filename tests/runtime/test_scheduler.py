@@ -163,7 +163,7 @@ def test_a_hint_of_something_sooner_ends_its_sleep_and_one_of_something_later_do
 
 def test_a_hint_is_reckoned_by_the_clock_that_knows_the_servers_time(broker: RedisBroker) -> None:
     clock = Clock()
-    clock.hear(time.time() + 1_000, awake_and_asleep(), awake_and_asleep())
+    clock.synchronize(time.time() + 1_000, awake_and_asleep(), awake_and_asleep())
     hints = DueHints()
     it = scheduler(broker, hints=hints, clock=clock)
     sleep_s = it.run_once()

@@ -121,7 +121,7 @@ def test_a_job_whose_deadline_has_passed_is_not_begun(link: Link, scale: int) ->
 
 def test_a_deadline_is_meant_by_the_servers_clock(link: Link) -> None:
     now = awake_and_asleep()
-    link.clock.hear(time.time() + 600, now, now)  # this machine's clock is slow
+    link.clock.synchronize(time.time() + 600, now, now)  # this machine's clock is slow
     with pytest.raises(KillJob):
         link.run(lambda: pytest.fail("begun"), deadline=time.time() + 60)
 

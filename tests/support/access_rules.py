@@ -1,4 +1,4 @@
-"""The access rules that the docs list."""
+"""The ACL rules for Redis that the docs list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def documented() -> list[str]:
         found = re.search(r"^```\w*\n(?:[^`]*\n)?ACL SETUSER (pyworkers .+)$", page.read_text("utf-8"), re.MULTILINE)
         if found:
             return found[1].split()
-    raise AssertionError("no page lists the access rules")
+    raise AssertionError("no page of docs/ has a line with ACL SETUSER in a fenced block")
 
 
 RULES = documented()

@@ -1,4 +1,4 @@
-"""Daemons inside the test's own process, and the parts they are made of, on a real server."""
+"""Daemons inside the test's process, and their parts, on a real server."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
 
-TIMING = Timing()  # of every own_app; tests put a shorter one here
+TIMING = Timing()  # used by every own_app; tests may set a shorter one
 
 
 @contextmanager
 def own_app(redis_url: str, *queues: QueueConfig, **options: Any) -> Iterator[App]:
-    """An App that is not the default one; whatever it began has ended afterwards."""
+    """An App that is not the default one. At the end of the block all its threads have ended."""
     app = App()
     app.timing = TIMING
     app.configure(redis=redis_url, **{"timeout": 5, **options})
@@ -58,7 +58,7 @@ def working(app: App) -> Iterator[App]:
 
 @contextmanager
 def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
-    """For tests that stop the daemon by themselves; whatever they left of it has ended afterwards."""
+    """For tests that stop the daemon themselves. At the end of the block all its threads have ended."""
     launcher = app.launcher(obey)
     launcher.start(threading.Event())
     try:
@@ -69,7 +69,7 @@ def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
 
 
 class LeasedTransport:
-    """For tests of something else: who consumes has a lease, without a beat before."""
+    """For tests of something else than leases: the first consume of an identity sends its first beat."""
 
     def __init__(self, broker: RedisBroker) -> None:
         self._broker = broker
@@ -104,12 +104,12 @@ def fresh_lease() -> Lease:
 
 
 def open_quarantine(lease: Lease) -> Quarantine:
-    """Where nobody else runs, and nobody is to be told."""
+    """A quarantine in a process without other running jobs; its beats do nothing."""
     return Quarantine(PoisonPolicy(), lease, time.time, lambda: None, lambda delivery: False, lambda: None)
 
 
 def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clock: Clock | None = None) -> Shared:
-    """What the threads of a process share, where the test brings nothing else."""
+    """The parts that the threads of a process share: those given by the test, and defaults."""
     lease = lease or fresh_lease()
     return Shared(
         clock or Clock(), lease, Outage("Redis"), Counters(), quarantine or open_quarantine(lease), RunState()
@@ -128,7 +128,7 @@ def job(job_class: str = "J", *args: Any, **fields: Any) -> bytes:
 
 
 def in_progress(redis: redis_py.Redis) -> list[bytes]:
-    """Every payload in anybody's in-progress list."""
+    """Every payload in the in-progress lists of all processes."""
     return [raw for key in redis.keys("queue:*:inprogress") for raw in redis.lrange(key, 0, -1)]
 
 

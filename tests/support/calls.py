@@ -1,4 +1,4 @@
-"""`pyworkers` called inside of the test's own process: the fixtures are known to every test by conftest.py."""
+"""`pyworkers` called inside the test's process. conftest.py imports these fixtures for every test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
-    """`pyworkers` in this process and in `here`, on an App of its own: as good for most commands, and much quicker."""
+    """Runs `pyworkers` in this process, in the directory `here`, with its own App. Much quicker than a new process."""
 
     def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
@@ -51,7 +51,7 @@ def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     app = App()
-    monkeypatch.setattr(goworkers_py, "job", app.job)  # where the modules of tests register theirs
+    monkeypatch.setattr(goworkers_py, "job", app.job)  # modules of jobs use `goworkers_py.job`
     yield run
     app.use(app.config)  # closes its connections
     sys.modules.pop("jobs", None)

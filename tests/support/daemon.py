@@ -1,4 +1,4 @@
-"""The command `pyworkers` as tests run it: a real process, with real signals and jobs of the test's own."""
+"""The command `pyworkers` as a real process, with real signals and the test's own jobs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This process's own, so that coverage goes on, without what a developer may have set for pyworkers or Python: what
-    is printed without a buffer, or compiled anew at each start, hides faults."""
+    """This process's environment, so that coverage goes on, without a developer's variables for pyworkers and Python:
+    unbuffered output, or no compiled files, would hide faults."""
     dropped = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_") and name not in dropped
@@ -36,7 +36,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command that ends by itself; `changes` are of its environment."""
+    """Runs a command that ends by itself. `changes` are added to its environment."""
     return subprocess.run(
         command(*arguments),
         cwd=cwd,
@@ -49,7 +49,7 @@ def pyworkers(*arguments: str, cwd: Path | None = None, **changes: str) -> subpr
 
 
 class Daemon:
-    """`pyworkers run`, with a module of jobs written into `directory`. Ended at the end of its `with`."""
+    """`pyworkers run`, with a module of jobs written into `directory`. Killed at the end of its `with`."""
 
     def __init__(
         self,
@@ -78,11 +78,11 @@ class Daemon:
 
     @property
     def lines(self) -> int:
-        """How many log lines, those of tracebacks not counted."""
+        """The number of log lines, without the lines of tracebacks."""
         return len(_TIME.findall(self.output))
 
     def says(self, text: str, within_s: float = START_S) -> str:
-        """Waits for a text in the output and returns its line. A process that ends without it fails at once."""
+        """Waits until `text` is in the output and returns its line. Fails at once if the process ends before."""
         eventually(lambda: text in self.output or self.process.poll() is not None, within_s)
         found = [line for line in self.output.splitlines() if text in line]
         assert found, f"{text!r} is not in:\n{self.output}"
@@ -100,7 +100,7 @@ class Daemon:
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end:\n{self.output}") from None
+            raise AssertionError(f"the daemon did not end in {within_s} s:\n{self.output}") from None
 
     def stop(self) -> int:
         self.signal(signal.SIGTERM)

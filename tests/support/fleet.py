@@ -1,4 +1,4 @@
-"""Several real pyworkers processes on one server, and jobs that tell outside of it when they ran."""
+"""Several real pyworkers processes on one server. Their jobs write into a file when they run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def short(seconds=0):
 
 @workers.job("Gated", queue="q")
 def gated(gate, ending=""):
-    """Runs until the gate is opened, for all or for this process, and fails then if it is told to."""
+    """Runs until its gate is opened for all processes or this one. Then fails if `ending` is given."""
     note("began")
     while not ((HERE / gate).exists() or (HERE / f"{gate}-{os.getpid()}").exists()):
         time.sleep(0.01)
@@ -48,20 +48,20 @@ def gated(gate, ending=""):
 
 @workers.job("Clinging", queue="q")
 def clinging(seconds):
-    """C code that does not let go of the interpreter."""
+    """Runs C code that keeps the interpreter's lock (GIL)."""
     note("began")
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 @workers.job("Meeting", queue="q")
 def meeting(name, size):
-    """Ends well when as many run at the same time."""
+    """Succeeds when `size` of these jobs run at the same time."""
     barrier = MEETINGS.setdefault(name, threading.Barrier(size))
     barrier.wait(30)
     note("met")
 
 @workers.job("Fatal", queue="q")
 def fatal(neighbours):
-    """Kills its process, once so many others have begun in it; beside a suspect none have."""
+    """Kills its process once so many other jobs have begun in it; a suspect runs alone and kills at once."""
     note("began")
     suspect = workers.current_message().get("recovered", {}).get("count", 0) >= 2
     while not suspect and BEGUN < neighbours + 1:
@@ -78,7 +78,7 @@ class Run(NamedTuple):
     word: str
     jid: str
     pid: int
-    at: float  # on the monotonic clock, which all processes of a machine share
+    at: float  # monotonic time, the same for all processes of a machine
 
 
 class Fleet(AbstractContextManager["Fleet"]):
@@ -90,7 +90,7 @@ class Fleet(AbstractContextManager["Fleet"]):
         self._stack = ExitStack()
 
     def start(self, *flags: str, prefix: Sequence[str] = (), url: str = "", more: str = "") -> Daemon:
-        """Each in a folder of its own: a file that is being written must not be imported."""
+        """Each process has its own folder, so that no process imports a file while it is written."""
         own = self.directory / f"process-{len(self.daemons)}"
         own.mkdir()
         changes = {"FLEET": str(self.directory)}
@@ -119,7 +119,7 @@ class Fleet(AbstractContextManager["Fleet"]):
         return [run for run in self.runs if run.word == word and jid in ("", run.jid)]
 
     def count(self, word: str) -> Counter[str]:
-        """How often each jid."""
+        """How often each jid has this word."""
         return Counter(run.jid for run in self.of(word))
 
     def await_run(self, word: str, jid: str, times: int = 1, within_s: float = 20.0) -> Run:
@@ -127,7 +127,7 @@ class Fleet(AbstractContextManager["Fleet"]):
         return self.of(word, jid)[times - 1]
 
     def lists(self) -> dict[str, list[str]]:
-        """The jids in everybody's in-progress list."""
+        """Each in-progress list, with its jids."""
         found = {}
         for key in self.redis.keys("queue:*:inprogress"):
             found[key.decode()] = [json.loads(raw)["jid"] for raw in self.redis.lrange(key, 0, -1)]

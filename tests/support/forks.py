@@ -1,4 +1,4 @@
-"""Children of the test's own process, to see what survives a fork."""
+"""Forked children of the test's process."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ LONGEST_S = 40
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Runs `work` in a forked child; ask `ended_well` what came of it."""
+    """Runs `work` in a forked child and returns its pid, for `ended_well`."""
     pid = os.fork()
     if pid == 0:
         code = 1
-        signal.alarm(LONGEST_S)  # one that hangs dies of it
+        signal.alarm(LONGEST_S)  # kills a child that hangs
         try:
             work()
             code = 0
@@ -27,5 +27,5 @@ def in_child(work: Callable[[], object]) -> int:
 
 
 def ended_well(pid: int) -> bool:
-    """Waits for the child."""
+    """Waits for the child. True if it exited with 0."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -1,4 +1,4 @@
-"""An App with jobs that are stuck until the test lets them out."""
+"""An App with stuck jobs, which the test releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from goworkers_py.config.options import QueueConfig
 
 
 class Gates:
-    """Jobs that stay in C code, where no exception reaches them, until they are let out."""
+    """Jobs that wait in C code, where no thrown exception reaches them, until `let_out`."""
 
     def __init__(self, app: App) -> None:
         self._locks: dict[str, threading.Lock] = {}
@@ -42,7 +42,7 @@ class Gates:
 
     def let_out_all(self) -> None:
         for lock in self._locks.values():
-            with suppress(RuntimeError):  # it is out
+            with suppress(RuntimeError):  # let out already
                 lock.release()
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-# The heartbeat's thread hangs at its second beat, as in a call that never returns.
+# The heartbeat's thread hangs at its second beat, like in a call that never returns.
 HANG = """
 from goworkers_py.runtime import health, heartbeat, launcher
-health.STALE_AFTER_S = 3.5  # more than an idle fetch takes
+health.STALE_AFTER_S = 3.5  # longer than a fetch from an empty queue takes
 launcher.AFTER_JOBS_S = 0.5
 
 def hang(self):

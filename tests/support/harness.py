@@ -1,17 +1,17 @@
-"""What the contract tests need to know of a broker beyond its contracts, and the processes that they let use it.
+"""The harness by which the contract tests use a broker, and the processes of these tests.
 
-A harness stands for one broker that holds nothing. Each test makes a new one. Somebody who writes a broker writes one:
+A harness stands for one empty broker. Each test makes a new one. An author of a broker writes one:
 
     class FilesHarness:
         def __init__(self, folder: Path) -> None:
-            '''`folder` is empty, and the test's own.'''
+            '''`folder` is empty; only this test uses it.'''
             self.address = f"files://{folder}"
 
         def expire_lease(self, identity: str) -> None:
-            '''The lease of that identity runs out now, as if it had not beaten for a minute.'''
+            '''Expires the identity's lease now, as after a minute without a beat.'''
 
         def close(self) -> None:
-            '''The test is over, and all brokers that it opened are closed.'''
+            '''Called after the test has closed all its brokers.'''
 
 and names it: PYWORKERS_TEST_HARNESS=their_package.testing:FilesHarness pytest tests/contract
 A broker without leases needs no `expire_lease`. Brokers that one test opens at the address hold the same jobs.
@@ -90,7 +90,7 @@ class RedisHarness:
 
 
 def foreign() -> dict[str, Callable[[Path], Harness]]:
-    """By name, those of the brokers that PYWORKERS_TEST_HARNESS names."""
+    """The harnesses that PYWORKERS_TEST_HARNESS names, by name."""
     found = {}
     for name in os.environ.get(VARIABLE, "").replace(",", " ").split():
         module, _, kind = name.partition(":")
@@ -102,7 +102,7 @@ def foreign() -> dict[str, Callable[[Path], Harness]]:
 
 
 class Process:
-    """A process of the fleet: a broker of its own, and an identity."""
+    """A process of the fleet, with its own broker object and identity."""
 
     _batches = itertools.count(1)
     _nonces = itertools.count(1)
@@ -117,7 +117,7 @@ class Process:
         return self.broker.recoverable.beat(Presence(self.identity, dict.fromkeys(queues, 10), **told))
 
     def begin(self) -> Process:
-        """With a lease, where there are leases."""
+        """Sends the first beat if the broker has leases. Returns itself."""
         if Capability.LEASES in self.broker.capabilities:
             self.beat()
         return self
@@ -130,16 +130,16 @@ class Process:
         return Push(queue, payload, at)
 
     def consume(self, count: int, queue: str = "q") -> list[Delivery]:
-        """So many, which are there or come before long."""
+        """Consumes until it has `count` deliveries; fails after CONSUMED_WITHIN_S."""
         taken: list[Delivery] = []
         give_up_at = time.monotonic() + CONSUMED_WITHIN_S
         while len(taken) < count:
-            assert time.monotonic() < give_up_at, f"{len(taken)} of {count} jobs came: {taken}"
+            assert time.monotonic() < give_up_at, f"consumed {len(taken)} of {count} jobs: {taken}"
             taken += self.broker.transport.consume(self.identity, queue, count - len(taken))
         return taken
 
     def settle(self, *finished: tuple[Delivery, Outcome]) -> list[Settled]:
-        """In a batch of its own."""
+        """Settles these deliveries in one batch."""
         return list(self.broker.transport.settle(self.batch(*finished)))
 
     def batch(self, *finished: tuple[Delivery, Outcome], oldest_stay: bool = False) -> Batch:
@@ -161,11 +161,11 @@ class Processes:
         self._brokers: list[Broker] = []
 
     def __call__(self, **options: Any) -> Process:
-        """One that is known to the broker. `options` are of its configuration."""
+        """A process that has sent a beat. `options` are of its configuration."""
         return self.unknown(**options).begin()
 
     def unknown(self, **options: Any) -> Process:
-        """One that has yet to beat."""
+        """A process that has sent no beat yet."""
         process = Process(Config(broker=self._harness.address, **options))
         self._brokers.append(process.broker)
         return process
@@ -197,7 +197,7 @@ def payloads(several: Iterable[Delivery | StoredJob]) -> list[bytes]:
 
 
 def as_it_was(found: Found) -> RecoveryDecision:
-    """Back into its queue, unchanged."""
+    """Decides that the job goes back into its queue, unchanged."""
     return RecoveryDecision(found.payload)
 
 
@@ -215,7 +215,7 @@ def stored(admin: Admin, place: Place) -> list[bytes]:
 
 
 def account(admin: Admin) -> dict[str, list[str]]:
-    """Of each job, by its jid, every place where it is: those of one process that is gone included."""
+    """Every place that holds a job, by its jid. Includes the jobs in progress of processes that have ended."""
     places = defaultdict(list)
     for queue in admin.queues():
         for payload in waiting(admin, queue.name):

@@ -1,7 +1,7 @@
-"""The command `pyworkers` in a hurry: a real process whose leases last seconds and not a minute.
+"""The command `pyworkers` with short times: a real process whose leases last seconds, not a minute.
 
-The program wraps the command that it is put before: `python hasty.py '{...}' python -m goworkers_py.cli run ...`. It
-sets constants of modules, by their names, and then does what the command would.
+The program stands before the command: `python hasty.py '{...}' python -m goworkers_py.cli run ...`. It sets constants
+of modules, by their names, and then runs the command.
 
     Daemon(directory, url, jobs, "-q", "q", prefix=hasty(machine="b"))
 """
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-# A tenth of the real values, or less; each must still be longer than what it waits for.
+# A tenth of the real values, or less. Each is still longer than the step that it limits.
 SHORT = {
     "timing.lease_s": 4,
     "timing.lease_fresh_s": 3,
@@ -25,16 +25,16 @@ SHORT = {
 
 
 def hasty(constants: Mapping[str, Any] = SHORT, machine: str = "") -> list[str]:
-    """What stands before the command. Processes of different machines cannot see whether the others still run."""
+    """The words before the command. A process cannot see whether a process with another `machine` still runs."""
     return [sys.executable, __file__, json.dumps({"constants": dict(constants), "machine": machine})]
 
 
-def _apply(told: dict[str, Any]) -> None:
+def _apply(changes: dict[str, Any]) -> None:
     import goworkers_py
     from goworkers_py.core import proc
     from goworkers_py.core.timing import Timing
 
-    constants = told["constants"]
+    constants = changes["constants"]
     timing = {name.removeprefix("timing."): constants.pop(name) for name in [*constants] if name.startswith("timing.")}
     goworkers_py.app.timing = Timing(**timing)
     for name, value in constants.items():
@@ -42,14 +42,14 @@ def _apply(told: dict[str, Any]) -> None:
         owner = importlib.import_module(f"goworkers_py.{module}")
         assert hasattr(owner, constant), name
         setattr(owner, constant, value)
-    if told["machine"]:
-        proc._machine = lambda: told["machine"]  # type: ignore[assignment]
+    if changes["machine"]:
+        proc._machine = lambda: changes["machine"]  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
     _apply(json.loads(sys.argv[1]))
     sys.argv[:] = sys.argv[4:]  # without: this file, the constants, python, -m
-    del sys.path[0]  # this file's folder: the command is no script of it
+    del sys.path[0]  # this file's folder, which the real command has not in its path
 
     from goworkers_py.cli import main
 

@@ -1,4 +1,4 @@
-"""JSON as text: cutting a job into the exact texts of its fields, and jobs of any spelling for property tests."""
+"""JSON as text: cuts a job into the exact texts of its fields, and makes jobs in any spelling for property tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FEWER_VARIABLE = "PYWORKERS_TEST_FEWER_EXAMPLES"
 
 
 def examples(count: int) -> settings:
-    """No time limits: the machine may be busy with something else. FEWER_VARIABLE divides the count."""
+    """Settings without a time limit, because the machine may be busy. FEWER_VARIABLE divides the count."""
     count = max(10, count // int(os.environ.get(FEWER_VARIABLE, "1")))
     return settings(deadline=None, max_examples=count, suppress_health_check=[HealthCheck.too_slow])
 
 
 def field_texts(raw: bytes) -> dict[str, str]:
-    """Name to the exact text of its value. Counts brackets and quotes, which is another way than the code's own."""
+    """Each name, with the exact text of its value. Counts brackets and quotes, which the tested code does not."""
     text = raw.decode()
     cuts, depth, quoted, escaped = [], 0, False, False
     for at, char in enumerate(text):
@@ -38,11 +38,11 @@ def field_texts(raw: bytes) -> dict[str, str]:
 
 
 def nested(levels: int) -> bytes:
-    """A job that is nested that deep as a whole: the object itself and `args` are two of them."""
+    """A job with so many levels of nesting, its object and `args` included."""
     return b'{"args":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
 
 
-# Each draw costs: so a word rather than a letter is drawn, and one kind of space for a whole object or array.
+# Each draw takes time, so whole words are drawn, and one kind of space for each object or array.
 _ESCAPED = r"\" \\ \/ \b \f \n \r \t \u0000 \u0041 \u00e9 \u2028 \ud83d\ude00 \ud800 \udc00x , : {[ ]}"
 _WORDS = st.one_of(
     st.sampled_from(_ESCAPED.split()),
@@ -83,7 +83,7 @@ def _containers(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 VALUES = st.recursive(_SCALARS, _containers, max_leaves=5)
 
-# The names that our code reads, spelled in several ways, some twice in one object.
+# The names that this package reads, spelled in several ways, some twice in one object.
 _KNOWN = (
     "class wrapped args jid queue retry retry_count retry_max retry_for retry_queue dead backtrace tags at "
     r"\u0061t created_at enqueued_at enqueued\u005fat failed_at retried_at error_class error_message error_backtrace"

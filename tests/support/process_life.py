@@ -1,4 +1,4 @@
-"""What a process asks of the server in its life, step by step; each step returns what it then finds there."""
+"""Every kind of request that a process sends to Redis, a function each. A step returns what it then reads there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 
-class Life:
+class ProcessLife:
     def __init__(self, broker: Broker, redis: redis_py.Redis, connections: Connections) -> None:
         self.broker = broker
         self.redis = redis
@@ -45,7 +45,7 @@ class Life:
 
     @contextmanager
     def waiting(self) -> Iterator[Future[list[Delivery]]]:
-        """A consume that waits for a job, or has ended because it may not."""
+        """A consume that waits for a job, or has failed because the server refused it."""
         with ThreadPoolExecutor(1) as pool:
             consuming = pool.submit(self.broker.transport.consume, "me", "q", 1)
             eventually(lambda: consuming.done() or self.redis.info("clients")["blocked_clients"] == 1)
@@ -58,52 +58,52 @@ class Life:
         return self.broker.transport.settle(Batch(secrets.token_hex(4), 1, "q", [(delivery, outcome(payload))]))
 
 
-def beats(life: Life) -> object:
+def beats(life: ProcessLife) -> object:
     return [life.broker.recoverable.beat(Presence("me", {"q": 1}, "name")).server_time > 0 for _ in range(2)]
 
 
-def pushes(life: Life) -> object:
+def pushes(life: ProcessLife) -> object:
     life.broker.transport.publish([Push("q", job(), None), Push("q", job(), 1.0)])
     return life.redis.llen("queue:q"), life.redis.smembers("queues"), life.redis.zcard("schedule")
 
 
-def consumes(life: Life) -> object:
+def consumes(life: ProcessLife) -> object:
     return len(life.consume()), life.held()
 
 
-def consumes_a_large_job(life: Life) -> object:
+def consumes_a_large_job(life: ProcessLife) -> object:
     life.redis.lpush("queue:q", job("J", "x" * 2_000))
     return len(life.consume()), life.held()
 
 
-def waits_for_a_job(life: Life) -> object:
+def waits_for_a_job(life: ProcessLife) -> object:
     with life.waiting() as consuming:
         life.redis.lpush("queue:q", job())
         [delivery] = consuming.result()
     return len(delivery.payload)
 
 
-def is_woken(life: Life) -> object:
+def is_woken(life: ProcessLife) -> object:
     with life.waiting() as consuming:
         life.broker.transport.wake("q")
         return consuming.result()
 
 
-def succeeds(life: Life) -> object:
+def succeeds(life: ProcessLife) -> object:
     return life.settle(lambda payload: DONE)
 
 
-def retries(life: Life) -> object:
+def retries(life: ProcessLife) -> object:
     return life.settle(lambda payload: Retry(2.0, payload)), life.redis.zcard("retry")
 
 
-def gives_back(life: Life) -> object:
+def gives_back(life: ProcessLife) -> object:
     before = life.redis.llen("queue:q")
     settled = [life.settle(lambda payload, last=last: Requeue(last)) for last in (False, True)]
     return settled, life.redis.llen("queue:q") - before
 
 
-def dies(life: Life) -> object:
+def dies(life: ProcessLife) -> object:
     life.redis.zadd("dead", {b"old": 1})
     settled = life.settle(Dead)
     kept = life.redis.zcard("dead")
@@ -111,16 +111,16 @@ def dies(life: Life) -> object:
     return settled, kept, life.settle(Dead), life.redis.zcard("dead")
 
 
-def counts_for_a_time_only(life: Life) -> object:
+def counts_for_a_time_only(life: ProcessLife) -> object:
     return sorted(life.redis.ttl(key) > 0 for key in life.redis.keys("stat:processed:*"))
 
 
-def promotes(life: Life) -> object:
+def promotes(life: ProcessLife) -> object:
     told = [list(life.broker.store.promote(state, lambda entry, now: ("promoted", entry), 10)) for state in TIMED]
     return told, life.redis.llen("queue:promoted"), life.redis.sismember("queues", "promoted")
 
 
-def promotes_what_others_promote_too(life: Life) -> object:
+def promotes_what_others_promote_too(life: ProcessLife) -> object:
     life.redis.zadd("schedule", {b"first": 1, b"second": 2})
 
     def forward(entry: bytes, now: float) -> tuple[str, bytes]:
@@ -134,7 +134,7 @@ def promotes_what_others_promote_too(life: Life) -> object:
 DEAD, LONG_GONE = "host:1:dddddddddddd", "host:2:dddddddddddd"
 
 
-def recovers(life: Life) -> object:
+def recovers(life: ProcessLife) -> object:
     def judge(found: Found) -> RecoveryDecision:
         return RecoveryDecision(found.payload)
 
@@ -146,7 +146,7 @@ def recovers(life: Life) -> object:
     return recovered, life.redis.hexists("pyworkers:gone", DEAD), life.redis.hexists("pyworkers:gone", LONG_GONE)
 
 
-def takes_the_name_of_another(life: Life) -> object:
+def takes_the_name_of_another(life: ProcessLife) -> object:
     life.redis.set("pyworkers:lease:other", 1)
     life.redis.set("pyworkers:process:taken", "other")
     try:
@@ -156,7 +156,7 @@ def takes_the_name_of_another(life: Life) -> object:
     return False
 
 
-def meets_the_fleet(life: Life) -> object:
+def meets_the_fleet(life: ProcessLife) -> object:
     life.redis.sadd("processes", "gone:1:aaaaaaaaaaaa")
     me = "host:1:bbbbbbbbbbbb"
     life.redis.lpush(f"{me}-signals", "TSTP")
@@ -169,24 +169,24 @@ def meets_the_fleet(life: Life) -> object:
     return commands == [Command.QUIET], shown, [life.redis.exists(key) for key in keys], life.redis.ttl(me)
 
 
-def sees_what_is_paused(life: Life) -> object:
+def sees_what_is_paused(life: ProcessLife) -> object:
     return life.broker.transport.paused()
 
 
-def writes_metrics(life: Life) -> object:
+def writes_metrics(life: ProcessLife) -> object:
     for layout in "78":
         control = RedisControl(life.connections, Keys(), layout)
         control.record({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
     return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
 
 
-def leaves(life: Life) -> object:
+def leaves(life: ProcessLife) -> object:
     return len(list(life.broker.recoverable.leave("me"))), life.redis.exists(
         "queue:q:me:inprogress", "pyworkers:lease:me"
     )
 
 
-STEPS: list[Callable[[Life], Any]] = [
+STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies,
     counts_for_a_time_only, promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another,
     meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,

@@ -1,4 +1,4 @@
-"""A TCP proxy between a client and a real Redis, which does what networks do: delay, lose, cut, go silent.
+"""A TCP proxy between a client and a real Redis, with the faults of networks: delays, losses, cuts, silence.
 
 It reads the commands and the replies that pass through it, so that a fault can be aimed at one of them. Replies belong
 to commands in the order of both, which MONITOR and SUBSCRIBE do not keep: use none of these through it.
@@ -8,17 +8,17 @@ connection that has gone silent stays so until somebody closes it.
 
     with Proxy(server.port) as proxy:
         client = redis.Redis.from_url(proxy.url)
-        proxy.drop_reply_of(b"EXEC")          # the server does it, the client never hears of it
-        proxy.damage_reply_of(b"LLEN", b"+OK\r\n")  # a reply that is none of the command's
-        proxy.drop_command(b"EVALSHA")        # the server never hears of it
-        proxy.delay(0.2, b"BRPOPLPUSH")       # its reply comes late
-        proxy.swallow()                       # nothing passes in either direction, all connections stay open
-        proxy.cut()                           # all connections end now; new ones work
-        proxy.refuse()                        # all connections end now, new ones as soon as they are made
-        proxy.pass_through()                  # an end to all faults: new connections work
-        assert proxy.commands[b"EXEC"] == 1   # what clients sent; proxy.replies counts what reached them
+        proxy.drop_reply_of(b"EXEC")          # the server runs it, the client gets no reply
+        proxy.damage_reply_of(b"LLEN", b"+OK\r\n")  # the client gets this reply instead
+        proxy.drop_command(b"EVALSHA")        # the server never gets it
+        proxy.delay(0.2, b"BRPOPLPUSH")       # its reply arrives late
+        proxy.swallow()                       # nothing passes in either direction; connections stay open
+        proxy.cut()                           # closes all connections; new ones work
+        proxy.refuse()                        # closes all connections, and new ones at once
+        proxy.pass_through()                  # ends all faults: new connections work
+        assert proxy.commands[b"EXEC"] == 1   # commands that clients sent; proxy.replies counts their replies
 
-A command is named by its first word or two, in capitals or not: b"CLIENT UNBLOCK", b"EVALSHA " + sha; b"" is any.
+Name a command by its first word or two, in any case: b"CLIENT UNBLOCK", b"EVALSHA " + sha; b"" is every command.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
-Words = list[bytes]  # the first two of a command, in capitals
+Words = list[bytes]  # the first two words of a command, in capitals
 
 READ_BYTES = 65_536
 
@@ -44,15 +44,15 @@ class Direction(enum.Enum):
 
 
 class _Lost(Exception):
-    """The connection ends here."""
+    """Raised by a fault to close the connection."""
 
 
 @dataclass
 class _Fault:
-    direction: Direction | None  # None: whichever something passes in first
+    direction: Direction | None  # None: the first direction in which something passes
     aim: Words
     times: float
-    act: Callable[[_Link, bytes], bytes]  # given what passes, returns what is let through
+    act: Callable[[_Link, bytes], bytes]  # takes the bytes that arrived, returns the bytes to pass on
 
     def strikes(self, direction: Direction, words: Words) -> bool:
         return self.times > 0 and self.direction in (None, direction) and words[: len(self.aim)] == self.aim
@@ -70,8 +70,8 @@ class Proxy(AbstractContextManager["Proxy"]):
         self._closed = False
         self.commands: Counter[bytes] = Counter()
         self.replies: Counter[bytes] = Counter()
-        self.hits = 0  # how often a fault struck
-        self.connections = 0  # how many were made
+        self.hits = 0  # how many messages a fault has hit
+        self.connections = 0  # connections made so far
         self._acceptor = threading.Thread(target=self._accept, name="proxy", daemon=True)
         self._acceptor.start()
 
@@ -81,14 +81,14 @@ class Proxy(AbstractContextManager["Proxy"]):
 
     @property
     def open(self) -> int:
-        """How many connections there are now."""
+        """The number of open connections."""
         with self._lock:
             return len(self._links)
 
     def delay(
         self, seconds: float, command: bytes = b"", direction: Direction = Direction.REPLY, times: float = math.inf
     ) -> None:
-        """Late, one after the other. What a client sent still arrives when it has gone meanwhile."""
+        """Passes messages on late, one after the other, even after their sender has closed its connection."""
 
         def act(link: _Link, passing: bytes) -> bytes:
             link.ended.wait(seconds)
@@ -97,7 +97,7 @@ class Proxy(AbstractContextManager["Proxy"]):
         self._add(direction, command, times, act)
 
     def drop_reply_of(self, command: bytes, times: float = 1, after_bytes: int = 0) -> None:
-        """The server answers, and the connection ends when so many bytes of the answer have passed."""
+        """The server replies. The connection ends after `after_bytes` bytes of the reply."""
 
         def act(link: _Link, passing: bytes) -> bytes:
             link.send(Direction.REPLY, passing[:after_bytes])
@@ -106,11 +106,11 @@ class Proxy(AbstractContextManager["Proxy"]):
         self._add(Direction.REPLY, command, times, act)
 
     def damage_reply_of(self, command: bytes, reply: bytes, times: float = 1) -> None:
-        """Another reply comes in its place, written as the protocol has it."""
+        """The client gets `reply`, in the bytes of the protocol, instead of the server's."""
         self._add(Direction.REPLY, command, times, lambda link, passing: reply)
 
     def drop_command(self, command: bytes, times: float = 1) -> None:
-        """The connection ends and the server never sees the command."""
+        """The connection ends, and the server never gets the command."""
 
         def act(link: _Link, passing: bytes) -> bytes:
             raise _Lost
@@ -118,7 +118,7 @@ class Proxy(AbstractContextManager["Proxy"]):
         self._add(Direction.COMMAND, command, times, act)
 
     def swallow(self, command: bytes = b"", direction: Direction | None = None, times: float = math.inf) -> None:
-        """Keeps the connections open and delivers nothing: from now on, or from this command (this reply) on.
+        """Keeps the connections open and passes nothing on: from now on, or from this command (or its reply) on.
 
         In both directions, unless told otherwise. Neither side learns that the other one has gone.
         """
@@ -138,7 +138,7 @@ class Proxy(AbstractContextManager["Proxy"]):
         self.cut()
 
     def pass_through(self) -> None:
-        """No more faults. Connections that have gone silent end."""
+        """Ends all faults, and closes the connections that `swallow` has silenced."""
         with self._lock:
             self._refusing = False
             self._faults.clear()
@@ -149,7 +149,7 @@ class Proxy(AbstractContextManager["Proxy"]):
     def close(self) -> None:
         self._closed = True
         with suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), 1).close()  # wakes the acceptor
+            socket.create_connection(("127.0.0.1", self.port), 1).close()  # ends the `accept` of the proxy's thread
         self._acceptor.join()
         self._listener.close()
         links = self._snapshot()
@@ -178,7 +178,7 @@ class Proxy(AbstractContextManager["Proxy"]):
             try:
                 server = socket.create_connection(self._server, 5)
             except OSError:
-                _reset(client)  # the server is down, and so is its proxy
+                _reset(client)  # the server is down: the proxy closes the connection too
                 continue
             link = _Link(self, client, server)
             with self._lock:
@@ -197,7 +197,7 @@ class Proxy(AbstractContextManager["Proxy"]):
             self._links.discard(link)
 
     def _note(self, direction: Direction, words: Words) -> _Fault | None:
-        """The first fault that is aimed at what wants to pass."""
+        """The first fault that applies to a command or its reply, if any."""
         with self._lock:
             if direction is Direction.COMMAND:
                 self.commands[words[0]] += 1
@@ -220,7 +220,7 @@ class _Link:
         self._proxy = proxy
         self._client = client
         self._server = server
-        self._awaited: deque[Words] = deque()  # commands whose replies are to come; ends are used by one thread each
+        self._awaited: deque[Words] = deque()  # commands without a reply yet; one thread appends, the other takes
         self._running = 2
         self._lock = threading.Lock()
         self.ended = threading.Event()
@@ -238,13 +238,13 @@ class _Link:
             thread.start()
 
     def end(self) -> None:
-        """Both sides see their connection end."""
+        """Closes the connection to both sides."""
         self.ended.set()
         for end in (self._client, self._server):
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads it, which closes it then
+                end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads the socket; that thread closes it
 
     def join(self) -> None:
         for thread in self._threads:
@@ -283,14 +283,14 @@ class _Link:
             words = words_of(passing)
             self._awaited.append(words)
         else:
-            # A message that the server sends unasked (RESP3) answers nothing.
+            # A push message of the server (RESP3) is no reply to a command.
             unasked = passing.startswith(b">") or not self._awaited
             words = [b"(unasked)"] if unasked else self._awaited.popleft()
         fault = self._proxy._note(direction, words)
         if fault:
             passing = fault.act(self, passing)
         if passing and direction is Direction.REPLY:
-            self._proxy._count_reply(words)  # before its receiver can look
+            self._proxy._count_reply(words)  # before the client gets the reply, so that its test sees the count
         self.send(direction, passing)
 
     def _half_close(self, direction: Direction) -> None:
@@ -310,7 +310,7 @@ class _Link:
 
 
 def end_of_one(stream: bytes, start: int) -> int | None:
-    """Where the command or reply that begins at `start` ends; None while it is not all there. RESP2, RESP3, inline."""
+    """The end of the command or reply that begins at `start`; None if it is incomplete. RESP2, RESP3, inline."""
     line_end = stream.find(b"\r\n", start)
     if line_end < 0:
         return None
@@ -332,7 +332,7 @@ def end_of_one(stream: bytes, start: int) -> int | None:
 def _items(kind: bytes, size: int) -> int:
     if kind in b"%|":
         size *= 2  # pairs
-    return size + 1 if kind == b"|" else size  # attributes stand before what they belong to
+    return size + 1 if kind == b"|" else size  # an attribute is followed by its value
 
 
 _SIZED = (b"$", b"!", b"=", b"*", b"~", b">", b"%", b"|")

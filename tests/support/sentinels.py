@@ -1,4 +1,4 @@
-"""A primary with two replicas, and three sentinels that watch it, on loopback."""
+"""A primary with two replicas, and three sentinels that watch them, on loopback."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from waiting import eventually
 
 from goworkers_py.brokers.redis.embedded import find_server
 
-# Sentinels ping once a second: one that waits no longer calls the primary dead that it has just been told of, and
-# elects another.
+# Sentinels ping once a second. With a limit no longer than that, a sentinel takes a primary for dead that it has only
+# just got to know, and elects another.
 DOWN_AFTER_MS = 2_000
 QUORUM = 2
 SERVICE = "jobs"
 
 
 class Sentinel(Killable):
-    """One `redis-server --sentinel`. It keeps its port and its configuration, which it rewrites itself, for life."""
+    """One `redis-server --sentinel`. It keeps its port and its configuration file, which it rewrites itself."""
 
     def __init__(self, primary_port: int, password: str, own_password: str) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-sentinel-"))
@@ -72,7 +72,7 @@ class Sentinel(Killable):
 
 
 class Sentinels(AbstractContextManager["Sentinels"]):
-    """`options` are the servers'. With passwords, servers and sentinels want them from everybody."""
+    """`options` are those of the servers. With a password, servers or sentinels require it from every client."""
 
     def __init__(self, password: str = "", sentinel_password: str = "", **options: str) -> None:
         self._stack = ExitStack()
@@ -110,7 +110,7 @@ class Sentinels(AbstractContextManager["Sentinels"]):
         return f"sentinel://{login}{self.hosts}/{SERVICE}/0{query}"
 
     def client(self, server: RedisServer | Sentinel) -> redis.Redis:
-        """An outage is an error at once."""
+        """A client without retries: an outage is an error at once."""
         password = self._sentinel_password if isinstance(server, Sentinel) else self._password
         client = redis.Redis(port=server.port, password=password or None, socket_timeout=2, retry=Retry(NoBackoff(), 0))
         self._stack.callback(client.close)
@@ -120,14 +120,14 @@ class Sentinels(AbstractContextManager["Sentinels"]):
         def up(client: redis.Redis) -> bool:
             try:
                 return client.info("replication").get("master_link_status") == "up"
-            except redis.ConnectionError:  # who becomes a replica cuts its clients off
+            except redis.ConnectionError:  # a server closes its connections when it becomes a replica
                 return False
 
         clients = [self.client(replica) for replica in self.replicas]
         assert eventually(lambda: all(map(up, clients)), 30)
 
     def await_all_known(self) -> None:
-        """Every sentinel knows the replicas and the other sentinels: without that it cannot fail over."""
+        """Waits until every sentinel knows the replicas and the other sentinels, which a failover needs."""
 
         def known(sentinel: Sentinel) -> bool:
             try:
@@ -140,7 +140,7 @@ class Sentinels(AbstractContextManager["Sentinels"]):
             assert eventually(lambda sentinel=sentinel: known(sentinel), 30), sentinel.log
 
     def fail_over(self, end: Callable[[RedisServer], None] = RedisServer.kill) -> RedisServer:
-        """Ends the primary and returns the server that has taken its place."""
+        """Ends the primary. Returns the server that is primary after it."""
         old, asked = self.primary, self.client(next(sentinel for sentinel in self.sentinels if sentinel.runs))
         end(old)
 

@@ -23,11 +23,11 @@ from goworkers_py.brokers.redis.embedded import find_server
 START_S = 20.0
 STOP_S = 10.0
 
-allowed = True  # set before each test, by its mark; chaos and pictures run outside of pytest
+allowed = True  # conftest.py sets it for each test, by its mark; chaos and pictures run outside pytest
 
 
 class Killable:
-    """The process of a server, to be killed and paused at will."""
+    """A server process that tests can kill and pause."""
 
     _process: subprocess.Popen[bytes] | None = None
 
@@ -38,7 +38,7 @@ class Killable:
             self._process = None
 
     def pause(self) -> None:
-        """It keeps its connections and takes new ones, and answers nothing until resume()."""
+        """The server keeps its connections and accepts new ones, and answers nothing until resume()."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
 
@@ -48,7 +48,7 @@ class Killable:
 
 
 class RedisServer(Killable):
-    """A redis-server on 127.0.0.1, in a directory of its own, to be stopped, killed and paused at will.
+    """A redis-server on 127.0.0.1, in its own directory, that tests can stop, kill and pause.
 
     It keeps its port for life. Its append-only file is on unless told otherwise, so what it acknowledged outlives
     kill(). Options are the server's own: RedisServer(appendonly="no", maxmemory="5mb", notify_keyspace_events="KEA").
@@ -57,8 +57,8 @@ class RedisServer(Killable):
     def __init__(self, **options: str) -> None:
         check_allowed()
         self._binary = find_server()
-        # With "everysec" the server holds back its writes to the file while it waits for a busy disk: up to two seconds
-        # of acknowledged commands would die with a killed server. Without fsync they are with the kernel at once.
+        # With "everysec" the server delays writes to the file while it waits for a busy disk: a kill would lose up to
+        # two seconds of acknowledged commands. Without fsync the kernel has them at once.
         self._options = {"appendonly": "yes", "appendfsync": "no", "save": "", **options}
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-redis-"))
         self._clients: list[redis.Redis] = []
@@ -79,13 +79,13 @@ class RedisServer(Killable):
         return log.read_text("utf-8", "replace") if log.exists() else ""
 
     def client(self) -> redis.Redis:
-        """Closed together with the server. An outage is an error at once: it tries nothing twice."""
+        """A client without retries: an outage is an error at once. Closed together with the server."""
         client = redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0))
         self._clients.append(client)
         return client
 
     def start(self) -> None:
-        """Returns when it answers. Does nothing if it runs."""
+        """Returns when the server answers. Does nothing if the server runs."""
         deadline = time.monotonic() + START_S
         while self._process is None:
             port = self.port or _free_port()
@@ -94,12 +94,12 @@ class RedisServer(Killable):
                 self.port = port
                 return
             self.kill()
-            # Somebody may have taken the port since; at a restart it may come free again.
+            # Another program may have the port. After a restart it may become free again.
             if "already in use" not in self.log or time.monotonic() > deadline:
                 raise RuntimeError(f"{self._binary} did not start: {self.log}")
 
     def stop(self) -> None:
-        """In order, as a service manager does it."""
+        """Stops the server with TERM, as a service manager does."""
         if self._process is not None:
             self.resume()
             self._process.terminate()
@@ -130,7 +130,7 @@ class RedisServer(Killable):
             )
 
     def _answers(self, port: int, deadline: float) -> bool:
-        """False if it ended, or does not answer in time; another server on its port is no answer."""
+        """False if the process ended or does not answer in time. Another server on its port does not count."""
         assert self._process is not None
         with redis.Redis(port=port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
             while self._process.poll() is None and time.monotonic() < deadline:
@@ -139,14 +139,14 @@ class RedisServer(Killable):
                     if client.info("server")["process_id"] == self._process.pid:
                         return True
                 except redis.RedisError:
-                    pass  # not there yet, or still loading its data
+                    pass  # does not listen yet, or still loads its data
                 time.sleep(0.01)
         return False
 
 
 def _free_port() -> int:
-    """Below the ports that the kernel gives to outgoing connections: on one of those, a client that tries again and
-    again to reach a stopped server would one day be connected to itself, and the server could not come back."""
+    """A port below those that the kernel gives to outgoing connections. With one of those, a client that retries to
+    reach a stopped server could at some point connect to itself, and the server could not start again."""
     while True:
         port = random.randrange(15_000, 32_000)
         with socket.socket() as attempt:
@@ -159,14 +159,14 @@ def _free_port() -> int:
 
 
 def check_allowed() -> None:
-    """A test that lacks its mark would be among those of `make test-fast`, and fail where there is no server."""
+    """Fails a test that starts a server without the mark `server`: `make test-fast` would run it without a server."""
     assert allowed, (
         "a test that starts a server or pyworkers asks for a fixture with a server, or is marked with `server`"
     )
 
 
 def do_without(reason: str) -> NoReturn:
-    """What is missing on a laptop is missing; CI installs what it needs."""
+    """Skips the test. With CI set it fails, because CI installs all programs that tests need."""
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""What tests of the Redis broker ask of it, in a word each, and the jobs that they ask it for."""
+"""Short functions for the tests of the Redis broker, and jobs for these tests."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire import payload
 
 OWNER, OTHER = "here:1:aaaa", "there:2:bbbb"
-THIRD = "there:3:cccccccccccc"  # in the shape of an identity, after which a key may be called
+THIRD = "there:3:cccccccccccc"  # has the form of an identity, so it may be part of a key
 SCHEDULED, RETRY = JobState.SCHEDULED, JobState.RETRY
 FAR = 4_000_000_000.0  # in 2096
 KEYS = Keys()
 
 
 class LeasedTransport:
-    """That of a process which has a lease without a beat before: for tests of something else."""
+    """For tests of something else than leases: each consume first makes a lease of the identity."""
 
     def __init__(self, broker: RedisBroker, url: str, keys: Keys) -> None:
         self._transport = broker.transport
@@ -55,7 +55,7 @@ class LeasedTransport:
 
 
 class LeasesElsewhere:
-    """Those of a process which tells that it runs on another machine, where nobody here can see whether it lives."""
+    """The leases of a process that claims to run on another machine: no process here can see whether it still runs."""
 
     def __init__(self, broker: RedisBroker, machine: str) -> None:
         self._recoverable = broker.recoverable
@@ -71,7 +71,7 @@ class LeasesElsewhere:
 
 
 def leased_broker(url: str, machine: str = "", **options: Any) -> RedisBroker:
-    """That of one more process, on this machine or, as it tells others, on another one."""
+    """The broker of one more process, on this machine or, as its beats claim, on `machine`."""
     broker = RedisBroker(url, Config(**options))
     broker.transport = LeasedTransport(broker, url, Keys(options.get("namespace", "")))
     if machine:
@@ -101,7 +101,7 @@ sys.stdin.read()
 
 @contextmanager
 def child(url: str, owner: str, process: str = "") -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own, which has registered, holds a job of `q` and waits."""
+    """A child process that has sent a beat, has consumed a job of `q` and waits."""
     command = [sys.executable, "-c", CHILD, url, owner, process]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         try:
@@ -135,7 +135,7 @@ def consume(broker: RedisBroker, owner: str, queue: str, limit: int) -> list[byt
 
 
 def consume_all(broker: RedisBroker, owner: str = OWNER, queue: str = "q") -> list[bytes]:
-    """Whatever the queue holds, from then on in progress."""
+    """Consumes all jobs of the queue. They are in progress then."""
     consumed: list[bytes] = []
     while payloads := consume(broker, owner, queue, 100):
         consumed += payloads
@@ -143,7 +143,7 @@ def consume_all(broker: RedisBroker, owner: str = OWNER, queue: str = "q") -> li
 
 
 def hold(broker: RedisBroker, *payloads: bytes, owner: str = OWNER, queue: str = "q") -> list[bytes]:
-    """Publishes them to a queue that is empty and consumes them."""
+    """Publishes the payloads to an empty queue and consumes them."""
     publish(broker, *payloads, queue=queue)
     consumed: list[bytes] = []
     while len(consumed) < len(payloads):
@@ -152,7 +152,7 @@ def hold(broker: RedisBroker, *payloads: bytes, owner: str = OWNER, queue: str =
 
 
 def held(broker: RedisBroker, owner: str = OWNER, queue: str = "q") -> list[bytes]:
-    """What is in progress, the oldest first."""
+    """The payloads in progress, the oldest first."""
     return [delivery.payload for delivery in broker.transport.lost_replies(owner, queue, (), thorough=True)]
 
 
@@ -192,7 +192,7 @@ def promoted(entry: bytes) -> bytes:
 
 
 def promote(broker: RedisBroker, state: JobState = SCHEDULED, at_once: int = 100) -> tuple[int, list[float | None]]:
-    """How many entries were due, and what each step told."""
+    """Promotes. Returns the number of due entries, and the result of each step."""
     due = 0
 
     def counted(entry: bytes, now: float) -> tuple[str | None, bytes]:
@@ -205,7 +205,7 @@ def promote(broker: RedisBroker, state: JobState = SCHEDULED, at_once: int = 100
 
 
 def promote_all(broker: RedisBroker, at_once: int = 100) -> int:
-    """Everything that is due; returns how many entries were."""
+    """Promotes all due entries. Returns their number."""
     return sum(promote(broker, state, at_once)[0] for state in TIMED)
 
 
@@ -217,13 +217,13 @@ def beat(broker: RedisBroker, owner: str, queues: Iterable[str] = ("q",), proces
 
 
 def strand(broker: RedisBroker, *payloads: bytes, owner: str = OTHER, queue: str = "q") -> None:
-    """A process registers, consumes, and is not heard of again."""
+    """A process sends a beat and consumes the payloads; it sends no further beat."""
     beat(broker, owner, [queue])
     assert hold(broker, *payloads, owner=owner, queue=queue) == list(payloads)
 
 
 def as_it_was(found: Found) -> RecoveryDecision:
-    """Back into its queue, unchanged."""
+    """Decides that the job goes back into its queue, unchanged."""
     return RecoveryDecision(found.payload)
 
 
@@ -243,7 +243,7 @@ def back(queue: str, owner: str, one: bytes) -> Recovered:
 
 
 def seconds(of_server: tuple[int, int]) -> float:
-    """The reply to TIME."""
+    """The reply to TIME as epoch seconds."""
     return of_server[0] + of_server[1] / 1e6
 
 
@@ -252,5 +252,5 @@ def contents(client: redis_py.Redis) -> dict[bytes, object]:
 
 
 def freeze_clock(patch: pytest.MonkeyPatch, at: float) -> None:
-    """This machine's, not the server's."""
+    """Stops the clock of this machine, not the server's."""
     patch.setattr(time, "time", lambda: at)

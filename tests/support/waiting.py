@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], within_s: float = 20.0) -> T:
-    """What `condition` says as soon as that is true; at the deadline, whatever it says. So: assert eventually(...)."""
+    """Calls `condition` until its result is true or the deadline passes. Returns the last result, for an assert."""
     deadline = time.monotonic() + within_s
     while not (answer := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -101,7 +101,7 @@ def test_a_parent_whose_children_all_die_is_not_ready(caplog: pytest.LogCaptureF
     def look(supervisor: Supervisor) -> None:
         assert eventually(lambda: not not_ready(supervisor.report()))
         (tmp_path / "die").touch()
-        assert eventually(lambda: not_ready(supervisor.report()) == "no process works")
+        assert eventually(lambda: not_ready(supervisor.report()) == "no process is running")
 
     path = str(tmp_path / "die")
     child = f"""

@@ -1,4 +1,4 @@
-"""What Ruby cannot read: how it lies in the dead set, and the way back from there."""
+"""Payloads that Ruby cannot read: their form in the dead set, and the way back to their queue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_JOBS = [b"12", b"[1,2]", b"null", b'"J"', b"", b"{no", b"\xff\x00\n", b"[" * 
 
 
 def enclosed(raw: bytes, queue: str = "q") -> dict[str, Any]:
-    """Raises unless any reader of JSON can read it, and write it again."""
+    """The enclosing job. Raises unless any JSON library can read it and write it again."""
     text = enclosure.readable(raw, queue, 5.5).decode("utf-8")
     fields = json.loads(text)
     assert isinstance(fields, dict)
@@ -37,17 +37,17 @@ def enclosed(raw: bytes, queue: str = "q") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("raw", NO_JOBS)
-def test_what_is_no_job_becomes_the_argument_of_one(raw: bytes) -> None:
+def test_a_payload_that_is_no_job_becomes_the_argument_of_a_job(raw: bytes) -> None:
     fields = enclosed(raw)
     assert enclosure.original(fields) == raw
     assert (fields["class"], fields["queue"], fields["failed_at"]) == ("pyworkers.Unreadable", "q", 5.5)
     assert fields["error_class"] == "goworkers_py.UnreadablePayload"
     assert fields["error_message"].endswith("; kept as text")
     assert len(fields["jid"]) == 24
-    assert fields["jid"] != enclosed(raw)["jid"]  # two of the same bytes are two entries
+    assert fields["jid"] != enclosed(raw)["jid"]  # two equal payloads are two entries
 
 
-def test_bytes_that_are_no_text_are_named_by_their_encoding() -> None:
+def test_bytes_that_are_no_text_are_enclosed_as_base64() -> None:
     fields = enclosed(b"\xff\x00")
     assert fields["args"] == [{"base64": "/wA="}]
     assert "utf-8" in fields["error_message"]
@@ -61,14 +61,14 @@ def test_bytes_that_are_no_text_are_named_by_their_encoding() -> None:
         (rb'{"a\uDFff":1}', "half of a surrogate pair"),
         (rb'{"a":"\ud83d\u0041"}', "half of a surrogate pair"),
         (rb'{"a":"\\\ud83d"}', "half of a surrogate pair"),
-        (rb'{"a":"\ud800","a":1}', "half of a surrogate pair"),  # the last one counts, but Ruby reads the first one too
+        (rb'{"a":"\ud800","a":1}', "half of a surrogate pair"),  # the last `a` counts, but Ruby reads the first one too
         (b'{"a":1e999,"a":1}', "the number 1e999"),
         (b'{"a":[[{"b":-1E+0400}]]}', "the number -1E+0400"),
         (b'{"a":%s.5}' % (b"9" * 400), "the number 99999999999999999999..., which"),
         (b'{"a":%se99}' % (b"9" * 250), "which is infinite"),
     ],
 )
-def test_a_job_that_ruby_cannot_read_keeps_its_text_and_tells_what_it_is(raw: bytes, why: str) -> None:
+def test_a_job_that_ruby_cannot_read_keeps_its_text_and_gets_the_reason(raw: bytes, why: str) -> None:
     assert why in ruby_flaw(raw)
     fields = enclosed(raw)
     assert enclosure.original(fields) == raw
@@ -85,11 +85,11 @@ def test_a_job_that_ruby_cannot_read_keeps_its_text_and_tells_what_it_is(raw: by
         b"{}",
     ],
 )
-def test_what_ruby_can_read_is_left_as_it_is(raw: bytes) -> None:
+def test_a_payload_that_ruby_can_read_is_not_enclosed(raw: bytes) -> None:
     assert enclosure.readable(raw, "q", 1.0) is raw
 
 
-def test_the_fields_of_a_failure_are_told_outside_too() -> None:
+def test_the_enclosing_job_shows_the_fields_of_a_failure() -> None:
     raw = payload.splice(
         HALF, {"error_class": "E", "error_message": "m", "wrapped": "Mail", "jid": "j", "created_at": 2.5, "queue": "p"}
     )
@@ -113,7 +113,7 @@ def test_the_fields_of_a_failure_are_told_outside_too() -> None:
         {"class": "J", "args": ["x"], "unreadable": {"v": 1, "as": "text"}},
     ],
 )
-def test_what_others_have_changed_is_taken_for_an_ordinary_job(fields: dict[str, Any]) -> None:
+def test_an_enclosing_job_that_others_have_changed_is_an_ordinary_job(fields: dict[str, Any]) -> None:
     assert enclosure.original(fields) is None
 
 
@@ -127,7 +127,7 @@ ODD = st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=8))).map(b"
 @given(st.one_of(ODD, st.binary()))
 @example(HALF)
 @example(b"1" * 5_000)
-def test_any_bytes_end_readable_and_whole(raw: bytes) -> None:
+def test_any_bytes_are_enclosed_readable_and_whole(raw: bytes) -> None:
     fields = enclosed(raw)
     try:
         payload.read(raw)
@@ -160,12 +160,12 @@ def ran(app: App) -> list[Any]:
 
 @settings(
     max_examples=20,
-    phases=[Phase.explicit, Phase.generate],  # a failing example is not looked at again and again
+    phases=[Phase.explicit, Phase.generate],  # no shrinking of a failing example
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
 )
 @given(raws=st.lists(st.one_of(ODD, st.binary()), max_size=30))
-def test_any_bytes_in_a_queue_are_run_or_lie_readable_in_the_dead_set(
+def test_any_bytes_in_a_queue_are_run_or_are_readable_in_the_dead_set(
     raws: list[bytes], redis_url: str, redis: redis_py.Redis
 ) -> None:
     redis.flushdb()
@@ -202,12 +202,12 @@ def test_a_job_that_ruby_would_lose_is_buried_at_its_first_failure_and_not_retri
     assert entry["error_message"].startswith("on purpose; kept as text: it holds ")
     inside = enclosure.original(entry) or b""
     assert json.loads(raw)["args"] == json.loads(inside)["args"]
-    assert raw[1:-13] in inside  # the arguments are as they were written
+    assert raw[1:-13] in inside  # the arguments keep their text
     assert deaths == ["on purpose"]
     assert not redis.exists("retry")
 
 
-def test_who_asked_for_no_burial_and_no_retry_gets_none(app: App, redis: redis_py.Redis, ran: list[Any]) -> None:
+def test_a_failed_job_with_retry_false_is_not_enclosed(app: App, redis: redis_py.Redis, ran: list[Any]) -> None:
     redis.lpush("queue:q", payload.splice(HALF, {"retry": False}), job("J", "neighbour"))
     with working(app):
         assert eventually(lambda: len(ran) == 2)
@@ -231,7 +231,7 @@ def test_the_enclosing_job_is_never_run_but_buried_again(
     assert "`pyworkers dead retry --jid x` puts the job itself into its queue" in entry["error_message"]
 
 
-# --- the jobs that run, as the fleet is shown them
+# --- running jobs in the process record
 
 
 @pytest.mark.parametrize("raw", [HALF, INFINITE, rb'{"class":"\ud800","args":[],"jid":"x"}'])

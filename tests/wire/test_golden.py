@@ -1,4 +1,4 @@
-"""Payloads as the real programs write them, byte for byte: see golden/README.md."""
+"""Payloads that the real programs wrote, byte for byte: see golden/README.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KNOWN = TIMES | {
     "backtrace", "error_class", "error_message", "error_backtrace", "tags", "bid", "cattr", "locale", "log_level",
     "display_class", "profile",
 }  # fmt: skip
-# What a failure writes; `at` is dropped by it.
+# The fields that a failure writes; it drops `at`.
 OF_FAILURE = {"queue", "error_message", "error_class", "retry_count", "failed_at", "retried_at", "error_backtrace"}
 
 each_payload = pytest.mark.parametrize("name", sorted(INDEX))
@@ -62,7 +62,7 @@ def test_every_field_is_found(name: str) -> None:
 
 
 @each_payload
-def test_a_message_shows_it(name: str) -> None:
+def test_a_message_shows_the_fields(name: str) -> None:
     message, expected = Message(raw_of(name), "fetched"), INDEX[name]["expect"]
     assert message.job_class == expected.get("wrapped", expected["class"])
     assert message.jid == expected["jid"]
@@ -75,7 +75,7 @@ def test_a_message_shows_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(INDEX) if "undecodable" in INDEX[name]])
-def test_what_only_ruby_reads_does_no_harm(name: str) -> None:
+def test_fields_that_only_ruby_reads_do_no_harm(name: str) -> None:
     assert unpack_backtrace(Message(raw_of(name), "fetched")["error_backtrace"]) == []
 
 

@@ -56,11 +56,11 @@ def test_a_message_shows_what_sidekiq_writes() -> None:
         job["nothing"]
 
 
-def test_a_message_can_be_had_as_json_that_people_can_read() -> None:
+def test_a_message_has_a_json_form_that_people_can_read() -> None:
     assert message(args=["é"]).to_json() == '{"args": ["é"]}'
 
 
-def test_the_queue_is_the_one_fetched_from_not_the_one_written() -> None:
+def test_the_queue_of_a_message_is_the_one_it_was_fetched_from() -> None:
     assert Message(b'{"queue":"ns:bad"}', "bad").queue == "bad"
 
 
@@ -77,7 +77,7 @@ def test_the_queue_is_the_one_fetched_from_not_the_one_written() -> None:
         ({"class": ["A"]}, ""),
     ],
 )
-def test_the_class_is_the_one_the_producer_meant(fields: dict[str, Any], name: str) -> None:
+def test_the_class_is_the_wrapped_one_if_there_is_one(fields: dict[str, Any], name: str) -> None:
     assert message(**fields).job_class == name
 
 
@@ -121,7 +121,7 @@ def test_only_args_queue_and_raw_can_be_set() -> None:
         message().other = "x"
 
 
-def test_what_is_no_job_makes_no_message() -> None:
+def test_a_payload_that_is_no_job_makes_no_message() -> None:
     with pytest.raises(UnreadablePayload):
         Message(b"[]", "default")
 
@@ -221,7 +221,7 @@ def test_any_value_is_a_finite_time_or_none(text: str) -> None:
 # --- the current message
 
 
-def test_outside_of_a_job_there_is_no_current_message() -> None:
+def test_outside_a_job_there_is_no_current_message() -> None:
     assert current_message() is None
 
 

@@ -84,7 +84,7 @@ def test_a_large_integer_is_read_to_the_last_digit(number: int) -> None:
         (b'"{}"', "this is str"),
     ],
 )
-def test_what_is_no_job_is_refused_with_the_reason(raw: bytes, told: str) -> None:
+def test_a_payload_that_is_no_job_is_refused_with_the_reason(raw: bytes, told: str) -> None:
     with pytest.raises(UnreadablePayload, match=re.escape(told)):
         payload.read(raw)
 
@@ -102,7 +102,7 @@ def test_a_job_of_more_than_a_hundred_levels_is_refused_as_ruby_does(levels: int
 
 
 @pytest.mark.parametrize("raw", [nested(1_000), nested(10_000), nested(100_000), b"[" * 10_000 + b"]" * 10_000])
-def test_a_bottomless_job_is_refused_whatever_python_thinks_of_its_depth(raw: bytes) -> None:
+def test_a_very_deeply_nested_job_is_refused(raw: bytes) -> None:
     with pytest.raises(UnreadablePayload):
         payload.read(raw)
 
@@ -114,7 +114,7 @@ def test_objects_count_as_levels_too() -> None:
         payload.read(deep.replace(b"1", b"{}"))
 
 
-def test_many_brackets_side_by_side_are_no_depth() -> None:
+def test_many_brackets_side_by_side_are_not_nested() -> None:
     wide = json.dumps({"args": [[[]], {"a": [{}]}] * 1000}).encode()
     assert len(payload.read(wide)["args"]) == 2000
 
@@ -150,7 +150,7 @@ def test_a_job_is_written_compact_in_utf8_and_in_the_order_given() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_no_json_is_never_written(number: float) -> None:
+def test_nan_and_infinity_are_never_written(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         payload.write({"args": [number]})
     with pytest.raises(ValueError, match="JSON compliant"):
@@ -176,7 +176,7 @@ def test_a_field_is_found_by_its_name_however_it_is_spelled() -> None:
     assert payload.splice(raw, {"enqueued_at": 9}, drop=("at",)) == b'{"enqueued_at":9,"\\u0062":3}'
 
 
-def test_of_a_field_that_stands_twice_the_last_one_counts() -> None:
+def test_the_last_of_two_fields_of_one_name_counts() -> None:
     assert payload.splice(b'{"a":1,"b":2,"a":3}', {}) == b'{"a":3,"b":2}'
     assert payload.splice(b'{"a":1,"b":2,"a":3}', {"a": 4}) == b'{"a":4,"b":2}'
 
@@ -216,7 +216,7 @@ def test_any_job_survives_any_number_of_splices(raw: bytes, trips: list[dict[str
     assert payload.splice(spliced, {}) == spliced
 
 
-# --- checking what goes in
+# --- checks before a push
 
 
 class _Color(str, enum.Enum):
@@ -246,8 +246,8 @@ def test_plain_values_pass(value: Any) -> None:
         ([b"x"], "args[0] is a bytes, not plain JSON: pass text, for example base64"),
         ([object()], "args[0] is a object, not plain JSON"),
         ([OrderedDict()], "args[0] is a OrderedDict, not plain JSON"),
-        ([float("nan")], "args[0] is nan, which JSON cannot say"),
-        ([{"x": float("-inf")}], "args[0]['x'] is -inf, which JSON cannot say"),
+        ([float("nan")], "args[0] is nan, which JSON cannot represent"),
+        ([{"x": float("-inf")}], "args[0]['x'] is -inf, which JSON cannot represent"),
         ([10**4000], "args[0] has more digits than a JSON reader takes"),
         ([-(10**4000)], "args[0] has more digits than a JSON reader takes"),
         (["ok", "\ud800"], "args[1] holds half of a surrogate pair"),
@@ -256,7 +256,7 @@ def test_plain_values_pass(value: Any) -> None:
         ([{None: "a"}], "args[0][None] is a key of type NoneType; JSON keys are text"),
     ],
 )
-def test_what_json_would_change_is_refused_with_its_path(value: Any, told: str) -> None:
+def test_a_value_that_json_would_change_is_refused_with_its_path(value: Any, told: str) -> None:
     with pytest.raises(ArgumentError, match=re.escape(told)):
         payload.check_plain(value, "args")
 
@@ -318,7 +318,7 @@ def _round_trip(value: Any) -> Any:
 
 @given(_ANYTHING)
 @examples(300)
-def test_accepted_is_exactly_what_json_brings_back_the_same(value: Any) -> None:
+def test_exactly_the_values_that_survive_json_are_accepted(value: Any) -> None:
     try:
         payload.check_plain(value, "value")
     except ArgumentError:
@@ -326,7 +326,7 @@ def test_accepted_is_exactly_what_json_brings_back_the_same(value: Any) -> None:
     else:
         accepted = True
         assert repr(payload.read(payload.write({"args": value}))["args"]) == repr(value)
-    # repr tells True from 1, 1.0 from 1, a tuple from a list and -0.0 from 0.0; ints beyond its limit are refused.
+    # repr tells True from 1, 1.0 from 1, a tuple from a list and -0.0 from 0.0; ints beyond repr's limit are refused.
     came_back = _round_trip(value)
     assert accepted == (came_back is not ... and repr(came_back) == repr(value))
 
@@ -334,7 +334,7 @@ def test_accepted_is_exactly_what_json_brings_back_the_same(value: Any) -> None:
 @given(VALUES)
 @property_test
 def test_every_value_of_a_job_that_can_be_written_again_may_be_pushed_again(text: str) -> None:
-    """What a handler gets, it may enqueue; but not half surrogates, infinity and endless integers."""
+    """A handler may push any value of its message, except half surrogates, infinity and integers of too many digits."""
     value = json.loads(text, parse_int=lambda digits: int(digits[:3]))
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

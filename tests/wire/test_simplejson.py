@@ -1,4 +1,4 @@
-"""Where simplejson does otherwise than Python's json, by which these tests judge; and a Python without its C part."""
+"""Where simplejson differs from Python's json, which these tests take as right; and simplejson without its C part."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Share(float):
         '{"a":"\\u 123"}',
     ],
 )  # fmt: skip
-def test_what_only_simplejson_reads_is_refused(text: str) -> None:
+def test_json_that_only_simplejson_reads_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="char"):
         json.loads(text)
     with pytest.raises(UnreadablePayload):
@@ -116,15 +116,15 @@ def test_a_damaged_job_is_read_or_refused_as_json_has_it(text: str, data: st.Dat
             payload.read(text.encode())
 
 
-def test_no_value_is_told_with_its_place_and_other_flaws_in_the_words_of_the_library() -> None:
+def test_a_missing_value_is_reported_with_its_place_and_other_flaws_by_simplejsons_text() -> None:
     for raw, told in ((b'{"a":1,"b":}', "no value at character 11"), (b'{"a":1 "b"', "Expecting ',' delimiter")):
         with pytest.raises(UnreadablePayload, match=f"^not JSON: {told}"):
             payload.read(raw)
 
 
 @pytest.mark.parametrize("levels", [150, 600, 60_000])
-def test_a_bottomless_job_is_told_as_one(levels: int) -> None:
-    """Without the C part Python's own limit comes after some hundred levels."""
+def test_a_very_deeply_nested_job_is_reported_as_one(levels: int) -> None:
+    """Without the C part, Python's recursion limit is reached after some hundred levels."""
     with pytest.raises(UnreadablePayload, match=r"^nested deeper than 100 levels, which Ruby refuses to read$"):
         payload.read(b'{"args":' + b"[" * levels + b"]" * levels + b"}")
 
@@ -135,7 +135,7 @@ def test_a_bottomless_job_is_told_as_one(levels: int) -> None:
 @pytest.mark.parametrize(
     "value", [b"x", Decimal(1), Fancy(), {1}, range(3), pytest.param(iter([1]), id="iterator"), pytest.fail]
 )
-def test_what_only_simplejson_writes_is_refused(value: Any) -> None:
+def test_a_value_that_only_simplejson_writes_is_refused(value: Any) -> None:
     for whole in (value, [value], {"a": value}, {"a": [{"b": value}]}):
         with pytest.raises(TypeError, match="is not JSON"):
             payload.encode(whole)
@@ -194,7 +194,7 @@ def test_a_job_is_written_alone_as_among_others() -> None:
     assert [json.loads(raw)["args"] for raw in others[1:]] == [[1, 2], [], [3]]
 
 
-# --- what is no job's
+# --- JSON that is no job
 
 
 def test_infinity_in_a_job_can_be_shown() -> None:
@@ -246,7 +246,7 @@ OF_JSON = ("test_payload.py", "test_message.py", "test_golden.py", "test_retry.p
 
 
 @pytest.mark.timeout(300)
-def test_all_holds_without_the_c_part_too() -> None:
+def test_all_these_tests_pass_without_the_c_part() -> None:
     files = [str(next(TESTS.rglob(name))) for name in OF_JSON]
     selected = ["-k", "not without_the_c_part and not old_sidekiq", __file__, *files]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

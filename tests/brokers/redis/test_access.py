@@ -15,7 +15,7 @@ from apps import job, own_broker
 from daemon import pyworkers
 from fleet import Fleet
 from hasty import hasty
-from process_life import STEPS, Life
+from process_life import STEPS, ProcessLife
 from servers import RedisServer
 from waiting import eventually
 
@@ -128,7 +128,7 @@ def everything(walled: Walled) -> dict[str, object]:
         own_broker(walled.url, dead_max_jobs=2, dead_timeout=100) as broker,
         closing(Connections(walled.url)) as connections,
     ):
-        life = Life(broker, walled.redis, connections)
+        life = ProcessLife(broker, walled.redis, connections)
         for step in STEPS:
             try:
                 told[step.__name__] = step(life)

@@ -11,7 +11,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 from fleet import Fleet
-from process_life import STEPS, Life
+from process_life import STEPS, ProcessLife
 from servers import RedisServer
 from waiting import eventually
 
@@ -80,7 +80,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         own_broker(own_redis.url, dead_max_jobs=2, dead_timeout=100) as broker,
         closing(Connections(own_redis.url)) as connections,
     ):
-        life = Life(broker, redis, connections)
+        life = ProcessLife(broker, redis, connections)
         for step in STEPS:
             step(life)
         redis.lpush("queue:picked", job())
