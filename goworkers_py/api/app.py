@@ -39,12 +39,12 @@ from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
-from goworkers_py.web.pages import pages
-from goworkers_py.web.server import StatsServer
 from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from goworkers_py.web.server import StatsServer
 
 log = logging.getLogger(__name__)
 
@@ -225,9 +225,9 @@ class App:
     def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
         """`workers.stats_server(8080)` serves go-workers' `/stats` and the other pages of `stats_port`, beside `run` or
         `start`, until `stop()` of the returned server."""
-        server = StatsServer(host, port, pages(self._report, lambda: self.inspector.stats()))
-        server.start()
-        return server
+        from goworkers_py.web.pages import serve  # a process without a port needs no http.server
+
+        return serve(host, port, self._report, lambda: self.inspector.stats())
 
     # --- running
 

@@ -22,8 +22,6 @@ from goworkers_py.system.main_loop import run_until_stopped
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.supervisor import Supervisor
 from goworkers_py.system.systemd import SystemdNotifier
-from goworkers_py.web.pages import pages
-from goworkers_py.web.server import StatsServer
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +85,9 @@ def _port(config: Config, report: Callable[[], HealthReport], stats: Callable[[]
     if not config.stats_port:
         yield
         return
-    server = StatsServer(config.stats_host, config.stats_port, pages(report, stats))
-    server.start()
+    from goworkers_py.web.pages import serve  # a process without a port needs no http.server
+
+    server = serve(config.stats_host, config.stats_port, report, stats)
     try:
         yield
     finally:

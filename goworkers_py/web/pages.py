@@ -19,7 +19,7 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, in_words, not_live, not_ready
 from goworkers_py.observe.running_jobs import Running
 from goworkers_py.web.prometheus import CONTENT_TYPE, exposition
-from goworkers_py.web.server import JSON, Answer, Page
+from goworkers_py.web.server import JSON, Answer, Page, StatsServer
 
 
 def _of_go_workers(on_server: Stats, here: HealthReport) -> Answer:
@@ -72,3 +72,10 @@ def pages(report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> dic
         "/live": probe(not_live),
         "/ready": probe(not_ready),
     }
+
+
+def serve(host: str, port: int, report: Callable[[], HealthReport], stats: Callable[[], Stats]) -> StatsServer:
+    """Starts the HTTP port. `stats` is as in `pages`."""
+    server = StatsServer(host, port, pages(report, stats))
+    server.start()
+    return server

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import statistics
 import time
 from collections.abc import Collection, Iterator
 
@@ -82,7 +81,7 @@ class ServerChecks:
             return True  # a hosted server does not answer CONFIG
 
     def _round_trip(self) -> Iterator[Advice]:
-        median_s = statistics.median(self._timed_ping() for _ in range(PINGS))
+        median_s = sorted(self._timed_ping() for _ in range(PINGS))[PINGS // 2]
         if median_s > SLOW_PING_S:
             what = f"the server takes {median_s * 1_000:.0f} ms to answer"
             yield Advice(_NOTE, what, "run the processes nearer to the server, or give the server less to do")
