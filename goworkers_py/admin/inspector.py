@@ -43,7 +43,7 @@ def waiting_in(queue: str) -> Place:
 
 
 class Inspector:
-    """What the command line shows and changes, for programs: `app.inspector`.
+    """Shows and changes queues, jobs and processes, for programs and for the command line: `app.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
     RETRIES, DEAD or `waiting_in("mail")`.
@@ -63,8 +63,8 @@ class Inspector:
 
     @property
     def neighbours(self) -> Neighbours:
-        """What other programs of a Sidekiq fleet have left on the broker: `app.inspector.neighbours.leftovers()`. Empty
-        when the broker has no other programs."""
+        """Shows jobs that other programs of a Sidekiq fleet hold: `app.inspector.neighbours.leftovers()`. Shows none if
+        the broker serves no other programs."""
         return self._broker.neighbours or NoNeighbours(self._broker.name)
 
     # --- queues

@@ -17,7 +17,7 @@ from goworkers_py.core.errors import ConfigError
 
 
 class Capability(enum.Enum):
-    """What a broker can do beyond a transport. People read the value in an error message."""
+    """A thing that a broker can do beyond a transport. Error messages show the value to people."""
 
     DELAYS = "jobs that wait for a time"  # has `store`
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`

@@ -1,4 +1,4 @@
-"""What a daemon runs: the configuration, and the functions and links that the user's code registered."""
+"""The plan of a daemon: the configuration, and the functions and links that the user's code registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read and change, while processes work."""
+"""People read and change jobs, queues and processes while processes work."""
 
 from __future__ import annotations
 

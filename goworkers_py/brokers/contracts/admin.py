@@ -1,4 +1,4 @@
-"""What people read and change in a broker. The room `admin` builds all its commands and pages on these verbs.
+"""Verbs by which people read and change jobs, queues and processes. The room `admin` builds everything on them.
 
 Processes publish, consume and settle while people look. So:
 

@@ -1,4 +1,4 @@
-"""What people are shown of queues, processes and jobs in progress."""
+"""Queues, processes and jobs in progress, as a broker shows them to people."""
 
 from __future__ import annotations
 

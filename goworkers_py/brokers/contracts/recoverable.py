@@ -20,7 +20,7 @@ from goworkers_py.policy.poison import RecoveryDecision
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What a process says of itself in each beat."""
+    """A process describes itself by this in each beat."""
 
     identity: str
     queues: Mapping[str, int]  # each queue, and how many of its jobs the process can have begun
@@ -40,7 +40,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class WorkerEntry:
-    """What a live process said of itself in its last beat. Release 0.1.0 says neither version nor features."""
+    """A live process, as it described itself in its last beat. Release 0.1.0 tells neither version nor features."""
 
     identity: str
     queues: Collection[str]

@@ -1,4 +1,4 @@
-"""What people read and change: the contract `Admin` on the memory of this process."""
+"""The contract `Admin` on the memory of this process."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class MemoryLeases(Recoverable):
             self._state.count(failed=True)
 
     def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
-        """Those that died by then. None of their jobs is in progress any more."""
+        """Forgets the identities that died by `until`. None of their jobs is in progress any more."""
         with self._state.lock:
             for identity, record in dead.items():
                 if record.died_at is not None and record.died_at <= until:

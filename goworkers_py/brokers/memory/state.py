@@ -94,7 +94,7 @@ class TimedJobs:
 
 @dataclass(slots=True)
 class Shown:
-    """What a process shows of itself to the fleet, and what it was asked to do, since when."""
+    """A process as it shows itself to the fleet, and the commands that wait for it, each with its time."""
 
     process: Process
     running: list[Running]
@@ -103,7 +103,7 @@ class Shown:
 
 @dataclass(slots=True)
 class LeaseRecord:
-    """What is known of an identity: its lease, the jobs that are in progress under it, and what it shows."""
+    """An identity: its lease, the jobs in progress under it, and the process as it shows itself."""
 
     presence: Presence  # as told in the last beat
     began: float  # time of the first beat

@@ -1,4 +1,4 @@
-"""What people read and change in Redis: the contract `Admin`. Each kind of key has a module of its own."""
+"""The contract `Admin` on Redis. Each kind of key has a module of its own."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class EmbeddedServer:
         address = _address(self._directory)
         if not self._held:
             self._held.append(take_lock(self._directory / USERS, fcntl.LOCK_SH))
-            # What cleans the temporary directory by age leaves alone what is locked.
+            # A cleaner of the temporary directory, such as systemd-tmpfiles, keeps a directory that is locked.
             self._held.append(take_lock(address.parent, fcntl.LOCK_SH))
         return str(address)
 
