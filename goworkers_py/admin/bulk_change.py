@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.admin.filter import Wanted
-from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Place
+from goworkers_py.brokers.contracts.admin import Change, Changed, PlacedJobs
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -24,8 +24,8 @@ class BulkChange:
         self._chosen = 0
         self._problems: list[str] = []
 
-    def steps(self, admin: Admin, place: Place) -> Iterator[tuple[int, Changed]]:
-        for looked_at, changed in admin.change(place, self._decide):
+    def steps(self, jobs: PlacedJobs) -> Iterator[tuple[int, Changed]]:
+        for looked_at, changed in jobs.change(self._decide):
             changed = Changed(self._chosen) if self._dry_run else changed
             changed.problems += self._problems
             self._chosen, self._problems = 0, []

@@ -91,17 +91,17 @@ class Inspector:
 
     def count(self, place: Place) -> int:
         """How many jobs a place holds: `app.inspector.count(DEAD)`."""
-        return self._admin.count(place)
+        return self._admin.jobs_in(place).count()
 
     def first(self, place: Place, limit: int) -> list[StoredJob]:
         """The first jobs of a place: of a queue those that run next, of a state those that are due first or died first.
         `app.inspector.first(waiting_in("mail"), 10)`."""
-        return self._admin.first(place, limit)
+        return self._admin.jobs_in(place).first(limit)
 
     def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """All jobs, a page at a time: `for page in app.inspector.pages(RETRIES): ...`. A queue always comes newest
         first, a state by time."""
-        return self._admin.pages(place, newest_first)
+        return self._admin.jobs_in(place).pages(newest_first)
 
     def jobs(self, place: Place, wanted: Wanted = _ALL) -> Iterator[StoredJob]:
         """The wanted jobs, most interesting first: due first, died last, pushed last. They are read while you iterate:
@@ -158,11 +158,11 @@ class Inspector:
     def _change(self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool) -> Steps:
         # A queue needs no limit: its jobs can only be deleted, and a deleted job does not come back.
         most = None if place.state is JobState.WAITING else self.count(place)
-        return BulkChange(wanted, how, most, dry_run).steps(self._admin, place)
+        return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place))
 
     def clear(self, place: Place) -> int:
         """Deletes all jobs of a place, and a queue itself; returns how many: `app.inspector.clear(DEAD)`."""
-        return self._admin.clear(place)
+        return self._admin.jobs_in(place).clear()
 
     # --- the fleet
 

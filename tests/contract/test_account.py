@@ -105,8 +105,8 @@ class Walk:
         goal = Place(JobState.WAITING, self._random.choice(QUEUES))
         if place is not DEAD and self._random.random() < 0.5:
             goal = DEAD
-        for _ in self._process.broker.admin.change(
-            place, lambda page: [Change(one, goal, one.payload) for one in page if self._random.random() < 0.3]
+        for _ in self._process.broker.admin.jobs_in(place).change(
+            lambda page: [Change(one, goal, one.payload) for one in page if self._random.random() < 0.3]
         ):
             pass
 

@@ -45,7 +45,7 @@ def sizes(admin: Admin) -> dict[str, int]:
 
 
 def seen(admin: Admin, place: Place, newest_first: bool = False) -> list[bytes]:
-    return [one.payload for page in admin.pages(place, newest_first) for one in page]
+    return [one.payload for page in admin.jobs_in(place).pages(newest_first) for one in page]
 
 
 def delete(*chosen: bytes) -> Callable[[Sequence[StoredJob]], list[Change]]:
@@ -57,7 +57,7 @@ def change(
 ) -> tuple[int, Changed]:
     """Returns how many jobs were looked at, and the result of all changes."""
     looked_at, changed = 0, Changed()
-    for count, part in admin.change(place, decide):
+    for count, part in admin.jobs_in(place).change(decide):
         looked_at += count
         changed.add(part)
     return looked_at, changed
@@ -100,23 +100,28 @@ def test_a_queue_is_paused_once_and_resumed_once(me: Process, admin: Admin) -> N
 # --- jobs of a place
 
 
+def test_jobs_in_progress_are_no_place(admin: Admin) -> None:
+    with pytest.raises(ArgumentError):
+        admin.jobs_in(Place(JobState.IN_PROGRESS, "q"))
+
+
 @EVERY_PLACE
 def test_jobs_are_counted_and_the_first_of_them_shown(me: Process, admin: Admin, place: Place) -> None:
-    assert (admin.count(place), admin.first(place, 5)) == (0, [])
+    assert (admin.jobs_in(place).count(), admin.jobs_in(place).first(5)) == (0, [])
     put(me, place, jobs(7))
-    assert admin.count(place) == 7
-    assert [one.payload for one in admin.first(place, 3)] == jobs(3)
-    assert admin.first(place, 0) == []
+    assert admin.jobs_in(place).count() == 7
+    assert [one.payload for one in admin.jobs_in(place).first(3)] == jobs(3)
+    assert admin.jobs_in(place).first(0) == []
 
 
 @EVERY_PLACE
 def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, place: Place) -> None:
     put(me, place, [job(1)])
-    for one in (*admin.first(place, 1), *[one for page in admin.pages(place) for one in page]):
+    for one in (*admin.jobs_in(place).first(1), *[one for page in admin.jobs_in(place).pages() for one in page]):
         assert (one.jid, one.queue) == ("1", place.queue)
         assert (one.at is None) == (place is Q)
     if place in (SCHEDULED, RETRIES):
-        assert admin.first(place, 1)[0].at == 3e9
+        assert admin.jobs_in(place).first(1)[0].at == 3e9
 
 
 @EVERY_PLACE
@@ -126,7 +131,7 @@ def test_all_jobs_are_seen_page_by_page_in_order(me: Process, admin: Admin, plac
     expected = jobs(PAGE + 3)
     if newest_first or place is Q:
         expected.reverse()
-    assert [len(page) for page in admin.pages(place, newest_first)] == [PAGE, 3]
+    assert [len(page) for page in admin.jobs_in(place).pages(newest_first)] == [PAGE, 3]
     assert seen(admin, place, newest_first) == expected
 
 
@@ -140,7 +145,7 @@ def test_jobs_that_come_and_go_hide_no_other_job_and_no_job_is_shown_twice(
     put(me, place, there)
     gone: set[bytes] = set()
     found: Counter[bytes] = Counter()
-    for number, page in enumerate(admin.pages(place, newest_first)):
+    for number, page in enumerate(admin.jobs_in(place).pages(newest_first)):
         found.update(one.payload for one in page)
         if number > 3:
             continue
@@ -240,7 +245,7 @@ def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_
         )
     assert stored(admin, place) == []
     assert stored(admin, DEAD) == [job("000000"), job("000002")]
-    assert all(before <= one.at <= admin.now() for one in admin.first(DEAD, 5))
+    assert all(before <= one.at <= admin.now() for one in admin.jobs_in(DEAD).first(5))
 
 
 @pytest.mark.parametrize(("place", "goal"), [(Q, Place(JobState.WAITING, "other")), (Q, DEAD), (DEAD, DEAD)])
@@ -255,15 +260,15 @@ def test_a_change_that_cannot_be_is_refused(me: Process, admin: Admin, place: Pl
 def test_a_place_is_cleared(me: Process, admin: Admin, place: Place) -> None:
     put(me, place, jobs(5))
     me.publish(job("other"), queue="other")
-    assert [admin.clear(place), admin.clear(place)] == [5, 0]
-    assert admin.count(place) == 0
+    assert [admin.jobs_in(place).clear(), admin.jobs_in(place).clear()] == [5, 0]
+    assert admin.jobs_in(place).count() == 0
     assert admin.queue("q") is None
     assert waiting(admin, "other") == [job("other")]
 
 
 def test_a_cleared_queue_begins_anew(me: Process, admin: Admin) -> None:
     me.publish(job(1))
-    admin.clear(Q)
+    admin.jobs_in(Q).clear()
     me.publish(job(2))
     assert payloads(me.consume(1)) == [job(2)]
     assert sizes(admin) == {"q": 0}

@@ -62,7 +62,7 @@ def test_a_job_waits_until_it_is_due_by_the_clock_of_the_broker(
     assert now <= told[0] <= admin.now()
     assert answers[-1] == pytest.approx(100, abs=20)
     assert waiting(admin) == [job("due")]
-    assert [(one.payload, one.at) for one in admin.first(place, 10)] == [
+    assert [(one.payload, one.at) for one in admin.jobs_in(place).first(10)] == [
         (job("later"), now + 100), (job("much later"), now + 500),
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_a_due_job_goes_where_forward_says_with_the_payload_of_forward(
     promote(me, place, lambda payload, now: goals[payload])
     assert (waiting(admin, "x"), waiting(admin, "y")) == ([job("new a")], [job("c")])
     assert [queue.name for queue in admin.queues() if queue.size] == ["x", "y"]
-    [dead] = admin.first(DEAD, 10)
+    [dead] = admin.jobs_in(DEAD).first(10)
     assert dead.payload == job("new b")
     assert before <= dead.at <= admin.now()
     assert stored(admin, place) == []
@@ -152,4 +152,4 @@ def test_the_time_of_a_job_may_be_infinite_negative_or_a_fraction(me: Process, s
     put(me, SCHEDULED, (job("never"), float("inf")), (job("negative"), -5.0), (job("exact"), 1700000000.1234567))
     promote(me, SCHEDULED, to("q"))
     assert waiting(admin) == jobs_named("negative", "exact")
-    assert [(one.payload, one.at) for one in admin.first(SCHEDULED, 10)] == [(job("never"), float("inf"))]
+    assert [(one.payload, one.at) for one in admin.jobs_in(SCHEDULED).first(10)] == [(job("never"), float("inf"))]

@@ -77,7 +77,7 @@ def test_one_publish_goes_to_several_queues_and_to_the_scheduled_jobs(me: Proces
         [me.push(job(1), "a"), me.push(job(2), "b"), me.push(job(3), "a"), me.push(job(4), at=LATER)]
     )
     assert (waiting(admin, "a"), waiting(admin, "b")) == ([job(1), job(3)], [job(2)])
-    assert [(one.payload, one.at) for one in admin.first(SCHEDULED, 10)] == [(job(4), LATER)]
+    assert [(one.payload, one.at) for one in admin.jobs_in(SCHEDULED).first(10)] == [(job(4), LATER)]
 
 
 def test_equal_payloads_are_as_many_jobs_as_were_published(me: Process) -> None:
@@ -245,9 +245,9 @@ def test_a_job_goes_where_its_outcome_says_and_is_counted(
     for one in (SCHEDULED, RETRIES, DEAD):
         assert stored(admin, one) == ([job("new")] if one == place else [])
     if place in (RETRIES, SCHEDULED):
-        assert admin.first(place, 1)[0].at == LATER
+        assert admin.jobs_in(place).first(1)[0].at == LATER
     if place == DEAD:
-        assert before <= admin.first(DEAD, 1)[0].at <= admin.now()
+        assert before <= admin.jobs_in(DEAD).first(1)[0].at <= admin.now()
     assert (admin.stats().processed, admin.stats().failed) == (processed, failed)
 
 

@@ -207,11 +207,11 @@ def back(queue: str, owner: Process, payload: bytes) -> Recovered:
 
 def waiting(admin: Admin, queue: str = "q") -> list[bytes]:
     """The jobs of a queue in the order in which they will be consumed."""
-    return payloads(admin.first(Place(JobState.WAITING, queue), 100_000))
+    return payloads(admin.jobs_in(Place(JobState.WAITING, queue)).first(100_000))
 
 
 def stored(admin: Admin, place: Place) -> list[bytes]:
-    return payloads(admin.first(place, 100_000))
+    return payloads(admin.jobs_in(place).first(100_000))
 
 
 def account(admin: Admin) -> dict[str, list[str]]:

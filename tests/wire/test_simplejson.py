@@ -188,7 +188,7 @@ def test_a_job_is_written_alone_as_among_others() -> None:
     args = [1.5, {"a": [None, "\nnull", "é"]}, 'x"']
     for rows in ([args], [args, Pair(1, 2), [], (3,)]):
         client.push_bulk("q", "Höflich::Job", rows, options)
-    payloads = [one.payload for one in broker.admin.first(Place(JobState.WAITING, "q"), 10)]
+    payloads = [one.payload for one in broker.admin.jobs_in(Place(JobState.WAITING, "q")).first(10)]
     alone, *others = (re.sub(rb'"jid":"[0-9a-f]{24}"', b'"jid":""', raw) for raw in payloads)
     assert others[0] == alone
     assert [json.loads(raw)["args"] for raw in others[1:]] == [[1, 2], [], [3]]

@@ -71,6 +71,38 @@ class Advice(NamedTuple):
 Checks = Mapping[str, Callable[[], Iterator[Advice]]]
 
 
+class PlacedJobs(Protocol):
+    """The jobs of one place: of a queue, or of one of the states SCHEDULED, RETRY and DEAD. Threads share it."""
+
+    def count(self) -> int:
+        """Returns how many jobs the place holds."""
+
+    def first(self, limit: int) -> list[StoredJob]:
+        """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
+        RETRY those that are due first; of DEAD those that died first."""
+
+    def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue always the newest first,
+        whatever `newest_first` says.
+
+        Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
+        that holds while jobs are published and consumed, but not while other people delete jobs of it.
+        """
+
+    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
+        """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
+
+        The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
+        looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves
+        every job in one place. A job of a queue may be looked at twice when jobs are published meanwhile. When two
+        callers change the same job, one change is made. Raises ArgumentError for changes that are not possible: jobs of
+        a queue can only be deleted, and dead jobs cannot be moved to the dead jobs.
+        """
+
+    def clear(self) -> int:
+        """Deletes all jobs of the place, in one step, and returns how many. A queue itself is deleted too."""
+
+
 class Admin(Protocol):
     """Threads share it."""
 
@@ -88,35 +120,11 @@ class Admin(Protocol):
     def resume(self, queue: str) -> bool:
         """Ends the pause of the queue. False when it was not paused."""
 
-    # --- jobs. A `place` is a queue, or one of the states SCHEDULED, RETRY and DEAD.
+    # --- jobs
 
-    def count(self, place: Place) -> int:
-        """Returns how many jobs the place holds."""
-
-    def first(self, place: Place, limit: int) -> list[StoredJob]:
-        """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
-        RETRY those that are due first; of DEAD those that died first."""
-
-    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue always the newest first,
-        whatever `newest_first` says.
-
-        Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
-        that holds while jobs are published and consumed, but not while other people delete jobs of it.
-        """
-
-    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
-
-        The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were
-        looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves
-        every job in one place. A job of a queue may be looked at twice when jobs are published meanwhile. When two
-        callers change the same job, one change is made. Raises ArgumentError for changes that are not possible: jobs of
-        a queue can only be deleted, and dead jobs cannot be moved to the dead jobs.
-        """
-
-    def clear(self, place: Place) -> int:
-        """Deletes all jobs of the place, in one step, and returns how many. A queue itself is deleted too."""
+    def jobs_in(self, place: Place) -> PlacedJobs:
+        """Returns the jobs of a place, and asks the broker nothing yet. Raises ArgumentError for jobs in progress:
+        `in_progress` lists them."""
 
     # --- the fleet
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import Admin, Changed, Checks, Decide, Place
+from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
-from goworkers_py.brokers.memory.placed_jobs import PlacedJobs
+from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, Shown, State, Waiting
 from goworkers_py.core.command import Command
+from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -44,23 +45,10 @@ class MemoryAdmin(Admin):
 
     # --- jobs
 
-    def count(self, place: Place) -> int:
-        return self._jobs(place).count()
-
-    def first(self, place: Place, limit: int) -> list[StoredJob]:
-        return self._jobs(place).first(limit)
-
-    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        return self._jobs(place).pages(newest_first)
-
-    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        return self._jobs(place).change(decide)
-
-    def clear(self, place: Place) -> int:
-        return self._jobs(place).clear()
-
-    def _jobs(self, place: Place) -> PlacedJobs:
-        return PlacedJobs(self._state, place, self._dead_limits)
+    def jobs_in(self, place: Place) -> MemoryJobs:
+        if place.state is JobState.IN_PROGRESS:
+            raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
+        return MemoryJobs(self._state, place, self._dead_limits)
 
     # --- the fleet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import Admin, Changed, Checks, Decide, Place
+from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.brokers.redis.checks import ServerChecks
 from goworkers_py.brokers.redis.connection import Connections
@@ -19,7 +19,6 @@ from goworkers_py.brokers.redis.stats import read_stats
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.wire.stored_job import StoredJob
 
 
 class RedisAdmin(Admin):
@@ -48,27 +47,12 @@ class RedisAdmin(Admin):
 
     # --- jobs
 
-    def _jobs(self, place: Place) -> QueueJobs | SetJobs:
+    def jobs_in(self, place: Place) -> QueueJobs | SetJobs:
         if place.state is JobState.WAITING:
             return QueueJobs(self._connections, self._keys, place.queue)
         if place.state is JobState.IN_PROGRESS:
-            raise ArgumentError("jobs in progress cannot be listed as a place: call Admin.in_progress")
+            raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         return SetJobs(self._connections, self._keys, place.state, self._dead_limits)
-
-    def count(self, place: Place) -> int:
-        return self._jobs(place).count()
-
-    def first(self, place: Place, limit: int) -> list[StoredJob]:
-        return self._jobs(place).first(limit)
-
-    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        return self._jobs(place).pages(newest_first)
-
-    def change(self, place: Place, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        return self._jobs(place).change(decide)
-
-    def clear(self, place: Place) -> int:
-        return self._jobs(place).clear()
 
     # --- the fleet
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place
+from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place, PlacedJobs
 from goworkers_py.brokers.memory.state import DeadLimits, State, TimedJob, Waiting
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -24,7 +24,7 @@ class Stay(NamedTuple):
     payload: bytes
 
 
-class PlacedJobs:
+class MemoryJobs(PlacedJobs):
     """The jobs of a queue, or of one of the states SCHEDULED, RETRY and DEAD."""
 
     def __init__(self, state: State, place: Place, dead_limits: DeadLimits) -> None:
@@ -40,7 +40,7 @@ class PlacedJobs:
         with self._state.lock:
             return [self._stored(stay) for stay in islice(self._stays(), limit)]
 
-    def pages(self, newest_first: bool) -> Iterator[list[StoredJob]]:
+    def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         for page in self._pages(newest_first):
             yield [self._stored(stay) for stay in page]
 
