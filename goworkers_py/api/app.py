@@ -10,7 +10,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
@@ -21,7 +20,7 @@ from goworkers_py.api.job import Job
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import NO_OPTIONS, CodeOptions, EnqueueOptions
-from goworkers_py.config.loader import load, of_go_workers
+from goworkers_py.config.loader import load, of_call
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.config.parsers import without_password
@@ -77,11 +76,7 @@ class App:
     def configure(self, settings: Mapping[str, Any] | str | os.PathLike[str] | None = None, /, **options: Any) -> None:
         """Takes options by name (`configure(broker="redis://...", timeout=30)`), a file's path, or go-workers' dict
         (`server`, `database`, `password`, `pool`, `process`, `namespace`)."""
-        if isinstance(settings, Mapping):
-            options = of_go_workers(settings, options)
-        path = settings if isinstance(settings, str | os.PathLike) else None
-        flags = {name: ",".join(it) if isinstance(it, list | tuple) else str(it) for name, it in options.items()}
-        self.use(load(None if path is None else Path(path), flags=flags, place=lambda name: f"configure: {name}"))
+        self.use(of_call(settings, options))
 
     def use(self, config: Config, by_command: bool = False) -> None:
         """Replaces the configuration. After a call `by_command`, calls by imported modules are ignored."""
@@ -116,8 +111,11 @@ class App:
         config = self.config
         with self._lock:
             if self._broker is None:
-                self._broker = open_broker(dataclasses.replace(config, timing=self.timing))
+                self._broker = open_broker(self._timed(config))
             return self._broker
+
+    def _timed(self, config: Config) -> Config:
+        return dataclasses.replace(config, timing=self.timing)
 
     # --- jobs, links, hooks
 
@@ -235,12 +233,15 @@ class App:
         """Imports the modules of `require`, which declare their jobs."""
         self._declared.import_jobs(self.config)
 
+    def checked_plan(self) -> Plan:
+        """Checks the broker's address too: for commands that open no broker."""
+        kind_of_broker(self.config).check(self.config)
+        return self.plan()
+
     def plan(self) -> Plan:
         """Checks the configuration and imports the code that it names, without opening a broker."""
-        kind_of_broker(self.config).check(self.config)
         plan = self._declared.plan(self.config)
-        # Only now: modules of tests set other times while they are imported.
-        return dataclasses.replace(plan, config=dataclasses.replace(plan.config, timing=self.timing))
+        return dataclasses.replace(plan, config=self._timed(plan.config))  # modules of tests may have set `timing`
 
     def launcher(self, obey: Obey | None = None) -> Launcher:
         """Builds the daemon without starting it. The commands of the fleet go to `obey`."""

@@ -96,6 +96,17 @@ def fail(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+# For a command that runs jobs, or checks which ones would run. `configured` reads it.
+queue_flags = click.option(
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME[=THREADS]",
+    help="fetch jobs from this queue; may be repeated",
+)
+
+
 def configured(command: Command, in_help: Container[str] = options_of(Config)) -> Command:
     """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
     command's help shows only the flags in `in_help`."""

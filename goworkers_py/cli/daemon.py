@@ -9,23 +9,14 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Command, configured, fail
+from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Command, configured, fail, queue_flags
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.system import daemon
 
-QUEUES = click.option(
-    "-q",
-    "--queue",
-    "queues",
-    multiple=True,
-    metavar="NAME[=THREADS]",
-    help="fetch jobs from this queue; may be repeated",
-)
-
 
 @click.command()
-@QUEUES
+@queue_flags
 @configured
 def start(app: App) -> None:
     """Starts in the background, and returns when it is ready. Needs `pidfile` and `logfile`."""
@@ -47,7 +38,7 @@ def stop(app: App) -> None:
 
 
 @click.command()
-@QUEUES
+@queue_flags
 @configured
 def restart(app: App) -> None:
     """Stops, and starts again with new code, if the new code can be imported."""
@@ -85,7 +76,7 @@ def reload(app: App) -> None:
 
 
 def _try_new_code(app: App) -> None:
-    if not daemon.tried(app.config, app.plan):
+    if not daemon.tried(app.config, app.checked_plan):
         fail("the new code does not start, see above; the running process was left as it is", USAGE)
 
 

@@ -7,20 +7,12 @@ import sys
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.brokers.open_broker import kind_of_broker
-from goworkers_py.cli.base import FAILED, CommandGroup, configured, fail
+from goworkers_py.cli.base import FAILED, CommandGroup, configured, fail, queue_flags
 from goworkers_py.core.version import __version__
 
 
 @click.command()
-@click.option(
-    "-q",
-    "--queue",
-    "queues",
-    multiple=True,
-    metavar="NAME[=THREADS]",
-    help="fetch jobs from this queue; may be repeated",
-)
+@queue_flags
 @configured
 def run(app: App) -> None:
     """Runs jobs until TERM or Ctrl-C. TSTP quiets, TTIN logs every thread's stack, USR2 replaces all of `processes`."""
@@ -39,13 +31,12 @@ def config() -> None:
 
 
 @config.command()
-@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME[=THREADS]", help="as for run")
+@queue_flags
 @configured
 def check(app: App) -> None:
     """Reads the configuration and imports the modules that it names, without connecting. Exit code 1 when registered
     jobs name a queue that no process with this configuration fetches from."""
-    kind_of_broker(app.config).check(app.config)
-    plan = app.plan()
+    plan = app.checked_plan()
     for queue in plan.queues:
         click.echo(f"queue {queue.name}: {queue.concurrency} threads")
     names = app.registry.names()

@@ -59,6 +59,15 @@ def load(
     return Config(**values, queues=_distinct(of_flags or of_file), middleware=links)
 
 
+def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
+    """The configuration of a call of `configure`: a file's path or go-workers' dict, and options by name."""
+    if isinstance(settings, Mapping):
+        options = of_go_workers(settings, options)
+    path = Path(settings) if isinstance(settings, str | os.PathLike) else None
+    flags = {name: ",".join(it) if isinstance(it, list | tuple) else str(it) for name, it in options.items()}
+    return load(path, flags=flags, place=lambda name: f"configure: {name}")
+
+
 def _read_file(path: str | Path) -> configparser.ConfigParser:
     # No interpolation, because a password may hold a percent sign. Inline comments, because the samples have them.
     parser = configparser.ConfigParser(

@@ -664,7 +664,7 @@ def test_a_plan_for_a_broker_that_cannot_be_opened_is_refused(options: dict[str,
     app = App()
     app.configure(**options)
     with pytest.raises(ConfigError, match=why):
-        app.plan()
+        app.checked_plan()
 
 
 def test_a_failing_import_inside_a_users_module_is_reported_with_its_traceback(
