@@ -31,9 +31,9 @@ run: setup ## run the demo on an embedded Redis server; Ctrl-C drains and ends i
 test: setup ## run the tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-# It asks for no server, so it runs where none can be installed.
+# It asks for no server, so it runs where none can be installed. Property tests try fewer examples than in `make test`.
 test-fast: $(VENV)/.installed ## run the tests that need no server, in seconds
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not server and not slow" --ignore tests/integration $(ARGS)
+	PYWORKERS_TEST_FEWER_EXAMPLES=5 $(BIN)/python -m pytest $(PARALLEL) -m "not server and not slow" --ignore tests/integration $(ARGS)
 
 matrix: ## run the tests on every Python of this machine, pyenv's too, each in .matrix/; ARGS='-k retry' goes along
 	@MAKE='$(MAKE)' ARGS='$(ARGS)' bin/matrix

@@ -66,6 +66,9 @@ class StatsServer:
 class _Server(ThreadingHTTPServer):
     """One thread for each request, so that a slow client delays no other client and no stop."""
 
+    # Clients that wait to be accepted. The system would make more of them try again after one second or three.
+    request_queue_size = MOST_CLIENTS
+
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._lock = threading.Lock()

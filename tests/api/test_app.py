@@ -475,6 +475,7 @@ def test_quit_releases_the_embedded_server(tmp_path: Path) -> None:
         app.use(app.config)
 
 
+@pytest.mark.usefixtures("server_program")
 def test_after_run_the_embedded_server_is_started_by_the_next_push(tmp_path: Path) -> None:
     program = """
         import os, signal
@@ -494,6 +495,7 @@ def test_after_run_the_embedded_server_is_started_by_the_next_push(tmp_path: Pat
     assert done.returncode == 0
 
 
+@pytest.mark.usefixtures("server_program")
 def test_after_a_start_that_failed_the_embedded_server_is_started_by_the_next_push(tmp_path: Path) -> None:
     app = App()
     app.configure(broker="embedded", data_dir=tmp_path)

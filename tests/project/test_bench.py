@@ -215,6 +215,7 @@ def test_pages_in_docs_are_written_from_their_figures(name: str, written: Any) -
 # --- the command line
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 THEIRS = """
 class TheirHarness:
@@ -21,6 +23,7 @@ class TheirHarness:
 """
 
 
+@pytest.mark.server
 def test_the_suite_runs_against_the_named_harness_only(tmp_path: Path) -> None:
     (tmp_path / "their_package.py").write_text(THEIRS)
     environment = {

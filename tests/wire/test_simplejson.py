@@ -245,6 +245,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 OF_JSON = ("test_payload.py", "test_message.py", "test_golden.py", "test_retry.py", "test_logs.py")
 
 
+@pytest.mark.server
 @pytest.mark.timeout(300)
 def test_all_these_tests_pass_without_the_c_part() -> None:
     files = [str(next(TESTS.rglob(name))) for name in OF_JSON]

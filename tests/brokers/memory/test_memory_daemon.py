@@ -11,8 +11,9 @@ import pytest
 from apps import own_app, working
 from waiting import eventually
 
+from goworkers_py.admin.filter import Filter
 from goworkers_py.api.app import App
-from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.job_state import JobState
@@ -52,18 +53,21 @@ def test_jobs_run_and_publish_jobs_that_run() -> None:
         assert app.broker.admin.stats().processed == 401
 
 
-def test_a_job_that_fails_is_retried_and_in_the_end_dead() -> None:
-    with program() as app:
+def test_a_job_that_fails_is_retried_or_dead() -> None:
+    with program(poll_interval=0.1) as app:
 
-        @app.job("Fail", queue="q", retry=1, retry_in=lambda count, error: 0.05)
+        @app.job("Fail", queue="q")
         def fail() -> None:
             raise RuntimeError("always")
 
         fail.enqueue()
+        fail.set(retry=0).enqueue()
         with working(app):
-            assert eventually(lambda: app.broker.admin.stats().dead == 1)
-        stats = app.broker.admin.stats()
-        assert (stats.processed, stats.failed, stats.retries, stats.in_progress) == (2, 2, 0, 0)
+            assert eventually(lambda: (app.inspector.stats().retries, app.inspector.stats().dead) == (1, 1))
+            assert list(app.inspector.retry(RETRIES, Filter())) == [(1, Changed(done=1))]
+            assert eventually(lambda: app.inspector.stats().processed == 3)
+        stats = app.inspector.stats()
+        assert (stats.failed, stats.retries, stats.dead, stats.in_progress) == (3, 1, 1, 0)
 
 
 def test_jobs_that_one_program_leaves_are_run_by_another_program_in_the_process() -> None:
