@@ -26,7 +26,7 @@ import servers
 from calls import call, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 
-from goworkers_py.brokers.redis.embedded import find_server
+from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"

@@ -25,7 +25,7 @@ from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
 
-Command = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 class CommandGroup(click.Group):
@@ -107,7 +107,7 @@ queue_flags = click.option(
 )
 
 
-def configured(command: Command, in_help: Container[str] = options_of(Config)) -> Command:
+def configured(command: Function, in_help: Container[str] = options_of(Config)) -> Function:
     """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
     command's help shows only the flags in `in_help`."""
 
@@ -137,11 +137,11 @@ def _joined(value: str | tuple[str, ...]) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
 
-def connected(command: Command) -> Command:
+def connected(command: Function) -> Function:
     """`configured`, for a command that only connects to the broker: its help shows the flags of the connection."""
     return configured(command, {"broker", "broker_password_file", "data_dir", "namespace"})
 
 
-def with_jobs(command: Command) -> Command:
+def with_jobs(command: Function) -> Function:
     """`connected`, for a command that also imports the jobs."""
     return configured(command, {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"})

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Command, configured, fail, queue_flags
+from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Function, configured, fail, queue_flags
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.system import daemon
@@ -23,7 +23,7 @@ def start(app: App) -> None:
     _start(app)
 
 
-def _with_pidfile(*other_flags: str) -> Callable[[Command], Command]:
+def _with_pidfile(*other_flags: str) -> Callable[[Function], Function]:
     """`configured`, for a command that looks up the process in the pidfile."""
     return lambda command: configured(command, {"pidfile", "directory", *other_flags})
 

@@ -13,7 +13,7 @@ import simplejson
 from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.inspector import Steps
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
-from goworkers_py.cli.base import FAILED, Command, fail
+from goworkers_py.cli.base import FAILED, Function, fail
 from goworkers_py.core.escaping import one_line
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -29,7 +29,7 @@ limit = click.option(
 Advance = Callable[[int], Any]
 
 
-def filtered(command: Command) -> Command:
+def filtered(command: Function) -> Function:
     """Adds the filter options, and calls the command with a Filter as `wanted`."""
 
     def run(*args: Any, job_class: str, jids: tuple[str, ...], error: str, match: str, **others: Any) -> Any:

@@ -21,7 +21,7 @@ from goworkers_py.core.errors import ConfigError
 ENVIRONMENT_PREFIX = "PYWORKERS_"
 
 # Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
-Place = Callable[[str], str]
+NameOf = Callable[[str], str]
 
 
 def flag(name: str) -> str:
@@ -37,17 +37,17 @@ def load(
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
-    place: Place = flag,
+    name_of: NameOf = flag,
 ) -> Config:
     """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues.
-    `place` makes the name of a flag for errors."""
+    `name_of` makes the name of a flag for errors."""
     file = _read_file(path) if path else configparser.ConfigParser()
     where = str(path) if path else ""
     _refuse_unknown_sections(file, where)
     values = _merged(
-        (_items(file, SECTION), _place_in(where, SECTION)),
+        (_items(file, SECTION), _name_in(where, SECTION)),
         (_from_environment(environment), _in_environment),
-        (flags or {}, place),
+        (flags or {}, name_of),
     )
     of_file = tuple(
         QueueConfig(name=_queue_name(section, where), **_section(file, section, QueueConfig, where))
@@ -65,7 +65,7 @@ def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options
         options = of_go_workers(settings, options)
     path = Path(settings) if isinstance(settings, str | os.PathLike) else None
     flags = {name: ",".join(it) if isinstance(it, list | tuple) else str(it) for name, it in options.items()}
-    return load(path, flags=flags, place=lambda name: f"configure: {name}")
+    return load(path, flags=flags, name_of=lambda name: f"configure: {name}")
 
 
 def _read_file(path: str | Path) -> configparser.ConfigParser:
@@ -93,44 +93,44 @@ def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> Non
 
 
 def _section(file: configparser.ConfigParser, section: str, table: type[Any], where: str) -> dict[str, Any]:
-    return _parse_all(table, _items(file, section), _place_in(where, section))
+    return _parse_all(table, _items(file, section), _name_in(where, section))
 
 
 def _items(file: configparser.ConfigParser, section: str) -> dict[str, str]:
     return dict(file[section]) if section in file else {}
 
 
-def _place_in(where: str, section: str) -> Place:
+def _name_in(where: str, section: str) -> NameOf:
     return lambda name: f"{where}: [{section}] {name}"
 
 
-def _merged(*sources: tuple[Mapping[str, str], Place]) -> dict[str, Any]:
+def _merged(*sources: tuple[Mapping[str, str], NameOf]) -> dict[str, Any]:
     """The arguments of Config. A later source overrides an earlier one, also under the other name of an option."""
     rows = options_by_any_name(Config)
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
-    for given, place in sources:
-        values |= _parse_all(Config, given, place)
+    for given, name_of in sources:
+        values |= _parse_all(Config, given, name_of)
         spelled |= {rows[name].name: name for name in given}
     return {**values, "spelled": spelled}
 
 
-def _parse_all(table: type[Any], values: Mapping[str, str], place: Place) -> dict[str, Any]:
+def _parse_all(table: type[Any], values: Mapping[str, str], name_of: NameOf) -> dict[str, Any]:
     """The parsed values by the option's main name, whichever of its names was used."""
     rows = options_by_any_name(table)
     parsed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in rows:
-            raise ConfigError(f"{place(name)} is not an option{_elsewhere(name, table) or did_you_mean(name, rows)}")
+            raise ConfigError(f"{name_of(name)} is not an option{_elsewhere(name, table) or did_you_mean(name, rows)}")
         row = rows[name]
         if row.name in parsed:
             # The first name has its file and section, so the second one is given without.
-            first, second = (place(one) for one in names_of(row))
+            first, second = (name_of(one) for one in names_of(row))
             raise ConfigError(f"{first} and {second.split()[-1]} are two names of one option: leave one of them out")
         try:
             parsed[row.name] = row.metadata["parse"](value)
         except ValueError as error:
-            raise ConfigError(f"{place(name)} {error}") from None
+            raise ConfigError(f"{name_of(name)} {error}") from None
     return parsed
 
 

@@ -38,7 +38,7 @@ START_S = 30.0
 
 
 @contextmanager
-def settled(config: Config) -> Iterator[None]:
+def daemon_context(config: Config) -> Iterator[None]:
     """Sets directory, umask and pidfile with the rights that this process was started with, then gives these up."""
     change_directory(config.directory)
     if config.umask:

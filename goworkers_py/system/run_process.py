@@ -15,7 +15,7 @@ from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system.child_process import own_command
-from goworkers_py.system.daemon import change_directory, settled
+from goworkers_py.system.daemon import change_directory, daemon_context
 from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.logs import setup_logging
 from goworkers_py.system.main_loop import run_until_stopped
@@ -38,7 +38,7 @@ def run(
     if parent is not None:
         return _run_child(config, parent, make_launcher)
     command = own_command()
-    with settled(config):
+    with daemon_context(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
         return _run_main(config, command, make_launcher, stats, SystemdNotifier(ready=ready))
 

@@ -47,10 +47,10 @@ def app(redis_url: str) -> Iterator[App]:
         yield app
 
 
-Place = Callable[..., Any]
+Declare = Callable[..., Any]
 
 
-def places(app: App) -> dict[str, Place]:
+def places(app: App) -> dict[str, Declare]:
     return {
         "@job": lambda **options: app.job("Other", **options)(print),
         "set()": app.job("J", queue="q")(run).set,

@@ -27,7 +27,7 @@ from servers import RedisServer, do_without
 from waiting import eventually
 
 import goworkers_py
-from goworkers_py.brokers.redis.embedded import find_server
+from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.cli import main
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, help_of, options_of

@@ -35,7 +35,7 @@ MOST_PARAMETERS = 6
 
 DRIVERS = {f"brokers.redis.{name}" for name in ("connection", "exchange", "replies", "sentinel", "translation")}
 SIGNALLERS = {f"system.{name}" for name in ("child_process", "daemon", "signals", "supervisor")}
-EMBEDDED = ("brokers.redis.embedded", "brokers.redis.server_guardian")
+EMBEDDED = ("brokers.redis.embedded_server", "brokers.redis.server_guardian")
 
 
 def name_of(path: Path) -> str:

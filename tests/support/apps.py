@@ -68,7 +68,7 @@ def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
         launcher.stop()
 
 
-class LeasedTransport:
+class BeatingTransport:
     """For tests of something else than leases: the first consume of an identity sends its first beat."""
 
     def __init__(self, broker: RedisBroker) -> None:
@@ -90,7 +90,7 @@ class LeasedTransport:
 @contextmanager
 def own_broker(redis_url: str, **options: Any) -> Iterator[RedisBroker]:
     broker = RedisBroker(redis_url, Config(**options))
-    broker.transport = LeasedTransport(broker)
+    broker.transport = BeatingTransport(broker)
     try:
         yield broker
     finally:

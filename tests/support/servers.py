@@ -18,7 +18,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from goworkers_py.brokers.redis.embedded import find_server
+from goworkers_py.brokers.redis.embedded_server import find_server
 
 START_S = 20.0
 STOP_S = 10.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from goworkers_py.brokers.redis.exchange import (
     Argument,
-    Command,
     Driver,
     Exchanges,
+    RedisCommand,
     close_cut_short,
     converse,
     drop_if_better_elsewhere,
@@ -47,7 +47,7 @@ class BlockingLine(Exchanges):
         # `_wanted`. So at least one of the two threads sees what the other one has set, and no wake is lost.
         self._wanted = threading.Event()
 
-    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._begin()
         replies = converse(self._connection, commands)
         self._whole = True

@@ -20,7 +20,7 @@ from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
-from goworkers_py.brokers.redis.exchange import Argument, Command, Driver, Exchanges, converse, keys_of
+from goworkers_py.brokers.redis.exchange import Argument, Driver, Exchanges, RedisCommand, converse, keys_of
 from goworkers_py.brokers.redis.sentinel import close_sentinels, options_in, sentinel_pool
 from goworkers_py.brokers.redis.translation import check_files, is_of_another_type
 from goworkers_py.core.errors import ConfigError
@@ -62,7 +62,7 @@ class Connections(Exchanges):
         finally:
             connection.disconnect()
 
-    def transaction(self, commands: Sequence[Command]) -> list[Any]:
+    def transaction(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """All or nothing: MULTI, the commands, EXEC, in one round trip."""
         replies = self._exchange_raw([("MULTI",), *commands, ("EXEC",)])
         # The first error says more than EXEC's "discarded because of previous errors".
@@ -70,13 +70,13 @@ class Connections(Exchanges):
             self._raise_error(reply, keys_of(command))
         return self._checked(commands, replies[-1])
 
-    def answers(self, commands: Sequence[Command]) -> list[Any]:
+    def answers(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Like `exchange`, but the reply for a key of a wrong type is None, so that one damaged key does not hide the
         other keys."""
         replies = self._exchange_raw(commands)
         return self._checked(commands, [None if is_of_another_type(reply) else reply for reply in replies])
 
-    def refusals(self, commands: Sequence[Command]) -> list[tuple[Command, str]]:
+    def refusals(self, commands: Sequence[RedisCommand]) -> list[tuple[RedisCommand, str]]:
         """The commands that the server would refuse. No command is run: the transaction has a mistake in it."""
         self.transaction([("TIME",)])  # raises where MULTI is refused: the commands would be run one by one
         replies = self._exchange_raw([("MULTI",), *commands, ("GET",), ("EXEC",)])[1:-2]
@@ -88,7 +88,7 @@ class Connections(Exchanges):
         connection = self._make(**{**self._options, "socket_timeout": longest_s + REPLY_MARGIN_S})
         return BlockingLine(connection, self.call_hastily)
 
-    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._forget_parents()
         free = self._free
         try:

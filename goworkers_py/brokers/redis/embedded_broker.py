@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.redis.embedded import EmbeddedServer, find_server
+from goworkers_py.brokers.redis.embedded_server import EmbeddedServer, find_server
 from goworkers_py.config.options import Config
 
 

@@ -30,7 +30,7 @@ from goworkers_py.brokers.redis.translation import (
 from goworkers_py.core.errors import BrokerError, WrongType
 
 Argument = str | bytes | int | float
-Command = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
+RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
 Driver = Any  # a connection of redis-py, whose methods are not typed
 
 # The namespace in the keys of probes, which are never run.
@@ -55,7 +55,7 @@ class Script:
 class Exchanges:
     """Exchanges over a connection; subclasses choose the connection."""
 
-    def _exchange_raw(self, commands: Sequence[Command]) -> list[Any]:
+    def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Sends all commands in one round trip. Returns the replies in order, error replies among them."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class Exchanges:
         """Sends one command and returns its reply; raises for an error reply."""
         return self.exchange([command])[0]
 
-    def exchange(self, commands: Sequence[Command]) -> list[Any]:
+    def exchange(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Sends commands in one round trip. Raises for the first error reply, after all replies were read."""
         return self._checked(commands, self._exchange_raw(commands))
 
@@ -99,7 +99,7 @@ class Exchanges:
         # The other error replies are about keys.
         return next((reply for reply in refused if names_command(str(reply))), None)
 
-    def _checked(self, commands: Sequence[Command], replies: list[Any]) -> list[Any]:
+    def _checked(self, commands: Sequence[RedisCommand], replies: list[Any]) -> list[Any]:
         for command, reply in zip(commands, replies, strict=True):
             self._raise_error(reply, keys_of(command))
         return replies
@@ -119,7 +119,7 @@ class Exchanges:
         return " and ".join(told) or " or ".join(map(str, keys))
 
 
-def converse(connection: Driver, commands: Sequence[Command]) -> list[Any]:
+def converse(connection: Driver, commands: Sequence[RedisCommand]) -> list[Any]:
     """Sends all commands and reads as many replies. Returns the replies in order, error replies among them."""
     began = time.monotonic()
     try:
@@ -181,5 +181,5 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def keys_of(command: Command) -> Command:
+def keys_of(command: RedisCommand) -> RedisCommand:
     return command[1:3] if command[0].endswith("RPOPLPUSH") else command[1:2]

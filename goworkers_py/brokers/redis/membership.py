@@ -13,7 +13,7 @@ import time
 
 from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Command, text
+from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.wire.process_record import Member, ProcessSnapshot, state, work
 
@@ -57,7 +57,7 @@ class Membership:
             self._try(lambda: self._connections.transaction(removal(self._keys, self._shown)))
 
     def _show(self, identity: str, member: Member, now: ProcessSnapshot) -> None:
-        commands: list[Command] = []
+        commands: list[RedisCommand] = []
         if self._shown not in ("", identity):
             commands += removal(self._keys, self._shown)  # the old identity was declared dead
         entry, works = self._keys.member(identity), self._keys.works(identity)

@@ -1,4 +1,4 @@
-"""The keeper of an embedded server: a small process that runs while the server has users; see `embedded`.
+"""The guardian of an embedded server: a small process that runs while the server has users; see `embedded_server`.
 
 It imports only the standard library, because it starts quickly then and needs little memory.
 """
@@ -16,17 +16,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-USERS, KEEPER, SERVER = "users.lock", "keeper.lock", "server.lock"
+# "keeper.lock" has its name from earlier versions, whose processes may share the directory.
+USERS, GUARDIAN, SERVER = "users.lock", "keeper.lock", "server.lock"
 SOCKET, LOG = "redis.sock", "redis.log"
 
-POLL_S = 0.05  # how often the keeper looks at the server
+POLL_S = 0.05  # how often the guardian looks at the server
 GLANCE_S = 0.02  # how often a process looks that waits for the start or the stop of a server
 ANSWER_S = 5.0  # time limit for the answer to one command
 RESTART_S = 0.5  # shortest time from one start of the server to the next
 STOP_S = 30.0  # then the server is killed: the kernel has its data by then
 
-ANOTHER = 3  # exit code of a keeper that finds another keeper
-# The state of the server, as the keeper has seen it, is the size of `keeper.lock` in bytes. A size can be set even
+ANOTHER = 3  # exit code of a guardian that finds another guardian
+# The state of the server, as the guardian has seen it, is the size of `keeper.lock` in bytes. A size can be set even
 # when the disk is full.
 UNKNOWN, READY, FAILED = 0, 1, 2
 
@@ -39,7 +40,7 @@ class ServerGuardian:
         self._address = address
         self._binary = binary
         self._lock = lock
-        self._child: subprocess.Popen[bytes] | None = None  # None: the server is an earlier keeper's
+        self._child: subprocess.Popen[bytes] | None = None  # None: the server is an earlier guardian's
         self._ready = False
         self._next_start = 0.0  # monotonic
 
@@ -113,13 +114,13 @@ class ServerGuardian:
             self._child.kill()
             self._child.wait()
         elif self._lives():
-            _say("the server of an earlier keeper does not stop: kill it by hand")
+            _say("the server of an earlier guardian does not stop: kill it by hand")
 
 
 def keep(directory: str, address: str, binary: str) -> None:
-    """The keeper's process: exits with ANOTHER, or leaves the keeper running in the background and exits with 0."""
+    """The guardian's process: exits with ANOTHER, or leaves the guardian running in the background and exits with 0."""
     try:
-        lock = take_lock(Path(directory, KEEPER), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = take_lock(Path(directory, GUARDIAN), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit(ANOTHER)
     os.ftruncate(lock, UNKNOWN)
@@ -183,7 +184,7 @@ def ask(address: str, command: str) -> str:
 
 
 def _log_to(log: Path) -> None:
-    """Sends the output of the keeper and the server to a new log, and keeps the last log beside it, as redis.log.1."""
+    """Sends the output of guardian and server to a new log, and keeps the last one beside it, as redis.log.1."""
     with contextlib.suppress(FileNotFoundError):
         log.replace(f"{log}.1")
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -193,4 +194,4 @@ def _log_to(log: Path) -> None:
 
 
 def _say(what: str) -> None:
-    sys.stderr.write(f"keeper: {what}\n")
+    sys.stderr.write(f"guardian: {what}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Command, Script, text
+from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import REMOVE, Settlement, Target
@@ -147,7 +147,7 @@ def _target(outcome: Outcome) -> Target:
             raise ValueError("a delivery that is kept is not settled")
 
 
-def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[Command]:
+def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[RedisCommand]:
     now: dict[str, list[Argument]] = {}
     later: list[Argument] = []
     for push in pushes:

@@ -29,8 +29,8 @@ from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis import blocking_line, connection, exchange
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.embedded import find_server
-from goworkers_py.brokers.redis.exchange import Command, Script
+from goworkers_py.brokers.redis.embedded_server import find_server
+from goworkers_py.brokers.redis.exchange import RedisCommand, Script
 from goworkers_py.brokers.redis.packing import LARGE, packed
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable, WrongType
 
@@ -656,7 +656,7 @@ def test_a_wake_when_no_command_blocks_ends_the_next_one(line: BlockingLine, own
 def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
     line: BlockingLine, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
+    def wake_too_early(commands: Sequence[RedisCommand]) -> list[bytes]:
         monkeypatch.setattr(blocking_line, "packed", packed)
         line.wake()
         return packed(commands)
@@ -670,7 +670,7 @@ def test_a_wake_just_before_the_line_knows_its_number_is_not_missed(
 def test_a_wake_that_the_server_refuses_does_not_fail_the_fetch(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wake_too_early(commands: Sequence[Command]) -> list[bytes]:
+    def wake_too_early(commands: Sequence[RedisCommand]) -> list[bytes]:
         monkeypatch.setattr(blocking_line, "packed", packed)
         line.wake()
         own_redis.client().lpush("list", "job")

@@ -5,17 +5,17 @@ on a pid, a pid file or the presence of the socket.
 
 - `users.lock`: every user holds a shared lock from start() to close(). A forked child holds it together with its
   parent.
-- `keeper.lock`: the keeper holds it. The keeper is a small detached process. It starts the server as its child, starts
-  the server again after a crash, and stops the server when it gets `users.lock` exclusively.
-- `server.lock`: the server holds it, by inheritance. A server whose keeper was killed lives on. The next keeper finds
-  `server.lock` taken, so it starts no second server on the same data, and looks after the one that runs.
+- `keeper.lock`: the guardian holds it. The guardian is a small detached process. It starts the server as its child,
+  starts the server again after a crash, and stops the server when it gets `users.lock` exclusively.
+- `server.lock`: the server holds it, by inheritance. A server whose guardian was killed lives on. The next guardian
+  finds `server.lock` taken, so it starts no second server on the same data, and looks after the one that runs.
 
-A user takes `users.lock`, starts a keeper if there is none, and waits until the keeper's state is READY and the server
-answers PONG. If two users start a keeper at the same time, the second keeper finds `keeper.lock` taken and exits. A
-user that arrives while a keeper stops the server waits for `users.lock` until both are gone, then starts a keeper. The
-last user waits in close() until the data is written and the server is gone; if the keeper was killed, the user starts
-another one, which stops the server. Each of these processes may be killed at any moment without a loss: the server
-gives a write to the kernel, for its append-only file, before it answers.
+A user takes `users.lock`, starts a guardian if there is none, and waits until the guardian's state is READY and the
+server answers PONG. If two users start a guardian at the same time, the second guardian finds `keeper.lock` taken and
+exits. A user that arrives while a guardian stops the server waits for `users.lock` until both are gone, then starts a
+guardian. The last user waits in close() until the data is written and the server is gone; if the guardian was killed,
+the user starts another one, which stops the server. Each of these processes may be killed at any moment without a loss:
+the server gives a write to the kernel, for its append-only file, before it answers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from goworkers_py.brokers.redis.server_guardian import (
     ANOTHER,
     FAILED,
     GLANCE_S,
-    KEEPER,
+    GUARDIAN,
     LOG,
     READY,
     SERVER,
@@ -63,8 +63,8 @@ OLDEST = (6, 2)
 # Since 7.0 a server keeps its append-only file in a folder. An older server ignores the folder and starts empty.
 FOLDER_SINCE, FOLDER = (7, 0), "appendonlydir"
 
-# The keeper imports `server_guardian` without `goworkers_py/__init__.py`, which would import the whole package.
-_KEEPER = """# the keeper of an embedded Redis
+# The guardian imports `server_guardian` without `goworkers_py/__init__.py`, which would import the whole package.
+_GUARDIAN = """# the guardian of an embedded Redis
 import sys, types
 package = types.ModuleType("goworkers_py")
 package.__path__ = [sys.argv[1]]
@@ -133,10 +133,10 @@ class EmbeddedServer:
         started = False
         patience = time.monotonic() + SILENCE_S
         while True:
-            if not is_held(self._directory / KEEPER):
+            if not is_held(self._directory / GUARDIAN):
                 if started and self._state() == FAILED:
                     raise BrokerUnavailable(self._complaint("did not start"))
-                started = self._start_keeper(address)
+                started = self._start_guardian(address)
             reply = ask(address, "PING")
             if reply.startswith("+PONG") and self._state() == READY:
                 return
@@ -147,15 +147,15 @@ class EmbeddedServer:
             time.sleep(GLANCE_S)
 
     def _state(self) -> int:
-        """The state of the server as the keeper has written it: UNKNOWN, READY or FAILED."""
-        return (self._directory / KEEPER).stat().st_size
+        """The state of the server as the guardian has written it: UNKNOWN, READY or FAILED."""
+        return (self._directory / GUARDIAN).stat().st_size
 
-    def _start_keeper(self, address: str) -> bool:
-        """Starts a keeper. False when another keeper was first, or the new one was killed."""
+    def _start_guardian(self, address: str) -> bool:
+        """Starts a guardian. False when another guardian was first, or the new one was killed."""
         binary = find_server(FOLDER_SINCE if (self._directory / FOLDER).exists() else OLDEST)
         package = str(Path(__file__).parent)
-        command = [sys.executable, "-I", "-S", "-c", _KEEPER, package, str(self._directory), address, binary]
-        keeper = subprocess.run(
+        command = [sys.executable, "-I", "-S", "-c", _GUARDIAN, package, str(self._directory), address, binary]
+        guardian = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -163,24 +163,24 @@ class EmbeddedServer:
             cwd="/",
             start_new_session=True,  # so that Ctrl-C in the terminal does not reach it: the users still need the server
         )
-        if keeper.returncode > 0 and keeper.returncode != ANOTHER:
-            raise BrokerUnavailable(f"embedded Redis in {self._directory} did not start: {_last_line(keeper.stderr)}")
-        return keeper.returncode == 0
+        if guardian.returncode > 0 and guardian.returncode != ANOTHER:
+            raise BrokerUnavailable(f"embedded Redis in {self._directory} did not start: {_last_line(guardian.stderr)}")
+        return guardian.returncode == 0
 
     def _await_end(self) -> None:
         """Without other users: waits until the data is written and the server is gone."""
         deadline = time.monotonic() + STOP_S + SILENCE_S
         while not self._others() and time.monotonic() < deadline:
-            if not is_held(self._directory / KEEPER):
+            if not is_held(self._directory / GUARDIAN):
                 if not is_held(self._directory / SERVER):
                     return
-                self._start_keeper(str(_address(self._directory)))
+                self._start_guardian(str(_address(self._directory)))
             time.sleep(GLANCE_S)
 
     def _others(self) -> bool:
         with probe(self._directory / USERS) as users:
             nobody = try_lock(users, fcntl.LOCK_EX)
-            return not nobody and try_lock(users, fcntl.LOCK_SH)  # if both fail, a keeper holds the lock exclusively
+            return not nobody and try_lock(users, fcntl.LOCK_SH)  # if both fail, a guardian holds the lock exclusively
 
     def _complaint(self, what: str) -> str:
         log = self._directory / LOG

