@@ -99,7 +99,7 @@ class Manager:
         self._give_back(self._flow.buffer.drain())
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
-        """The newest first, each to the consumer's end of the queue: so the oldest is the next to run again."""
+        """The newest first, each to the front of the queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
             self._settler.put(delivery, REQUEUE)
 
