@@ -51,7 +51,7 @@ class Settler(Service):
         self._outage = shared.outage
         self._on_later = on_later
         self._id = f"{flow.queue}:{secrets.token_hex(6)}"
-        self._inbox: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
         # The next four: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._batch: dict[Delivery, Outcome] = {}
@@ -67,17 +67,17 @@ class Settler(Service):
                 describe(delivery.payload, self._queue),
             )
         else:
-            # First `_inbox`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
+            # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
             # second outcome, which does not count. In the other order the delivery would get no outcome.
-            self._inbox.put((delivery, outcome))
+            self._outcomes.put((delivery, outcome))
             delivery.stage = ENDED
 
     def forget(self, delivery: Delivery) -> None:
         """From any thread. The delivery was recovered or given back: it is not settled here."""
-        self._inbox.put((delivery, KEEP))
+        self._outcomes.put((delivery, KEEP))
 
     def wake(self) -> None:
-        self._inbox.put(None)
+        self._outcomes.put(None)
 
     def run(self) -> None:
         while True:
@@ -85,7 +85,7 @@ class Settler(Service):
                 self._collect()
             if self._batch:
                 self._settle()
-            elif self.stopping.is_set() and not self._parked and self._inbox.empty():
+            elif self.stopping.is_set() and not self._parked and self._outcomes.empty():
                 self._outage.forget(self.name)
                 return
 
@@ -94,7 +94,7 @@ class Settler(Service):
         size, batch, parked, unsettled = 0, self._batch, self._parked, self._unsettled.deliveries
         self._number += 1  # first: the broker would take a new batch with the old number for a repeat
         try:
-            item = self._inbox.get(timeout=self._until_parked_are_due())
+            item = self._outcomes.get(timeout=self._until_parked_are_due())
             if len(unsettled) > 1:
                 self._linger()
             while True:
@@ -109,7 +109,7 @@ class Settler(Service):
                         self._lost(delivery)
                 if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
-                item = self._inbox.get_nowait()
+                item = self._outcomes.get_nowait()
         except queue.Empty:
             pass
         self._take_parked()

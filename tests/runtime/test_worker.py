@@ -248,7 +248,7 @@ def test_a_job_that_was_given_back_for_a_suspect_is_not_run_when_its_worker_is_s
         done = at.buffer.done
         monkeypatch.setattr(at.buffer, "done", lambda delivery: (strike(), done(delivery)))
     else:
-        monkeypatch.setattr(at.settler, "_inbox", StrikingQueue(at.settler._inbox, strike))
+        monkeypatch.setattr(at.settler, "_outcomes", StrikingQueue(at.settler._outcomes, strike))
     with at:
         at.buffer.put(at.fetched(job()))
         assert eventually(lambda: not len(at.unsettled) and at.buffer.out == 0)
