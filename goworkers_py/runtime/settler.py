@@ -151,26 +151,31 @@ class Settler(Service):
     def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
         errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
         if errors:
+            for (delivery, outcome), result in zip(batch, results, strict=True):
+                if isinstance(result, str):
+                    self._parked[delivery] = outcome
+            self._parked_until = time.monotonic() + PARKED_FOR_S
+        try:
+            self._tell(batch, results, errors)
+        finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
+            self._unsettled.remove([delivery for delivery, _ in batch if delivery not in self._parked])
+
+    def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
+        """Tells counters, log and scheduler how a batch was settled."""
+        if errors:
             self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))
-            self._parked_until = time.monotonic() + PARKED_FOR_S
         elif not self._parked:
             self._outage.recovered(self.name)
-        ended = []
         for (delivery, outcome), result in zip(batch, results, strict=True):
-            if isinstance(result, str):
-                self._parked[delivery] = outcome
-                continue
-            ended.append(delivery)
-            if not result:
+            if result is False:
                 self._counters.add("lost_leases")
                 log.warning(
                     "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
                     describe(delivery.payload, self._queue),
                 )
-            elif outcome is not DONE and isinstance(outcome, Retry | Reschedule):
+            elif outcome is not DONE and result is True and isinstance(outcome, Retry | Reschedule):
                 self._on_later(outcome.at)
-        self._unsettled.remove(ended)
 
     def _pause(self, seconds: float) -> None:
         if self.stopping.is_set():

@@ -114,6 +114,22 @@ def test_what_others_were_given_is_left_alone_and_counted(settling: Settling, re
     assert settling.told == []
 
 
+def test_a_log_filter_that_raises_keeps_no_settled_delivery(settling: Settling, redis: redis_py.Redis) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError("a filter's fault")
+
+    gone, done = settling.fetched(job(jid="1"), job(jid="2"))
+    redis.lrem(LIST, 1, gone.payload)
+    module.log.addFilter(refuse)
+    try:
+        settling.settler.put(gone, DONE)
+        settling.settler.put(done, DONE)
+        assert eventually(lambda: len(settling.unsettled) == 0)
+    finally:
+        module.log.removeFilter(refuse)
+    assert redis.llen(LIST) == 0
+
+
 def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
