@@ -259,7 +259,7 @@ class App:
         try:
             return run(self.config, self._launcher_of_command, lambda: self.inspector.stats(), ready)
         finally:
-            self._replace(self._config)  # the daemon's broker is closed
+            self._replace(self._config)  # closes the daemon's broker
 
     def _launcher_of_command(self, obey: Obey) -> Launcher:
         launcher = self.launcher(obey)
@@ -286,6 +286,7 @@ class App:
         try:
             self._launcher.start(self._stop_asked)
         except BaseException:
+            self._launcher = None  # it has stopped what it started
             self._replace(self._config)
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from goworkers_py.api.client import ClientLink
@@ -25,6 +26,7 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
 
     def import_jobs(self, config: Config) -> None:
         """Imports the modules of `require`, which declare their jobs."""
@@ -70,7 +72,9 @@ class Declarations:
     def client_links_of(self, config: Config) -> list[ClientLink]:
         """The declared client links, and those of the configuration, each once."""
         of_config = [resolve(path, "[middleware] client") for path in config.middleware.client]
-        self.client_links += [link for link in of_config if link not in self.client_links]
+        if any(link not in self.client_links for link in of_config):
+            with self._lock:  # the threads of a program may push for the first time at once
+                self.client_links += [link for link in of_config if link not in self.client_links]
         return self.client_links
 
 

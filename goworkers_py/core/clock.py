@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -44,10 +45,12 @@ class Deadline:
     def __init__(self, seconds: float, clock: Clock | None = None) -> None:
         self._clock = clock or Clock()
         self._at = self._clock.monotonic() + seconds
+        self._lock = threading.Lock()  # while `_at` changes
 
     def left(self) -> float:
         return max(0.0, self._at - self._clock.monotonic())
 
     def shorten(self, seconds: float) -> None:
         """At most `seconds` are left from now on. 0 ends every wait."""
-        self._at = min(self._at, self._clock.monotonic() + seconds)
+        with self._lock:
+            self._at = min(self._at, self._clock.monotonic() + seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.links.chain import Run, adapt, wrap_all
@@ -43,10 +43,16 @@ from goworkers_py.wire.message import Timestamps
 NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
 
 
+def _needed(config: Config) -> list[Capability]:
+    for_several = [Capability.SHARED] if config.needs_a_parent else []
+    for_pages = [Capability.ADMIN] if config.stats_port else []
+    return [*NEEDED, *for_several, *for_pages]
+
+
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
-    broker.require(*NEEDED, *([Capability.SHARED] if plan.config.needs_a_parent else []))
+    broker.require(*_needed(plan.config))
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)

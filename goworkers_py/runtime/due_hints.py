@@ -16,7 +16,7 @@ class DueHints:
 
     def __init__(self) -> None:
         self._hints: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._sleeps_until = -math.inf  # epoch seconds; -inf before the scheduler's first look
+        self._sleeps_until = -math.inf  # epoch seconds; -inf before the scheduler's first look and after its last
 
     def scheduled(self, at: float) -> None:
         """A job is due at `at`: the scheduler looks again at once if `at` is before its next look."""
@@ -33,6 +33,10 @@ class DueHints:
     def sleep_until(self, at: float) -> None:
         """The look is over, and the next look is at `at`."""
         self._sleeps_until = at
+
+    def end(self) -> None:
+        """No look comes any more, so nobody needs a hint."""
+        self._sleeps_until = -math.inf
 
     def wait(self, seconds: float) -> None:
         with suppress(queue.Empty):

@@ -102,8 +102,12 @@ class Launcher:
             self._deregister(0, silent)
             raise
         forks.watch()
-        for part in (*self._services, *self.managers):
-            part.start()
+        try:
+            for part in (*self._services, *self.managers):
+                part.start()
+        except BaseException:  # the system gives this process no more threads, say; some of the jobs may run already
+            self.stop()
+            raise
         self.state.started = True
         self._heartbeat.beat_now()  # tells the fleet that this process works
         return True
@@ -186,8 +190,7 @@ class Launcher:
         self._quarantine.stop()
         self._heartbeat.beat_now()  # takes a suspect's name back: a kill during a stop proves nothing
         self.quiet()
-        hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
-        hooks.start()
+        hooks = self._start_drain_hooks()
         for manager in self.managers:
             manager.give_back_unstarted(deadline)
             manager.stop_workers()
@@ -200,6 +203,14 @@ class Launcher:
             _report_unfinished(manager.give_back_running())
         return self._stop_services()
 
+    def _start_drain_hooks(self) -> threading.Thread:
+        hooks = threading.Thread(target=self._run_drain_hooks, name="during-drain", daemon=True)
+        try:
+            hooks.start()
+        except RuntimeError:  # the system gives this process no more threads; that must not end the stop
+            self._run_drain_hooks()
+        return hooks
+
     def _run_drain_hooks(self) -> None:
         for hook in self.plan.during_drain:
             try:
@@ -211,11 +222,11 @@ class Launcher:
         deadline = Deadline(AFTER_JOBS_S)
         for service in self._services:
             service.stop()
-        for service in self._services:
-            service.join(deadline)
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._heartbeat.stop()
         silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
+        for service in self._services:  # last: the recoverer may be in a death handler of the user's for long
+            service.join(deadline)
         silent = self._heartbeat.silence(AFTER_JOBS_S) and silent  # a worker with a suspect may beat too
         return self._deregister(unsettled, silent)
 
@@ -234,8 +245,6 @@ class Launcher:
                 self._broker.name, error, unsettled,
             )  # fmt: skip
             return False
-        finally:
-            self._broker.close()
         return True
 
 

@@ -82,6 +82,7 @@ class Scheduler(BrokerService):
 
     def run(self) -> None:
         super().run()
+        self._hints.end()
         for state in TIMED:
             self._outage.forget(self._line_of(state))
 

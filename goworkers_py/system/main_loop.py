@@ -21,6 +21,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from goworkers_py.core.command import Command
 from goworkers_py.observe.log_format import log_with_stack
@@ -48,28 +49,34 @@ def run_until_stopped(launcher: Launcher, inbox: Inbox, parent: ParentLink | Non
     if parent is not None:
         parent.attend(launcher, inbox)
     answers = _answers(launcher, life, alone=parent is None)
+
+    def tell_systemd() -> None:
+        with _failure_logged("the report to systemd"):
+            notifier.follow(launcher.health.state, launcher.health.report)
+
     with handled_by(inbox):
         life.thread.start()
-        for command, log_line in _until_ended(
-            inbox, lambda: notifier.follow(launcher.health.state, launcher.health.report)
-        ):
+        for command, log_line in _until_ended(inbox, tell_systemd):
             log.info("%s", log_line)
-            _obey(command, answers[command])
+            with _failure_logged(command.value):
+                answers[command]()
         life.thread.join()
         if parent is not None:
-            parent.tell(launcher)  # the last jobs
+            with _failure_logged("the last report to the parent"):
+                parent.tell(launcher)
         code = life.exit_code()
         if parent is not None and code == 0:
             parent.end_well()  # inside the block: after it a signal may end this process, which is no failure
         return code
 
 
-def _obey(command: Command, answer: Callable[[], None]) -> None:
-    """The main thread goes on even if `answer` fails: its end would end the process while jobs run."""
+@contextmanager
+def _failure_logged(what: str) -> Iterator[None]:
+    """The main thread goes on after a failure: its end would end the process while jobs run."""
     try:
-        answer()
+        yield
     except Exception:
-        log.exception("%s failed", command.value)
+        log.exception("%s failed", what)
 
 
 def _answers(launcher: Launcher, life: Lifecycle, alone: bool) -> dict[Command, Callable[[], None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 import socketserver
 import threading
@@ -15,6 +16,8 @@ from typing import Any, NamedTuple
 import simplejson
 
 from goworkers_py.core.errors import BrokerError, ConfigError
+
+log = logging.getLogger(__name__)
 
 # A connection that is older is closed.
 LONGEST_CONNECTION_S = 15.0
@@ -135,9 +138,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._give(as_json({"error": f"no such page; the pages are {', '.join(self.pages)}"}, 404))
             return
         try:
-            self._give(page())
+            answer = page()
         except BrokerError as error:
-            self._give(as_json({"error": str(error)}, 503))
+            answer = as_json({"error": str(error)}, 503)
+        except Exception as error:
+            log.exception("page %s failed", self.path)
+            answer = as_json({"error": str(error)}, 500)
+        self._give(answer)
 
     def _give(self, answer: Answer) -> None:
         body = answer.text.encode("utf-8", "replace")

@@ -27,6 +27,7 @@ from waiting import eventually
 import goworkers_py
 from goworkers_py import ArgumentError, BrokerUnavailable, ConfigError, EnqueueOptions, Message, current_message
 from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import Config, QueueConfig
 
 
@@ -407,6 +408,46 @@ def test_client_links_of_a_file_apply_in_a_program_that_only_pushes(
         app.enqueue("q", "J", [])
     app.use(app.config)
     assert fields(queue(redis), "stamps") == [1, 1]
+
+
+def test_a_client_link_of_a_file_is_added_once_by_threads_that_push_first_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        """A link that is compared with others: the two threads meet in their first comparison."""
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.both, self.compared = threading.Barrier(2), threading.local()
+
+        def __call__(self, job: dict[str, Any]) -> dict[str, Any]:
+            return job
+
+        def __eq__(self, other: object) -> bool:
+            if not hasattr(self.compared, "once"):
+                self.compared.once = True
+                self.both.wait(10)
+            return False
+
+    (tmp_path / "link_of_threads.py").write_text("def stamp(job):\n    return job\n")
+    (tmp_path / "conf.ini").write_text(
+        "[pyworkers]\nbroker = memory://client-links\n[middleware]\nclient = link_of_threads:stamp\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app = App()
+    app.client_middleware(Slow())
+    app.configure(tmp_path / "conf.ini")
+    try:
+        pushing = [threading.Thread(target=app.enqueue, args=("q", "J", [])) for _ in range(2)]
+        for thread in pushing:
+            thread.start()
+        for thread in pushing:
+            thread.join(20)
+        assert len(app._declared.client_links) == 2
+    finally:
+        app.use(app.config)
+        forget("memory://client-links")
 
 
 def test_error_and_death_handlers_are_called(app: App) -> None:

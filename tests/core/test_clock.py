@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+import threading
 import time
 
 from goworkers_py.core.clock import Clock, Deadline
@@ -28,6 +30,25 @@ def test_a_shortened_deadline_ends_at_once() -> None:
     deadline = Deadline(25.0, clock)
     clock.now += 1
     deadline.shorten(0)
+    assert deadline.left() == 0.0
+
+
+def test_of_two_threads_that_shorten_a_deadline_the_shorter_one_counts() -> None:
+    class Interrupted(FakeClock):
+        other: threading.Thread | None = None
+
+        def monotonic(self) -> float:
+            if self.other is not None:
+                thread, self.other = self.other, None
+                thread.start()
+                thread.join(0.2)  # it waits for the lock until this thread has stored its own time
+            return super().monotonic()
+
+    clock = Interrupted()
+    deadline = Deadline(math.inf, clock)
+    clock.other = hurry = threading.Thread(target=lambda: deadline.shorten(0))
+    deadline.shorten(25)
+    hurry.join(10)
     assert deadline.left() == 0.0
 
 

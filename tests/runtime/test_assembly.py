@@ -11,6 +11,7 @@ from apps import own_app, started
 from waiting import eventually
 
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Command
@@ -39,6 +40,15 @@ def test_several_processes_are_refused_where_each_would_have_jobs_of_its_own() -
     with own_app("memory://", processes=2) as app, pytest.raises(ConfigError) as refused:
         app.launcher()
     assert str(refused.value) == "broker: memory has no jobs that several processes share: set another broker"
+
+
+def test_pages_are_refused_where_nothing_can_be_listed() -> None:
+    class Blind(MemoryBroker):
+        capabilities = frozenset(Capability) - {Capability.ADMIN}
+
+    with own_app("memory://", stats_port=8080) as app, pytest.raises(ConfigError) as refused:
+        assemble(app.plan(), Blind.open(app.config), Clock(), DueHints())
+    assert str(refused.value) == "broker: memory has no lists of jobs: set another broker"
 
 
 def test_nothing_is_started_and_no_server_asked(caplog: pytest.LogCaptureFixture) -> None:

@@ -47,6 +47,14 @@ def test_before_the_first_look_there_is_nobody_to_wake() -> None:
     assert not wakes(hints)
 
 
+def test_after_the_last_look_there_is_nobody_to_wake() -> None:
+    hints = asleep(until=100.0)
+    hints.begin_look()  # an outage: this look never ends
+    hints.end()
+    hints.scheduled(1.0)
+    assert not wakes(hints)
+
+
 def test_a_wait_that_lasts_is_ended_from_any_thread() -> None:
     hints, began = asleep(until=100.0), time.monotonic()
     threading.Timer(0.05, hints.wake).start()

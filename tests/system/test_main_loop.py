@@ -92,6 +92,17 @@ def test_a_command_that_fails_does_not_end_the_process(caplog: pytest.LogCapture
     assert "recover failed" in caplog.messages
 
 
+def test_a_report_that_fails_does_not_end_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(SystemdNotifier):
+        def follow(self, *_: object) -> None:
+            raise OSError("no room")
+
+    process = Process().ask(Command.QUIET, Command.STOP)
+    assert run_until_stopped(process, process.inbox, None, Failing({})) == 0  # type: ignore[arg-type]
+    assert process.done == ["start", "quiet", "stop"]
+    assert "the report to systemd failed" in caplog.messages
+
+
 def test_a_signal_is_a_command_and_its_former_handler_comes_back(caplog: pytest.LogCaptureFixture) -> None:
     process, before = Process(), signal.getsignal(signal.SIGUSR1)
 

@@ -75,6 +75,16 @@ def test_any_other_path_is_404_and_names_the_pages(serve: Callable[[Source], Sta
     assert get(serve(dict), path) == (404, {"error": "no such page; the pages are /stats"})
 
 
+def test_any_other_error_is_500_and_logged(
+    serve: Callable[[Source], StatsServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> dict[str, Any]:
+        raise ConfigError("broker: files has no lists of jobs")
+
+    assert get(serve(fail)) == (500, {"error": "broker: files has no lists of jobs"})
+    assert caplog.messages == ["page /stats failed"]
+
+
 @pytest.mark.parametrize("error", [BrokerUnavailable("connection refused"), BrokerRefused("no permissions")])
 def test_a_broker_error_is_503_with_its_text(serve: Callable[[Source], StatsServer], error: Exception) -> None:
     def fail() -> dict[str, Any]:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Push, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 
@@ -92,6 +92,11 @@ class TimedJobs:
         return len(self._jobs)
 
 
+# Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
+# again and again has had more.
+MOST_SETTLERS = 1_000
+
+
 @dataclass(slots=True)
 class Shown:
     """A process as it shows itself to the fleet, and the commands that wait for it, each with its time."""
@@ -144,7 +149,8 @@ class State:
         self.paused: set[str] = set()
         self.leases: dict[str, LeaseRecord] = {}
         self.holders: dict[str, str] = {}  # the identity that claimed a fixed process name last
-        self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}  # by settler: its last batch and the results
+        # By settler: the number of its last batch, and the results. The settler that settled last is the last.
+        self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}
         self.processed = 0
         self.failed = 0
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
@@ -211,6 +217,13 @@ class State:
         """False when that delivery was no longer in progress."""
         record = self.leases.get(identity)
         return record is not None and record.in_progress.get(queue, {}).pop(receipt, None) is not None
+
+    def remember(self, batch: Batch, results: Sequence[Settled]) -> None:
+        """Keeps the results for a repetition of the batch, and forgets settlers that ended long ago."""
+        self.settled.pop(batch.settler, None)
+        self.settled[batch.settler] = batch.number, results
+        if len(self.settled) > MOST_SETTLERS:
+            del self.settled[next(iter(self.settled))]
 
     def count(self, failed: bool) -> None:
         self.processed += 1

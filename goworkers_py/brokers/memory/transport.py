@@ -86,7 +86,7 @@ class MemoryTransport(Transport):
             last, results = self._state.settled.get(batch.settler, (None, ()))
             if last != batch.number:
                 results = [self._settle_one(delivery, outcome) for delivery, outcome in batch.finished]
-                self._state.settled[batch.settler] = batch.number, results
+                self._state.remember(batch, results)
             return results
 
     def _settle_one(self, delivery: Delivery, outcome: Outcome) -> bool:

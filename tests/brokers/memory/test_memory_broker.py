@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 
@@ -9,12 +10,15 @@ import pytest
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.memory.broker import MemoryBroker, forget
+from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.memory import state
+from goworkers_py.brokers.memory.broker import MemoryBroker, forget, state_at
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import DONE
 
 Q = Place(JobState.WAITING, "q")
 
@@ -30,6 +34,21 @@ def nothing_is_left() -> Iterator[None]:
     yield
     for address in ("memory://", "memory://one", "memory://two"):
         forget(address)
+
+
+def test_the_last_batches_of_settlers_that_ended_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MOST_SETTLERS", 2)
+    transport = opened("memory://one").transport
+    delivery, numbers = Delivery(b"{}", "q", "nobody", 1), itertools.count()
+
+    def settle(settler: str) -> None:
+        transport.settle(Batch(settler, next(numbers), "q", [(delivery, DONE)]))
+
+    for settler in ("first", "second", "third", "third", "second"):
+        settle(settler)
+    assert list(state_at("memory://one").settled) == ["third", "second"]
+    settle("fourth")
+    assert list(state_at("memory://one").settled) == ["second", "fourth"]
 
 
 @pytest.mark.parametrize("address", ["memory://", "memory://one"])
