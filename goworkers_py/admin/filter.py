@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,16 +15,6 @@ from goworkers_py.wire.stored_job import DIGEST, StoredJob
 
 class Wanted(Protocol):
     def fits(self, job: StoredJob) -> bool: ...
-
-
-class Chosen:
-    """Exactly these jobs, compared by their bytes."""
-
-    def __init__(self, jobs: Iterable[StoredJob]) -> None:
-        self._payloads = {job.payload for job in jobs}
-
-    def fits(self, job: StoredJob) -> bool:
-        return job.payload in self._payloads
 
 
 @dataclass(frozen=True, slots=True)

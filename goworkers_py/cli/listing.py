@@ -92,16 +92,15 @@ def list_rows(
             table.add([[text(row) for text in columns.values()] for row in chunk])
         if shown == limit:
             break
-    if not shown:
-        report_none(what, as_json)
+    if not shown and not as_json:
+        report_none(what)
     if limit and shown == limit and next(rest, None) is not None:
         click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
 
 
-def report_none(what: str, as_json: bool) -> None:
+def report_none(what: str) -> None:
     """Prints to stderr, so that a program which reads the list reads nothing."""
-    if not as_json:
-        click.echo(f"pyworkers: no {what.strip()}", err=True)
+    click.echo(f"pyworkers: no {what.strip()}", err=True)
 
 
 def show_job(job: StoredJob, as_json: bool) -> None:

@@ -36,7 +36,7 @@ def list_(app: App, as_json: bool) -> None:
     elif found:
         _show(found)
     else:
-        report_none("processes", as_json)
+        report_none("processes")
 
 
 def _show(found: Sequence[Process]) -> None:

@@ -36,7 +36,14 @@ from goworkers_py.wire import payload
 @connected
 def queues(app: App, as_json: bool) -> None:
     """Lists the queues: size, how long the next job has waited, paused or not."""
-    _show(app.inspector.queues(), as_json)
+    found = app.inspector.queues()
+    if as_json:
+        for one in found:
+            click.echo(simplejson.dumps(dataclasses.asdict(one)))
+    elif found:
+        _show(found)
+    else:
+        report_none("queues")
     if damaged := app.inspector.damaged_queues():
         fail("; ".join(damaged), FAILED)
 
@@ -68,7 +75,7 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
         next_jobs = ",".join(job.as_json for job in jobs)
         click.echo(f'{simplejson.dumps(dataclasses.asdict(found))[:-1]}, "next": [{next_jobs}]}}')
     else:
-        _show([found], as_json)
+        _show([found])
         click.echo()
         list_rows(IN_QUEUE, jobs, limit, as_json, f"jobs in queue {name}")
 
@@ -146,12 +153,6 @@ def _existing(inspector: Inspector, name: str) -> QueueStats:
     return found
 
 
-def _show(found: Sequence[QueueStats], as_json: bool) -> None:
-    if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(dataclasses.asdict(one)))
-        return
-    if not found:
-        report_none("queues", as_json)
+def _show(found: Sequence[QueueStats]) -> None:
     rows = [(one.name, str(one.size), duration(one.latency_s), "yes" if one.paused else "no") for one in found]
     Table("queue", "size>", "latency>", "paused").add(rows)

@@ -46,8 +46,8 @@ class Registry:
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
 
-    def handle(self, queue: str, handler: QueueHandler, options: CodeOptions = NOTHING_SAID) -> None:
-        self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
+    def handle(self, queue: str, handler: QueueHandler) -> None:
+        self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)
 
     def job(self, name: str) -> JobSpec | None:
         return self._jobs.get(name)

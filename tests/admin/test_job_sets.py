@@ -12,7 +12,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_app
 
-from goworkers_py.admin.filter import Chosen, Filter
+from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import DEAD, RETRIES, SCHEDULED, Inspector, Steps, waiting_in
 from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
 from goworkers_py.core.errors import ArgumentError
@@ -269,14 +269,6 @@ def test_a_killed_job_is_dead_unchanged_and_the_dead_set_is_trimmed(redis_url: s
     assert redis.zcard("dead") == 3
     assert redis.zrange("dead", 0, 0, withscores=True)[0][1] >= before - 5
     assert not redis.exists("retry")
-
-
-def test_only_the_chosen_jobs_are_changed(inspector: Inspector, redis: redis_py.Redis) -> None:
-    redis.zadd("retry", numbered(5))
-    chosen = inspector.first(RETRIES, 2)
-    assert told(inspector.delete(RETRIES, Chosen(chosen), dry_run=True)) == Changed(2)
-    assert told(inspector.delete(RETRIES, Chosen(chosen))) == Changed(2)
-    assert redis.zrange("retry", 0, -1) == list(numbered(5))[2:]
 
 
 def test_a_dead_job_cannot_be_killed_nor_can_a_waiting_one_be_moved(
