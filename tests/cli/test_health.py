@@ -7,7 +7,6 @@ import re
 import signal
 from pathlib import Path
 
-import apps
 import pytest
 import redis as redis_py
 from access_rules import PASSWORD, RULES
@@ -102,10 +101,10 @@ def test_a_process_stopped_by_sigstop_is_reported_before_and_after_its_lease_exp
 
 @pytest.mark.usefixtures("untraced")  # an exception waits for threads in C code
 def test_health_fails_while_stuck_jobs_hold_all_threads_of_a_queue(
-    redis_url: str, redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, call: Call
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
-    with gated(redis_url, concurrency=2, stuck_spares=1) as (app, gates), started(app) as launcher:
+    timing = Timing(beat_every_s=0.05)
+    with gated(redis_url, concurrency=2, timing=timing, stuck_spares=1) as (app, gates), started(app) as launcher:
         for name in "ab":
             gates.stuck.enqueue(name)
         # One of the two stuck workers is replaced, so that one thread is free.

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-import apps
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, job, own_app, own_broker, queue, started
@@ -475,10 +474,9 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
 
 
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
-    redis_url: str, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, gate: Gate
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
-    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
+    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1), timing=Timing(beat_every_s=0.05)) as app:
         app.registry.handle("q", gate)
         with started(app) as launcher:
             running, waiting = app.enqueue_bulk("q", "J", [[1], [2]])

@@ -20,7 +20,7 @@ from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.timing import Timing
+from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.launcher import Launcher
@@ -30,14 +30,12 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
 
-TIMING = Timing()  # used by every own_app; tests may set a shorter one
-
 
 @contextmanager
-def own_app(redis_url: str, *queues: QueueConfig, **options: Any) -> Iterator[App]:
+def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **options: Any) -> Iterator[App]:
     """An App that is not the default one. At the end of the block all its threads have ended."""
     app = App()
-    app.timing = TIMING
+    app.timing = timing
     app.configure(redis=redis_url, **{"timeout": 5, **options})
     app.use(dataclasses.replace(app.config, queues=queues))
     try:

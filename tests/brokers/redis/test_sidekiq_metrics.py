@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
-import apps
 import pytest
 import redis as redis_py
 from apps import job, own_app, started
@@ -215,9 +214,8 @@ def test_without_the_permission_it_warns_once(own_redis: RedisServer, caplog: py
 def test_the_executions_of_a_process_are_written_while_it_works_and_at_its_end(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
     outcomes: dict[str, Callable[[], object]] = {"good": lambda: time.sleep(0.021), "bad": lambda: 1 / 0}
-    with own_app(redis_url, metrics="8") as app:
+    with own_app(redis_url, timing=Timing(beat_every_s=0.05), metrics="8") as app:
         for queue in ("a", "b"):
             app.process(queue, lambda message: outcomes[message.args[0]](), 1)
         with started(app) as launcher:
