@@ -171,7 +171,7 @@ def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
 ) -> None:
     lease = Lease(50)
     beats: list[Callable[[], None]] = []
-    quarantine = Quarantine(PoisonPolicy(), lease, time.time, lambda: beats[0](), lambda delivery: False, lambda: None)
+    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: beats[0](), lambda delivery: False, lambda: None)
     it = heartbeat(broker, lease, quarantine=quarantine)
     beats.append(it.beat)
     it.beat()

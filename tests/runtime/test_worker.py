@@ -15,7 +15,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.clock import Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
@@ -47,7 +47,7 @@ class Working:
         self.quarantine = Quarantine(
             PoisonPolicy(),
             self.lease,
-            time.time,
+            Clock(),
             self.beat,
             lambda delivery: False,
             lambda: self.give_back(self.buffer.drain()),

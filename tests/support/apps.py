@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -103,7 +102,7 @@ def fresh_lease() -> Lease:
 
 def open_quarantine(lease: Lease) -> Quarantine:
     """A quarantine in a process without other running jobs; its beats do nothing."""
-    return Quarantine(PoisonPolicy(), lease, time.time, lambda: None, lambda delivery: False, lambda: None)
+    return Quarantine(PoisonPolicy(), lease, Clock(), lambda: None, lambda delivery: False, lambda: None)
 
 
 def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clock: Clock | None = None) -> Shared:
