@@ -65,7 +65,7 @@ def test_health_says_whether_a_process_fetches_jobs(
 def test_a_fetch_loop_that_stands_still_is_named(redis_url: str, tmp_path: Path) -> None:
     hang = """
 from goworkers_py.runtime import fetcher, health
-health.STALE_AFTER_S = 0.5
+health.Health.stale_after_s = 0.5
 fetcher.Fetcher.run_once = lambda self: threading.Event().wait(None)
 """
     with Daemon(tmp_path, redis_url, JOBS + hang, "-q", "q").ready() as daemon:

@@ -28,7 +28,7 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.log_format import PlainFormatter
-from goworkers_py.runtime import assembly, service, watchdog
+from goworkers_py.runtime import assembly, service
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system import logs
@@ -206,9 +206,8 @@ def line() -> logging.LogRecord:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.001)
-    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.05)
+def no_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of threads that end by an exception."""
     monkeypatch.setattr(threading, "excepthook", lambda args: None)
 
 
@@ -241,12 +240,18 @@ def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @contextmanager
 def daemon_of(app: App) -> Iterator[Launcher]:
-    app.start()
-    assert app._launcher is not None
+    """A daemon that goes on soon after a thread of it was struck."""
+    launcher = app.launcher()
+    services = launcher._services
+    services.watchdog.look_every_s = 0.05
+    for manager in launcher.managers:
+        for one in (*services, services.heartbeat, manager.fetcher, manager._settler, *manager._workers):
+            one.pause_after_fault_s = 0.001
+    launcher.start(threading.Event())
     try:
-        yield app._launcher
+        yield launcher
     finally:
-        app.quit()
+        launcher.stop()
 
 
 def workers() -> list[threading.Thread]:
@@ -254,7 +259,7 @@ def workers() -> list[threading.Thread]:
 
 
 @untidy
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("no_tracebacks")
 def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many_as_before(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +309,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
 
 
 @untidy
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("no_tracebacks")
 @pytest.mark.parametrize("role", ["worker:q:1", "settler:q", "fetcher:q", "scheduler", "heartbeat", "recoverer"])
 def test_a_thread_that_dies_is_replaced(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], role: str

@@ -21,7 +21,6 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision, name_of
-from goworkers_py.runtime import launcher as module
 from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.launcher import Launcher
@@ -451,9 +450,8 @@ def test_jobs_in_progress_at_deregistering_are_requeued_and_named(
 
 
 def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
-    own_redis: RedisServer, gate: Gate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    own_redis: RedisServer, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "AFTER_JOBS_S", 0.5)
     with own_app(own_redis.url, timeout=20) as app:
         app.process("q", gate, 2)
         with started(app) as launcher:
@@ -461,6 +459,7 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
             assert eventually(lambda: len(gate.running) == 2)
             own_redis.kill()
             gate.open.set()
+            launcher.after_jobs_s = 0.5
             assert not launcher.stop()
             own_redis.start()
             # A settler that was given up on ends too, once there is an answer.
