@@ -194,15 +194,13 @@ def test_it_takes_nothing_after_stop(broker: RedisBroker, redis: redis_py.Redis)
     assert redis.llen("queue:q") == 1
 
 
-def test_stop_ends_a_fetch_that_waits_on_the_server(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redis_transport, "BLOCK_S", 60)
-    fetching = Fetching(broker)
-    fetching.fetcher.start()
-    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
-    fetching.fetcher.stop()
-    assert fetching.fetcher.join(Deadline(20))
+def test_stop_ends_a_fetch_that_waits_on_the_server(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url, block_s=60) as broker:
+        fetching = Fetching(broker)
+        fetching.fetcher.start()
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+        fetching.fetcher.stop()
+        assert fetching.fetcher.join(Deadline(20))
 
 
 def test_stop_without_a_server_is_quiet(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ import redis as redis_py
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.command import Obey
@@ -85,8 +86,10 @@ class BeatingTransport:
 
 
 @contextmanager
-def own_broker(redis_url: str, **options: Any) -> Iterator[RedisBroker]:
+def own_broker(redis_url: str, block_s: float = RedisTransport.block_s, **options: Any) -> Iterator[RedisBroker]:
+    """Its `consume` waits for `block_s` for the first job."""
     broker = RedisBroker(redis_url, Config(**options))
+    broker._transport.block_s = block_s
     broker.transport = BeatingTransport(broker)
     try:
         yield broker

@@ -16,7 +16,6 @@ from daemon import pyworkers
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis import sidekiq_metrics as module
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
@@ -186,11 +185,8 @@ def test_auto_reads_the_versions_of_the_processes(
     assert keys(redis) == written
 
 
-def test_auto_reads_the_versions_again_later(
-    connections: Connections, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
-    it = SidekiqMetrics(connections, Keys(), "auto")
+def test_auto_reads_the_versions_again_later(connections: Connections, redis: redis_py.Redis) -> None:
+    it = SidekiqMetrics(connections, Keys(), "auto", look_every_s=0)
     show(redis, {"version": "7.3.0"})
     it.write({"Foo": FOO}, AT)
     show(redis, {"version": "8.0.0"})

@@ -21,8 +21,8 @@ QUEUES = {"short": 5, "long": 5, "mixed": 5}
 SHORT: dict[str, Any] = {
     "timing.lease_s": 6,
     "brokers.redis.leases.GONE_FOR_S": 120,
-    "brokers.redis.transport.BLOCK_S": 1,
-    "brokers.redis.connection.REPLY_MARGIN_S": 1,
+    "brokers.redis.transport.RedisTransport.block_s": 1,
+    "brokers.redis.connection.Connections.reply_margin_s": 1,
     "brokers.redis.connection.SOCKET_TIMEOUT_S": 1.5,
     "runtime.fetcher.Fetcher.reconcile_every_s": 2,
     "timing.beat_every_s": 0.5,
