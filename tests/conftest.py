@@ -23,7 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import redis as redis_py
 import servers
-from calls import call, here  # noqa: F401  # fixtures
+from calls import call, called_app, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 
 from goworkers_py.brokers.redis.embedded_server import find_server

@@ -28,7 +28,7 @@ class LongRuns:
         )
 
 
-def long_runs(inspector: Inspector) -> Iterator[LongRuns]:
+def long_runs(inspector: Inspector, long_run_s: float = LONG_RUN_S) -> Iterator[LongRuns]:
     processes = {one.identity: one.threads for one in inspector.processes()}
     begun: dict[str, list[float]] = {}
     for one in inspector.running():
@@ -39,7 +39,7 @@ def long_runs(inspector: Inspector) -> Iterator[LongRuns]:
     for queue in inspector.queues():
         running = begun.get(queue.name, [])
         threads = sum(threads.get(queue.name, 0) for threads in processes.values())
-        if queue.paused or not 0 < threads <= len(running) or now - max(running) <= LONG_RUN_S:
+        if queue.paused or not 0 < threads <= len(running) or now - max(running) <= long_run_s:
             continue
         waiting = queue.size + max(0, inspector.held(live, queue.name) - len(running))
         if waiting:

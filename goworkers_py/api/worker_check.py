@@ -21,8 +21,9 @@ MOST_REMEMBERED = 100
 class WorkerCheck:
     """Safe to share between threads: two threads that ask at the same time may both ask the broker."""
 
-    def __init__(self, ask: Callable[[], Sequence[WorkerEntry]]) -> None:
+    def __init__(self, ask: Callable[[], Sequence[WorkerEntry]], look_every_s: float = LOOK_EVERY_S) -> None:
         self._ask = ask
+        self._look_every_s = look_every_s
         # The last answer, and until when it is used (monotonic clock). One assignment, so no lock.
         self._seen: tuple[float, Sequence[WorkerEntry]] = (0.0, ())
         self._warned_of: set[str] = set()
@@ -54,7 +55,7 @@ class WorkerCheck:
         until, seen = self._seen
         if time.monotonic() >= until:
             seen = self._ask()
-            self._seen = (time.monotonic() + LOOK_EVERY_S, seen)
+            self._seen = (time.monotonic() + self._look_every_s, seen)
         return seen
 
     def _warn(self, about: str, text: str) -> None:

@@ -28,10 +28,6 @@ def _of_job(text: Callable[[StoredJob], str]) -> Callable[[InProgressJob], str]:
     return lambda held: text(held.job)
 
 
-# How long `recover` waits for a beat of each process whose lease has expired. After an outage, live processes reconnect
-# within some seconds and then beat at once.
-WAIT_FOR_BEAT_S = 15.0
-
 _COLUMNS: dict[str, Callable[[InProgressJob], str]] = {
     "process": lambda held: held.owner.identity,
     "alive": lambda held: "yes" if held.owner.alive else "no",
@@ -70,7 +66,7 @@ def recover(app: App, go_process: str | None, yes: bool, as_json: bool) -> None:
         _take_over(app.inspector, go_process, yes, as_json)
         return
     app.broker.require(Capability.LEASES)
-    _wait_for_beats(app.inspector)
+    _wait_for_beats(app.inspector, app.timing.await_beat_s)
     policy = PoisonPolicy(app.config.poison_limit, app.config.poison_window, Timestamps(app.config.timestamps))
 
     def judge(found: Found) -> RecoveryDecision:
@@ -84,16 +80,16 @@ def recover(app: App, go_process: str | None, yes: bool, as_json: bool) -> None:
     tell(Changed(count), "recovered", as_json)
 
 
-def _wait_for_beats(inspector: Inspector) -> None:
+def _wait_for_beats(inspector: Inspector, seconds: float) -> None:
     """After an outage the leases of all processes may have expired: gives the live ones time to beat again."""
     expired = [owner for owner in inspector.owners() if not (owner.alive or owner.dead_for_sure)]
     if expired:
         click.echo(
             f"pyworkers: lease expired: {', '.join(owner.identity for owner in expired)}; "
-            f"waiting {WAIT_FOR_BEAT_S:.0f} s for a beat, in case the process lives",
+            f"waiting {seconds:.0f} s for a beat, in case the process lives",
             err=True,
         )
-        threading.Event().wait(WAIT_FOR_BEAT_S)
+        threading.Event().wait(seconds)
 
 
 def _line(job: Recovered) -> str:

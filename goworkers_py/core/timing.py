@@ -17,6 +17,9 @@ class Timing:
     # After an outage, or when the broker came back with an older state, no process is declared dead by its lease for
     # so long. It is the life of a lease: by then every live process has renewed its own.
     steady_for_s: float = 60.0
+    # How long `pyworkers recover` waits for a beat of each process whose lease has expired. After an outage, live
+    # processes reconnect within some seconds and then beat at once.
+    await_beat_s: float = 15.0
 
 
 TIMING = Timing()

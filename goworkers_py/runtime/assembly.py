@@ -59,7 +59,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     quarantine = Quarantine(
         poison,
         lease,
-        clock.wall,
+        clock,
         beat=lambda: heartbeat.beat(),
         others_run=lambda delivery: any(other is not delivery for other in health.running.values()),
         give_back_waiting=lambda: _give_back_waiting(managers),

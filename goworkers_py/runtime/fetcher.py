@@ -17,10 +17,6 @@ from goworkers_py.runtime.shared import Shared
 
 log = logging.getLogger(__name__)
 
-# The reply to a fetch can get lost while the process and the broker live on. So the fetcher asks the broker which
-# deliveries this process holds: in its next step after an error, and this often without an error.
-RECONCILE_EVERY_S = 10.0
-ROOM_WAIT_S = 5.0
 # How long the fetcher of a paused queue sleeps at a time.
 PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
@@ -40,6 +36,11 @@ _NEVER = Delivery(b"", "", "")
 class Fetcher(BrokerService):
     """Its thread is the only one that adds deliveries to `Unsettled` and `Buffer`. After its end, the thread that stops
     the process does so once, in `look_once_more`."""
+
+    # The reply to a fetch can get lost while the process and the broker live on. So the fetcher asks the broker which
+    # deliveries this process holds: in its next step after an error, and this often without an error.
+    reconcile_every_s = 10.0
+    room_wait_s = 5.0
 
     def __init__(
         self, transport: Transport, flow: Flow, shared: Shared, give_back: Callable[[list[Delivery]], None]
@@ -70,7 +71,7 @@ class Fetcher(BrokerService):
         jobs_wait = self._prefetch.adapts and len(self._buffer) > 0
         # The jobs in reserve keep the workers busy, so the fetcher waits for room for several jobs at once.
         at_least = max(1, reserve // 2) if self._prefetch.adapts else 1
-        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else ROOM_WAIT_S, at_least)
+        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else self.room_wait_s, at_least)
         if self.stopping.is_set():
             return 0.0
         if room == 0:
@@ -143,7 +144,7 @@ class Fetcher(BrokerService):
         if lost:
             log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
             self._take(lost)
-        self._reconcile_at = time.monotonic() + RECONCILE_EVERY_S
+        self._reconcile_at = time.monotonic() + self.reconcile_every_s
 
     def look_once_more(self) -> None:
         """Called after the end of this thread: finds the deliveries of its last fetch if their reply was lost."""

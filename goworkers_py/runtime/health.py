@@ -25,6 +25,8 @@ from goworkers_py.runtime.watchdog import Watchdog
 class Health:
     """Safe to call from any thread."""
 
+    stale_after_s = STALE_AFTER_S
+
     def __init__(
         self,
         managers: Sequence[Manager],
@@ -85,5 +87,5 @@ class Health:
         return [
             f"{loop.name} stands still for {loop.still_s:.0f} s"
             for loop in self._loops()
-            if loop.still_s > STALE_AFTER_S
+            if loop.still_s > self.stale_after_s
         ]

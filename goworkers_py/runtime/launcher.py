@@ -30,9 +30,6 @@ from goworkers_py.wire.message import describe
 
 log = logging.getLogger(__name__)
 
-# After the time that the jobs have: for settling and deregistering.
-AFTER_JOBS_S = 5.0
-
 
 @dataclass(frozen=True)
 class Services:
@@ -50,6 +47,8 @@ class Services:
 
 
 class Launcher:
+    after_jobs_s = 5.0  # for settling and deregistering, after the time that the jobs have
+
     def __init__(
         self, plan: Plan, broker: Broker, services: Services, health: Health, reporter: Reporter, shared: Shared
     ) -> None:
@@ -98,7 +97,7 @@ class Launcher:
                 hook()
         except BaseException:
             self._heartbeat.stop()
-            silent = self._heartbeat.join(Deadline(AFTER_JOBS_S)) and self._heartbeat.silence(AFTER_JOBS_S)
+            silent = self._heartbeat.join(Deadline(self.after_jobs_s)) and self._heartbeat.silence(self.after_jobs_s)
             self._deregister(0, silent)
             raise
         forks.watch()
@@ -219,7 +218,7 @@ class Launcher:
                 log.exception("a during_drain hook failed")
 
     def _stop_services(self) -> bool:
-        deadline = Deadline(AFTER_JOBS_S)
+        deadline = Deadline(self.after_jobs_s)
         for service in self._services:
             service.stop()
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
@@ -227,7 +226,7 @@ class Launcher:
         silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
         for service in self._services:  # last: the recoverer may be in a death handler of the user's for long
             service.join(deadline)
-        silent = self._heartbeat.silence(AFTER_JOBS_S) and silent  # a worker with a suspect may beat too
+        silent = self._heartbeat.silence(self.after_jobs_s) and silent  # a worker with a suspect may beat too
         return self._deregister(unsettled, silent)
 
     def _deregister(self, unsettled: int, silent: bool) -> bool:

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST, Outcome, Reschedule
@@ -54,11 +55,10 @@ class _Suspect:
     over: bool = False  # its worker has released it
     alone_until: float = math.inf  # monotonic
 
-    @property
-    def is_over(self) -> bool:
+    def is_over(self, now: float) -> bool:
         # A worker that an exception from outside broke off settles its delivery without coming back to `run` here.
         ended = self.delivery.stage in (Stage.ENDED, Stage.KEPT)
-        return self.over or ended or time.monotonic() >= self.alone_until
+        return self.over or ended or now >= self.alone_until
 
 
 class Quarantine:
@@ -68,14 +68,14 @@ class Quarantine:
         self,
         policy: PoisonPolicy,
         lease: Lease,
-        wall: Callable[[], float],
+        clock: Clock,
         beat: Callable[[], None],
         others_run: Callable[[Delivery], bool],
         give_back_waiting: Callable[[], None],
     ) -> None:
         self._policy = policy
         self._lease = lease
-        self._wall = wall
+        self._clock = clock
         self._beat = beat
         self._others_run = others_run
         self._give_back_waiting = give_back_waiting
@@ -94,7 +94,7 @@ class Quarantine:
     @property
     def trouble(self) -> str:
         """Why this process fetches nothing, for people; empty when it is not closed, or only for a short time."""
-        seconds = time.monotonic() - self._closed_at
+        seconds = self._clock.monotonic() - self._closed_at
         suspect = self._suspect
         if suspect is None or seconds < TOLD_AFTER_S:
             return ""
@@ -128,17 +128,17 @@ class Quarantine:
                 return False
             # This worker's thread sets `closed` before it looks which jobs run (`_others_run`). Any other worker's
             # thread sets `begun_at` of its delivery before it reads `closed`. So at least one of them sees the other.
-            self._suspect, self.closed, self._closed_at = suspect, True, time.monotonic()
+            self._suspect, self.closed, self._closed_at = suspect, True, self._clock.monotonic()
             return True
 
     def _wait_until_alone(self, suspect: _Suspect, patience_s: float) -> bool:
-        began = time.monotonic()
+        began = self._clock.monotonic()
         give_up_at = began if began < self._no_wait_until else began + patience_s
         if give_up_at > began and self._others_run(suspect.delivery):
             log.warning("suspected of having crashed earlier processes: waits up to %g s for other jobs to end, then "
                         "runs alone; no other job begins meanwhile", patience_s)  # fmt: skip
         while self._others_run(suspect.delivery):
-            now = time.monotonic()
+            now = self._clock.monotonic()
             if self._stopping or now >= give_up_at:
                 self._no_wait_until = max(self._no_wait_until, now + REST * (now - began))
                 return False
@@ -155,11 +155,11 @@ class Quarantine:
         away_s, raw = self._policy.away_s(message), self._policy.next_round(message)
         log.info("suspected of having crashed earlier processes: other jobs run here, rescheduled in %g s to run alone",
                  away_s)  # fmt: skip
-        return Reschedule(self._wall() + away_s, raw)
+        return Reschedule(self._clock.wall() + away_s, raw)
 
     def _announce(self, suspect: _Suspect, alone_s: float) -> bool:
         with self._lock:
-            suspect.announced, suspect.alone_until = True, time.monotonic() + alone_s
+            suspect.announced, suspect.alone_until = True, self._clock.monotonic() + alone_s
         try:
             self._beat()
         except BrokerError as error:
@@ -185,7 +185,7 @@ class Quarantine:
         """The suspect's name, for the beat that is about to be sent; empty if there is none to send."""
         with self._lock:
             suspect = self._suspect
-            if suspect is None or not suspect.announced or suspect.is_over or self._stopping:
+            if suspect is None or not suspect.announced or self._stopping or suspect.is_over(self._clock.monotonic()):
                 return ""
             return suspect.name
 
@@ -193,7 +193,7 @@ class Quarantine:
         """The broker has confirmed a beat with this name; an empty one takes the earlier name back."""
         with self._lock:
             suspect = self._suspect
-            if name or suspect is None or not suspect.is_over:
+            if name or suspect is None or not suspect.is_over(self._clock.monotonic()):
                 return
             self._open()
         if not (suspect.over or suspect.delivery.stage is Stage.ENDED):

@@ -13,8 +13,6 @@ from goworkers_py.runtime.outage import Outage
 
 log = logging.getLogger(__name__)
 
-PAUSE_AFTER_FAULT_S = 1.0
-
 
 class Service:
     """One named thread. `stop` may come before `start`, twice and from any thread; `join` has a deadline.
@@ -22,6 +20,8 @@ class Service:
     A subclass does its work in `run`, which returns soon after `stopping` is set. If `run` waits for anything else than
     `stopping`, the subclass ends that wait in `wake`.
     """
+
+    pause_after_fault_s = 1.0
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,7 +83,8 @@ class Service:
                 self._ended = True
             except BaseException:
                 log.critical("thread %s failed; starting it again", self.name, exc_info=True)
-                time.sleep(PAUSE_AFTER_FAULT_S)  # no Event: another exception in its `wait` could leave its lock locked
+                # No Event: another exception in its `wait` could leave its lock locked.
+                time.sleep(self.pause_after_fault_s)
                 if self.stopping.is_set():
                     return
 

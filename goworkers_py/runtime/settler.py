@@ -33,13 +33,13 @@ LARGEST_BATCH_BYTES = 1_000_000
 # short jobs it does not linger: many of them end while the exchange before is on its way.
 LONGEST_LINGER_S = 0.001
 SHORTEST_LINGER_S = 0.0001
-# How soon an outcome that the broker refused is tried again.
-PARKED_FOR_S = 2.0
 # Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
 
 
 class Settler(Service):
+    parked_for_s = 2.0  # how soon an outcome that the broker refused is tried again
+
     def __init__(self, transport: Transport, flow: Flow, shared: Shared, on_later: Callable[[float], None]) -> None:
         """`on_later` is called for each retry or rescheduled job, with the time at which it is due."""
         super().__init__(f"settler:{flow.queue}")
@@ -154,7 +154,7 @@ class Settler(Service):
             for (delivery, outcome), result in zip(batch, results, strict=True):
                 if isinstance(result, str):
                     self._parked[delivery] = outcome
-            self._parked_until = time.monotonic() + PARKED_FOR_S
+            self._parked_until = time.monotonic() + self.parked_for_s
         try:
             self._tell(batch, results, errors)
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back

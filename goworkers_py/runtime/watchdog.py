@@ -22,11 +22,11 @@ from goworkers_py.runtime.service import Service
 
 log = logging.getLogger("goworkers_py.job")
 
-LOOK_EVERY_S = 5.0
-
 
 class Watchdog(Service):
-    """Its thread also calls `look_after`, at least every LOOK_EVERY_S."""
+    """Its thread also calls `look_after`, at least every `look_every_s`."""
+
+    look_every_s = 5.0
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Watchdog(Service):
     def _until_next_look(self) -> float:
         now = time.monotonic()
         with self._lock:
-            self._next_look = min([now + LOOK_EVERY_S, *(watched.due for watched in self._running)])
+            self._next_look = min([now + self.look_every_s, *(watched.due for watched in self._running)])
             return max(0.0, self._next_look - now)
 
     def _report(self, watched: Watched) -> None:

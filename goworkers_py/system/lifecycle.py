@@ -20,11 +20,18 @@ SAME_REQUEST_S = 0.5
 
 
 class Lifecycle:
-    def __init__(self, launcher: Launcher, when_ready: Callable[[], None], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        when_ready: Callable[[], None],
+        ended: Callable[[], None],
+        same_request_s: float = SAME_REQUEST_S,
+    ) -> None:
         self.thread = threading.Thread(target=self._live, name="launcher", daemon=True)
         self._launcher = launcher
         self._when_ready = when_ready
         self._ended = ended
+        self._same_request_s = same_request_s
         self._stop_asked = threading.Event()
         # Changed by the main thread, which obeys all commands. The launcher's thread reads `_patient` after
         # `_stop_asked` was set.
@@ -41,7 +48,7 @@ class Lifecycle:
             self._patient = False
             self._asked_at = time.monotonic()
             self._launcher.lose_patience()
-        elif time.monotonic() - self._asked_at > SAME_REQUEST_S:
+        elif time.monotonic() - self._asked_at > self._same_request_s:
             log.warning("asked again to stop: not waiting for running jobs")
             self._launcher.hurry()
 

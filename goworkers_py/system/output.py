@@ -41,8 +41,11 @@ FLUSH_S = 1.0
 class Output:
     """Any thread may write. Only the writer's thread takes lines out of `_kept`."""
 
-    def __init__(self, descriptor: int, tell_of_dropped: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, descriptor: int, tell_of_dropped: Callable[[int], bytes], patience_s: float = PATIENCE_S
+    ) -> None:
         self._tell_of_dropped = tell_of_dropped
+        self._patience_s = patience_s
         self._kept = bytearray()  # changed under the lock; read without it
         self._dropped = 0  # changed under the lock: lines dropped since the last kept one
         self._moved_at = 0.0  # monotonic: when `_kept` last shrank, or got its first line
@@ -79,7 +82,7 @@ class Output:
         if self._forked:
             return  # a forked child has no writer's thread
         self._start_writer()
-        deadline = self._moved_at + PATIENCE_S
+        deadline = self._moved_at + self._patience_s
         while not self._kept_now(line, begun):
             if time.monotonic() >= deadline:
                 with self._lock:

@@ -37,9 +37,9 @@ class Pidfile:
         self._path = path
         self._file: int | None = None
 
-    def hold(self) -> None:
+    def hold(self, within_s: float = OTHERS_LOOK_S) -> None:
         """Writes the pid and locks the file until this process ends."""
-        file = self._lock()
+        file = self._lock(Deadline(within_s))
         left = os.read(file, 32).decode("ascii", "replace").strip()
         os.ftruncate(file, 0)
         os.pwrite(file, b"%d\n" % os.getpid(), 0)
@@ -54,8 +54,7 @@ class Pidfile:
             os.close(self._file)
             self._file = None
 
-    def _lock(self) -> int:
-        deadline = Deadline(OTHERS_LOOK_S)
+    def _lock(self, deadline: Deadline) -> int:
         while True:
             try:
                 file = os.open(self._path, os.O_RDWR | os.O_CREAT | _SAFELY, 0o644)

@@ -19,8 +19,6 @@ from goworkers_py.core.errors import BrokerError, ConfigError
 
 log = logging.getLogger(__name__)
 
-# A connection that is older is closed.
-LONGEST_CONNECTION_S = 15.0
 # When there are more connections, the oldest are closed: a monitor gets its answer although other clients hold
 # connections without sending a request.
 MOST_CLIENTS = 50
@@ -71,6 +69,7 @@ class _Server(ThreadingHTTPServer):
 
     # Clients that wait to be accepted. The system would make more of them try again after one second or three.
     request_queue_size = MOST_CLIENTS
+    longest_connection_s = 15.0  # a connection that is older is closed
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -104,7 +103,7 @@ class _Server(ThreadingHTTPServer):
 
     def service_actions(self) -> None:
         """`serve_forever` calls this after each connection, and every half second."""
-        self._hang_up(MOST_CLIENTS, time.monotonic() - LONGEST_CONNECTION_S)
+        self._hang_up(MOST_CLIENTS, time.monotonic() - self.longest_connection_s)
 
     def server_close(self) -> None:
         super().server_close()

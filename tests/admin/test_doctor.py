@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,13 +16,14 @@ from access_rules import COMMANDS, OPTIONAL, PATTERNS, RULES
 from apps import job, own_app
 from calls import Call
 from daemon import Daemon
+from proxy import Proxy
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.admin import doctor as doctor_module
-from goworkers_py.admin import long_runs as longruns
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.brokers.redis import checks
 from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.keys import Keys
@@ -87,9 +89,12 @@ def test_a_server_that_is_too_old_is_a_problem(inspector: Inspector, monkeypatch
     assert findings(inspector, "version") == []
 
 
-def test_a_server_that_is_slow_to_answer_is_noted(inspector: Inspector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "SLOW_PING_S", 0)
-    assert not only(findings(inspector, "round-trip")).problem
+def test_a_server_that_is_slow_to_answer_is_noted(own_redis: RedisServer) -> None:
+    with Proxy(own_redis.port) as proxy, own_app(proxy.url) as app:
+        proxy.delay(0.03, b"PING")
+        found = only(findings(app.inspector, "round-trip"))
+    assert not found.problem
+    assert re.fullmatch(r"the server takes \d\d+ ms to answer", found.what)
 
 
 @pytest.mark.parametrize(("off_s", "found"), [(0, 0), (30, 1), (-30, 1)])
@@ -341,15 +346,13 @@ def test_jobs_that_wait_for_long_ones_are_found_wherever_they_wait(
     redis: redis_py.Redis,
     inspector: Inspector,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(longruns, "LONG_RUN_S", 0.5)
     (tmp_path / "conf.ini").write_text(f"[queue:q]\nconcurrency = 1\nprefetch = {prefetch}\n")
     with Daemon(tmp_path, redis_url, HOLDING, "-c", "conf.ini", "--timeout", "0").ready() as daemon:
         redis.sadd("queues", "q")
         redis.lpush("queue:q", *[job("hold")] * 3)
         what = "no job of queue q has begun for 0 min: long-running jobs occupy all of its threads (1), waiting: 2 jobs"
-        assert eventually(lambda: [one.what for one in findings(inspector, "long-runs")] == [what]), daemon.output
+        assert eventually(lambda: [str(found) for found in long_runs(inspector, 0.5)] == [what]), daemon.output
         daemon.stop()
 
 

@@ -26,12 +26,13 @@ from daemon import Daemon, command, environment
 from servers import RedisServer
 from waiting import eventually
 
+from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.cli import main
-from goworkers_py.cli import recover as recover_command
 from goworkers_py.cli.top import _share
 from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.timing import Timing
 
 JOBS = """
     import time
@@ -158,9 +159,9 @@ def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_de
 
 
 def test_recover_waits_for_a_beat_of_a_process_whose_lease_has_expired(
-    redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+    redis: redis_py.Redis, call: Call, called_app: App
 ) -> None:
-    monkeypatch.setattr(recover_command, "WAIT_FOR_BEAT_S", 0.01)
+    called_app.timing = Timing(await_beat_s=0.01)
     entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
     redis.hset("pyworkers:owners", mapping={"away:1:x": entry, "lives:2:y": entry})
     redis.set("pyworkers:lease:lives:2:y", 1)
@@ -174,9 +175,9 @@ def test_recover_waits_for_a_beat_of_a_process_whose_lease_has_expired(
 
 
 def test_a_recovery_that_loses_the_server_prints_the_recovered_jobs_and_fails(
-    redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+    redis: redis_py.Redis, call: Call, called_app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recover_command, "WAIT_FOR_BEAT_S", 0.01)
+    called_app.timing = Timing(await_beat_s=0.01)
     entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
     for owner in ("away:1:x", "away:2:y"):
         redis.hset("pyworkers:owners", owner, entry)

@@ -25,7 +25,6 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import ConfigError, WorkersError
 from goworkers_py.system import daemon as daemon_module
-from goworkers_py.system import pidfile as pidfile_module
 from goworkers_py.system.pidfile import Pidfile
 
 JOBS = """
@@ -349,15 +348,14 @@ def test_start_waits_for_a_process_that_locks_the_pidfile_to_look(tmp_path: Path
     assert not path.exists()
 
 
-def test_a_holder_that_writes_its_number_just_now_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pidfile_module, "OTHERS_LOOK_S", 0.1)
+def test_a_holder_that_writes_its_number_just_now_runs(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write("\n")
         file.flush()
         with pytest.raises(WorkersError, match="runs already"):
-            Pidfile(path).hold()
+            Pidfile(path).hold(within_s=0.1)
 
 
 def test_a_file_that_is_no_pidfile_is_no_process(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-import apps
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, own_app, queue
@@ -29,12 +28,13 @@ from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.log_format import PlainFormatter
-from goworkers_py.runtime import assembly, service, watchdog
+from goworkers_py.runtime import assembly, service
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system import logs
 
 STRIKES = 10_000
+SOON = Timing(beat_every_s=0.05, recover_every_s=0.05)
 
 # A thread that is struck in the middle of connecting leaves a socket to the garbage collector, and what strikes inside
 # of a finalizer is told by Python and goes no further.
@@ -206,10 +206,8 @@ def line() -> logging.LogRecord:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.001)
-    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05, recover_every_s=0.05))
+def no_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of threads that end by an exception."""
     monkeypatch.setattr(threading, "excepthook", lambda args: None)
 
 
@@ -242,12 +240,18 @@ def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @contextmanager
 def daemon_of(app: App) -> Iterator[Launcher]:
-    app.start()
-    assert app._launcher is not None
+    """A daemon that goes on soon after a thread of it was struck."""
+    launcher = app.launcher()
+    services = launcher._services
+    services.watchdog.look_every_s = 0.05
+    for manager in launcher.managers:
+        for one in (*services, services.heartbeat, manager.fetcher, manager._settler, *manager._workers):
+            one.pause_after_fault_s = 0.001
+    launcher.start(threading.Event())
     try:
-        yield app._launcher
+        yield launcher
     finally:
-        app.quit()
+        launcher.stop()
 
 
 def workers() -> list[threading.Thread]:
@@ -255,12 +259,13 @@ def workers() -> list[threading.Thread]:
 
 
 @untidy
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("no_tracebacks")
 def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many_as_before(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, jobs = 4, 3_000
-    flow = Flow(QueueConfig("q", concurrency=size, prefetch=20))
+    config = QueueConfig("q", concurrency=size, prefetch=20)
+    flow = Flow(config)
     monkeypatch.setattr(assembly, "Flow", lambda queue: flow)
     ran: list[int] = []
     meeting = threading.Barrier(size)
@@ -271,7 +276,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
         else:
             ran.append(message.args[0])
 
-    with own_app(redis_url, QueueConfig("q", concurrency=size, prefetch=20), log_level="error") as app:
+    with own_app(redis_url, config, timing=SOON, log_level="error") as app:
         app.registry.handle("q", run)
         with daemon_of(app) as launcher:
             chance, struck = random.Random(1), 0
@@ -304,7 +309,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
 
 
 @untidy
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("no_tracebacks")
 @pytest.mark.parametrize("role", ["worker:q:1", "settler:q", "fetcher:q", "scheduler", "heartbeat", "recoverer"])
 def test_a_thread_that_dies_is_replaced(
     redis_url: str, redis: redis_py.Redis, own_log: Callable[[], str], role: str
@@ -321,7 +326,7 @@ def test_a_thread_that_dies_is_replaced(
         return [thread for thread in threading.enumerate() if thread.name == role]
 
     again, seen = Second(), []
-    with own_app(redis_url, QueueConfig("q", concurrency=1), poll_interval=0.05) as app:
+    with own_app(redis_url, QueueConfig("q", concurrency=1), timing=SOON, poll_interval=0.05) as app:
         app.registry.handle("q", lambda message: seen.append(message.args[0]))
         service.log.addFilter(again)
         try:

@@ -20,7 +20,6 @@ from jsontext import examples, field_texts
 from waiting import eventually
 
 from goworkers_py import EnqueueOptions, __version__
-from goworkers_py.api import worker_check
 from goworkers_py.api.client import Client
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker
@@ -243,14 +242,13 @@ def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog:
     assert "cannot check whether the processes know locks: NOPERM" in caplog.text
 
 
-def test_the_list_of_workers_is_read_again_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_workers_is_read_again_after_some_seconds() -> None:
     looks = []
     workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
     for _ in range(3):
         workers.check("q", ["locks"])
     assert len(looks) == 1
-    monkeypatch.setattr(worker_check, "LOOK_EVERY_S", 0.0)
-    workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
+    workers = WorkerCheck(lambda: looks.append(1) or [NEW], look_every_s=0)  # type: ignore[func-returns-value]
     for _ in range(2):
         workers.check("q", ["locks"])
     assert len(looks) == 3

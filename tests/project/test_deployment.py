@@ -15,13 +15,13 @@ from goworkers_py.cli import main
 from goworkers_py.config.loader import load
 from goworkers_py.config.options import Config
 from goworkers_py.observe.health_report import merged
-from goworkers_py.runtime.launcher import AFTER_JOBS_S
+from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.web.pages import pages
 
 CONF = Path(__file__).parents[2] / "conf"
 DOCKERFILE = (CONF / "docker/Dockerfile").read_text("utf-8")
 PATHS = set(pages(lambda: merged("working", []), lambda: Stats(0, 0, 0, 0, 0, 0, 0, [])))
-ENOUGH_S = Config().timeout + 2 * AFTER_JOBS_S
+ENOUGH_S = Config().timeout + 2 * Launcher.after_jobs_s
 
 
 def parses(words: list[str]) -> None:
@@ -63,7 +63,7 @@ def test_the_deployment_probes_existing_pages_and_gives_time_to_drain(tmp_path: 
     file = tmp_path / "conf.ini"
     file.write_text(conf["data"]["conf.ini"])
     config = load(file, environment={variable["name"]: "redis://redis" for variable in container["env"]})
-    assert pod["spec"]["terminationGracePeriodSeconds"] >= config.timeout + 2 * AFTER_JOBS_S
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= config.timeout + 2 * Launcher.after_jobs_s
     assert config.stats_host == "0.0.0.0"
     assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"stats": config.stats_port}
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(config.stats_port)

@@ -42,6 +42,7 @@ class Fetching:
         self.buffer, self.unsettled, self.prefetch = flow.buffer, flow.unsettled, flow.prefetch
         self.given_back: list[bytes] = []
         self.fetcher = Fetcher(broker.transport, flow, shared(self.lease), self._give_back)
+        self.fetcher.room_wait_s = 0.05
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
         self.given_back += [delivery.payload for delivery in deliveries]
@@ -53,11 +54,6 @@ class Fetching:
 
     def buffered(self) -> list[bytes]:
         return [delivery.payload for delivery in self.buffer.drain()]
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROOM_WAIT_S", 0.05)
 
 
 @pytest.fixture
@@ -153,14 +149,14 @@ def test_many_that_no_link_acknowledged_are_neither_copied_nor_read_again_and_ag
     push(redis, 100)
     fetching.fetcher.run_once()
     assert done == [], "each fetch copies what is held"
-    now[0] += module.RECONCILE_EVERY_S
+    now[0] += Fetcher.reconcile_every_s
     push(redis, 101)
     before = lists_read(redis)
     fetching.fetcher.run_once()
     assert (done, lists_read(redis)) == (["snapshot"], before), "the list is read though as many lie there as are known"
 
     redis.lpush(fetching.list, job("J", "lost"))
-    now[0] += module.RECONCILE_EVERY_S
+    now[0] += Fetcher.reconcile_every_s
     fetching.fetcher.run_once()
     assert fetching.buffered()[-1] == job("J", "lost")
     fetching.unsettled.remove(kept)
@@ -176,8 +172,8 @@ def test_a_lost_job_among_many_is_found_whatever_else_is_held(
     known_under: str, broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_transport, "MOST_READ_UNCOUNTED", 0)
-    monkeypatch.setattr(module, "RECONCILE_EVERY_S", 0.0)
     fetching = Fetching(broker, concurrency=3, prefetch=0)
+    fetching.fetcher.reconcile_every_s = 0.0
     push(redis, 1)
     fetching.fetcher.run_once()
     if known_under != "owner":
@@ -198,15 +194,13 @@ def test_it_takes_nothing_after_stop(broker: RedisBroker, redis: redis_py.Redis)
     assert redis.llen("queue:q") == 1
 
 
-def test_stop_ends_a_fetch_that_waits_on_the_server(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redis_transport, "BLOCK_S", 60)
-    fetching = Fetching(broker)
-    fetching.fetcher.start()
-    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
-    fetching.fetcher.stop()
-    assert fetching.fetcher.join(Deadline(20))
+def test_stop_ends_a_fetch_that_waits_on_the_server(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url, block_s=60) as broker:
+        fetching = Fetching(broker)
+        fetching.fetcher.start()
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+        fetching.fetcher.stop()
+        assert fetching.fetcher.join(Deadline(20))
 
 
 def test_stop_without_a_server_is_quiet(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:

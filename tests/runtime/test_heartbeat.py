@@ -17,7 +17,7 @@ from goworkers_py.brokers.contracts.recoverable import Beat, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import Leases
-from goworkers_py.core.clock import Clock, Deadline
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, Outcome
@@ -94,14 +94,13 @@ def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis
 
 
 def test_a_process_silent_for_longer_than_the_server_remembers_goes_on_under_another_identity(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+    broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
     lease = Lease(50)
     it = heartbeat(broker, lease)
     it.beat()
     identity = lease.identity
-    monkeypatch.setattr("goworkers_py.runtime.heartbeat.FORGOTTEN_AFTER_S", 0.05)
-    time.sleep(0.1)
+    lease.confirm(awake_and_asleep() - module.FORGOTTEN_AFTER_S - 1)
     redis.delete(KEYS.lease(identity))  # and nothing says any more that it was declared dead
     it.beat()
     assert lease.identity != identity
@@ -171,7 +170,7 @@ def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
 ) -> None:
     lease = Lease(50)
     beats: list[Callable[[], None]] = []
-    quarantine = Quarantine(PoisonPolicy(), lease, time.time, lambda: beats[0](), lambda delivery: False, lambda: None)
+    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: beats[0](), lambda delivery: False, lambda: None)
     it = heartbeat(broker, lease, quarantine=quarantine)
     beats.append(it.beat)
     it.beat()

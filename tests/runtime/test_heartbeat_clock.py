@@ -6,7 +6,6 @@ import logging
 import time
 from pathlib import Path
 
-import apps
 import pytest
 import redis as redis_py
 from apps import job, own_app, own_broker, working
@@ -24,6 +23,7 @@ from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.message import Message
 
 TEN_MINUTES_S = 600.0
+SOON = Timing(beat_every_s=0.05)
 SLACK_S = 5.0  # for a machine that is busy with other tests
 
 
@@ -36,7 +36,6 @@ def server_time(redis: redis_py.Redis) -> float:
 def skew_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
     """This process's wall clock is that much ahead of the server's."""
     real = time.time
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
     monkeypatch.setattr(time, "time", lambda: real() + request.param)
     return request.param
 
@@ -49,7 +48,7 @@ def test_scheduled_jobs_run_when_they_are_due_by_the_servers_clock(
     redis_url: str, redis: redis_py.Redis, skew_s: float
 ) -> None:
     ran: dict[str, float] = {}
-    with own_app(redis_url, QueueConfig("q"), poll_interval=0.2) as app:
+    with own_app(redis_url, QueueConfig("q"), timing=SOON, poll_interval=0.2) as app:
         app.registry.handle("q", lambda message: ran.update({message.jid: server_time(redis)}))
         due = server_time(redis) + 1
         redis.zadd("schedule", {job(jid="soon"): due, job(jid="in nine minutes"): due + TEN_MINUTES_S - 60})
@@ -73,7 +72,7 @@ def test_what_the_daemons_own_process_makes_due_is_due_in_time(
         if message.job_class == "Scheduling":
             app.enqueue_in("q", "Scheduled", 1, [])
 
-    with own_app(redis_url, QueueConfig("q")) as app:
+    with own_app(redis_url, QueueConfig("q"), timing=SOON) as app:
         app.registry.handle("q", run)
         with working(app):
             app.enqueue("q", "Failing", [])
@@ -88,7 +87,7 @@ def test_what_the_daemons_own_process_makes_due_is_due_in_time(
 def test_one_warning_says_how_far_off_the_clock_is(
     redis_url: str, redis: redis_py.Redis, skew_s: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with own_app(redis_url, QueueConfig("q")) as app, working(app):
+    with own_app(redis_url, QueueConfig("q"), timing=SOON) as app, working(app):
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 10)
         assert abs(app.clock.wall() - server_time(redis)) < 1
@@ -101,10 +100,9 @@ def _beats(redis: redis_py.Redis) -> int:
 
 
 def test_a_clock_that_is_right_is_not_warned_of(
-    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
-    with own_app(redis_url, QueueConfig("q")) as app, working(app):
+    with own_app(redis_url, QueueConfig("q"), timing=SOON) as app, working(app):
         beats = _beats(redis)
         assert eventually(lambda: _beats(redis) > beats + 5)
         assert abs(app.clock.wall() - server_time(redis)) < 1

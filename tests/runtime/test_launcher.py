@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-import apps
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, job, own_app, own_broker, queue, started
@@ -22,7 +21,6 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision, name_of
-from goworkers_py.runtime import launcher as module
 from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.launcher import Launcher
@@ -452,9 +450,8 @@ def test_jobs_in_progress_at_deregistering_are_requeued_and_named(
 
 
 def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
-    own_redis: RedisServer, gate: Gate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    own_redis: RedisServer, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "AFTER_JOBS_S", 0.5)
     with own_app(own_redis.url, timeout=20) as app:
         app.process("q", gate, 2)
         with started(app) as launcher:
@@ -462,6 +459,7 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
             assert eventually(lambda: len(gate.running) == 2)
             own_redis.kill()
             gate.open.set()
+            launcher.after_jobs_s = 0.5
             assert not launcher.stop()
             own_redis.start()
             # A settler that was given up on ends too, once there is an answer.
@@ -475,10 +473,9 @@ def test_a_stop_without_a_server_ends_in_time_and_says_what_was_left(
 
 
 def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_itself(
-    redis_url: str, redis: redis_py.Redis, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, redis: redis_py.Redis, gate: Gate
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
-    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1)) as app:
+    with own_app(redis_url, QueueConfig("q", concurrency=1, prefetch=1), timing=Timing(beat_every_s=0.05)) as app:
         app.registry.handle("q", gate)
         with started(app) as launcher:
             running, waiting = app.enqueue_bulk("q", "J", [[1], [2]])

@@ -91,7 +91,7 @@ def test_after_a_start_that_failed_a_quit_calls_nothing(app: App, caplog: pytest
     assert "could not deregister" not in caplog.text
 
 
-def test_a_long_death_handler_keeps_no_lease_after_the_stop(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_death_handler_keeps_no_lease_after_the_stop(app: App) -> None:
     entered, let_go = threading.Event(), threading.Event()
 
     @app.on_death
@@ -99,8 +99,8 @@ def test_a_long_death_handler_keeps_no_lease_after_the_stop(app: App, monkeypatc
         entered.set()
         let_go.wait(30)
 
-    monkeypatch.setattr("goworkers_py.runtime.launcher.AFTER_JOBS_S", 0.5)
     launcher = app.launcher()
+    launcher.after_jobs_s = 0.5
     recoverer = launcher._services.recoverer
     launcher.start(threading.Event())
     try:

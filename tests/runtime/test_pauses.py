@@ -96,17 +96,16 @@ def test_what_was_fetched_ahead_goes_back_in_order_and_what_runs_runs_on(
         assert launcher.stop()
 
 
-def test_a_fetch_that_waits_on_the_server_is_ended_by_a_pause(
-    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fetch_that_waits_on_the_server_is_ended_by_a_pause(redis_url: str, redis: redis_py.Redis) -> None:
     """Or else it would take the first job that is pushed afterwards."""
-    monkeypatch.setattr("goworkers_py.brokers.redis.transport.BLOCK_S", 10)
-    with own_app(redis_url, QueueConfig("q", 1)) as app, working(app):
-        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
-        redis.sadd("paused", "q")
-        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0, within_s=SOON_S + 3)
-        time.sleep(0.2)
-        assert redis.info("clients")["blocked_clients"] == 0
+    with own_app(redis_url, QueueConfig("q", 1)) as app:
+        app.broker.transport.block_s = 10
+        with working(app):
+            assert eventually(lambda: redis.info("clients")["blocked_clients"] == 1)
+            redis.sadd("paused", "q")
+            assert eventually(lambda: redis.info("clients")["blocked_clients"] == 0, within_s=SOON_S + 3)
+            time.sleep(0.2)
+            assert redis.info("clients")["blocked_clients"] == 0
 
 
 def test_a_process_stops_while_its_queue_is_paused(redis_url: str, redis: redis_py.Redis) -> None:

@@ -17,12 +17,11 @@ from hasty import hasty
 from waiting import eventually
 
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.clock import Clock
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Outcome, Reschedule
-from goworkers_py.policy import poison
-from goworkers_py.policy.poison import PoisonPolicy, name_of
-from goworkers_py.runtime import quarantine as module
+from goworkers_py.policy.poison import ALONE_S, AWAY_S, PATIENCE_S, PoisonPolicy, name_of
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.wire.message import Message
 
@@ -31,18 +30,30 @@ def suspect(jid: str = "j1", count: int = 2, rounds: int = 0) -> bytes:
     return job(jid=jid, recovered={"v": 1, "count": count, "since": time.time(), "rounds": rounds})
 
 
-class Ward:
-    """A quarantine whose server answers as the test wants, and whose other jobs are the test's."""
+class HandClock(Clock):
+    """Its monotonic time passes only when the test says so."""
 
     def __init__(self) -> None:
-        self.lease = fresh_lease()
-        self.others = 0
+        super().__init__()
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Ward:
+    """A quarantine whose server answers as the test wants, and whose other jobs are the test's. Time passes only
+    as the test says: by `clock`, and by `a_look_takes_s` whenever the quarantine looks whether other jobs run."""
+
+    def __init__(self) -> None:
+        self.lease, self.clock = fresh_lease(), HandClock()
+        self.others, self.a_look_takes_s = 0, 0.0
         self.serves = True
         self.told: list[str] = []
         self.names: dict[str, str] = {}
         self.given_back = 0
         self.quarantine = Quarantine(
-            PoisonPolicy(), self.lease, time.time, self.beat, lambda delivery: self.others > 0, self._give_back
+            PoisonPolicy(), self.lease, self.clock, self.beat, self._others_run, self._give_back
         )
 
     def beat(self) -> None:
@@ -51,6 +62,10 @@ class Ward:
         if not self.serves:
             raise BrokerUnavailable("timed out")
         self.quarantine.announced(name)
+
+    def _others_run(self, delivery: Delivery) -> bool:
+        self.clock.now += self.a_look_takes_s
+        return self.others > 0
 
     def _give_back(self) -> None:
         assert self.quarantine.closed
@@ -124,34 +139,33 @@ def test_a_beat_while_a_suspect_still_waits_does_not_let_the_others_begin(ward: 
 
 
 def test_a_suspect_that_ruby_cannot_read_waits_once_and_then_runs_beside_the_others(
-    ward: Ward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ward: Ward, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Ruby reads the schedule: there it cannot wait for its next round."""
-    monkeypatch.setattr(poison, "PATIENCE_S", (0.05, 0.02))
-    ward.others = 1
+    ward.others, ward.a_look_takes_s = 1, 0.5
 
     def run(message: Message) -> Outcome:
         assert not ward.quarantine.closed
         return DONE
 
-    began = time.monotonic()
+    began = ward.clock.now
     assert ward.run(suspect().replace(b'"args": []', b'"args": [1e400]'), run) is DONE
-    assert time.monotonic() - began >= 0.05
+    assert PATIENCE_S[0] <= ward.clock.now - began < PATIENCE_S[1]
     assert ward.told == []
     assert "it cannot wait in the schedule, because it holds the number 1e400" in caplog.text
     assert "comes back" not in caplog.text
 
 
-def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(
-    ward: Ward, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(poison, "PATIENCE_S", (0.01, 0.02))
+def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(ward: Ward) -> None:
     ward.others = 1
     raw = suspect()
-    for round_ in (1, 2):
+    for round_, (patience_s, away_s) in enumerate(zip(PATIENCE_S, AWAY_S, strict=True), 1):
+        ward.clock.now += 1_000  # since its last round, so that it may wait again
+        began, ward.a_look_takes_s = ward.clock.now, patience_s / 4
         outcome = ward.run(raw)
+        assert patience_s <= ward.clock.now - began <= 1.5 * patience_s
         assert isinstance(outcome, Reschedule)
-        assert outcome.at - time.time() == pytest.approx(poison.AWAY_S[round_ - 1], abs=2)
+        assert outcome.at - time.time() == pytest.approx(away_s, abs=2)
         raw = outcome.payload
         assert json.loads(raw)["recovered"]["rounds"] == round_
         assert not ward.quarantine.closed
@@ -162,31 +176,31 @@ def test_a_suspect_that_cannot_be_alone_comes_back_and_waits_longer_next_time(
     assert ward.told == ["j1", ""], "where there are none it runs alone"
 
 
-def test_a_suspect_without_a_jid_is_given_one(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poison, "PATIENCE_S", (0.01, 0.02))
-    ward.others = 1
+def test_a_suspect_without_a_jid_is_given_one(ward: Ward) -> None:
+    ward.others, ward.a_look_takes_s = 1, 1.0
     outcome = ward.run(suspect(""))
     assert isinstance(outcome, Reschedule)
     assert json.loads(outcome.payload)["jid"], "equal bytes fall together in a sorted set"
 
 
-def test_after_a_wait_in_vain_other_jobs_are_not_held_up_again_for_long(
-    ward: Ward, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(poison, "PATIENCE_S", (0.3, 1_000.0))
-    ward.others = 1
+def test_after_a_wait_in_vain_other_jobs_are_not_held_up_again_for_long(ward: Ward) -> None:
+    ward.others, ward.a_look_takes_s = 1, 0.5
     assert isinstance(ward.run(suspect()), Reschedule)
-    assert isinstance(ward.run(suspect("j2", rounds=1)), Reschedule), "it does not wait"
+    waited_until = ward.clock.now
+    assert isinstance(ward.run(suspect("j2", rounds=1)), Reschedule)
+    assert ward.clock.now - waited_until < PATIENCE_S[0], "it does not wait"
     ward.others = 0
     assert ward.run(suspect("j3")) is DONE
     assert ward.told == ["j3", ""], "where nothing runs it need not wait"
 
 
-def test_a_process_that_is_closed_for_long_tells_it(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_closed_for_long_tells_it(ward: Ward) -> None:
     def run(message: Message) -> Outcome:
         assert ward.quarantine.trouble == ""
-        monkeypatch.setattr(module, "TOLD_AFTER_S", -1.0)
-        assert ward.quarantine.trouble.startswith("has begun no other jobs for 0 s, for a suspect of having crashed")
+        ward.clock.now += 19
+        assert ward.quarantine.trouble == ""
+        ward.clock.now += 2
+        assert ward.quarantine.trouble.startswith("has begun no other jobs for 21 s, for a suspect of having crashed")
         assert ward.quarantine.trouble.endswith("alone: class=J jid=j1")
         return DONE
 
@@ -263,18 +277,14 @@ def test_a_suspect_that_fails_lets_the_others_begin(ward: Ward) -> None:
     assert not ward.quarantine.closed
 
 
-def test_a_suspect_that_runs_for_long_is_not_alone_for_ever(
-    ward: Ward, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(poison, "ALONE_S", 0.5)
-
-    def beat_until_open() -> bool:
-        ward.beat()
-        return not ward.quarantine.closed
-
+def test_a_suspect_that_runs_for_long_is_not_alone_for_ever(ward: Ward, caplog: pytest.LogCaptureFixture) -> None:
     def run(message: Message) -> Outcome:
+        ward.clock.now += ALONE_S - 1
+        ward.beat()
         assert ward.quarantine.closed
-        assert eventually(beat_until_open)
+        ward.clock.now += 2
+        ward.beat()
+        assert not ward.quarantine.closed
         return ward.run(suspect("j2"))
 
     assert ward.run(suspect(), run) is DONE
@@ -298,10 +308,9 @@ def test_the_process_opens_again_when_a_worker_was_struck_outside_of_every_clean
 
 
 def test_other_jobs_wait_elsewhere_while_a_suspect_runs(
-    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In their queues: nothing of another queue runs either, and the order stays."""
-    monkeypatch.setattr(poison, "PATIENCE_S", (30.0,))  # the machine may be slow
     ran: list[str] = []
     open_ = {name: threading.Event() for name in ("first", "suspect")}
 
@@ -316,8 +325,8 @@ def test_other_jobs_wait_elsewhere_while_a_suspect_runs(
         redis.lpush("queue:q", job(jid="first"))
         with started(app) as launcher:
             assert eventually(lambda: ran == ["first"])
-            redis.lpush("queue:q", suspect("suspect"))
-            assert eventually(lambda: "waits up to 30 s for other jobs" in caplog.text)  # from here on none begins
+            redis.lpush("queue:q", suspect("suspect", rounds=3))  # it waits long: the machine may be slow
+            assert eventually(lambda: "waits up to 60 s for other jobs" in caplog.text)  # from here on none begins
             numbers = [str(number) for number in range(20)]
             redis.lpush("queue:q", *(job(jid=number) for number in numbers))
             redis.lpush("queue:other", job(jid="other"))

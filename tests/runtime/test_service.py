@@ -148,14 +148,13 @@ def test_a_role_without_work_is_a_fault_of_ours() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("a fault"), SystemExit(1), KeyboardInterrupt()])
 def test_a_thread_that_fails_says_so_and_begins_anew(
-    idle: Idle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException
+    idle: Idle, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
     def fail_twice() -> None:
         if idle.runs <= 2:
             raise error
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
-    idle.work = fail_twice
+    idle.pause_after_fault_s, idle.work = 0.01, fail_twice
     idle.start()
     assert eventually(lambda: idle.runs == 3)
     assert idle.alive
@@ -164,7 +163,7 @@ def test_a_thread_that_fails_says_so_and_begins_anew(
     assert caplog.records[0].exc_info[1] is error
 
 
-def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle) -> None:
     class Interruption(BaseException):
         pass
 
@@ -172,8 +171,7 @@ def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle, mo
         while idle.runs == 1 and not idle.stopping.wait(0.001):
             pass
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
-    idle.work = turn
+    idle.pause_after_fault_s, idle.work = 0.01, turn
     idle.start()
     assert eventually(lambda: idle.runs == 1)
     [thread] = [thread for thread in threading.enumerate() if thread.name == "idle:q"]
@@ -182,12 +180,11 @@ def test_an_exception_thrown_into_a_thread_does_not_cost_the_role(idle: Idle, mo
     assert idle.alive
 
 
-def test_a_stop_during_the_pause_after_a_fault_ends_the_thread(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_during_the_pause_after_a_fault_ends_the_thread(idle: Idle) -> None:
     def fail() -> None:
         raise ValueError("a fault")
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.5)
-    idle.work = fail
+    idle.pause_after_fault_s, idle.work = 0.5, fail
     idle.start()
     assert eventually(lambda: idle.runs == 1)
     idle.stop()

@@ -206,9 +206,9 @@ def test_stop_settles_what_has_finished(redis_url: str, redis: redis_py.Redis) -
 
 
 def test_one_that_cannot_be_stored_stays_in_progress_until_it_can(
-    settling: Settling, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "PARKED_FOR_S", 0.05)
+    settling.settler.parked_for_s = 0.05
     redis.set("retry", "somebody's string")
     stuck, fine = settling.fetched(job(jid="stuck"), job(jid="fine"))
     settling.settler.put(stuck, Retry(5, b'{"jid":"stuck"}'))

@@ -26,7 +26,6 @@ from goworkers_py.core.errors import KillJob, TimeLimitExceeded
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.links.time_limit import Watched, time_limit
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.runtime import watchdog
 from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.wire.message import Message, current_message, reset_current, set_current
 
@@ -426,21 +425,19 @@ def test_at_so_many_stuck_jobs_the_process_stops_and_gives_them_back(
     assert not in_progress(redis)
 
 
-def test_a_watchdog_looks_after_other_things_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.01)
+def test_a_watchdog_looks_after_other_things_too() -> None:
     looks: list[float] = []
     dog = Watchdog(1, lambda run, count: None, lambda: looks.append(time.monotonic()))
+    dog.look_every_s = 0.01
     dog.start()
     assert eventually(lambda: len(looks) > 3)
     dog.stop()
     assert dog.join(Deadline(20))
 
 
-def test_a_watchdog_goes_on_when_it_is_in_the_way_of_an_exception(
-    link: Link, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watchdog_goes_on_when_it_is_in_the_way_of_an_exception(link: Link, caplog: pytest.LogCaptureFixture) -> None:
     """An interruption that cannot be made: the loop of the job's coroutine is closed."""
-    monkeypatch.setattr("goworkers_py.runtime.service.PAUSE_AFTER_FAULT_S", 0.01)
+    link.watchdog.pause_after_fault_s = 0.01
 
     def broken() -> None:
         message = current_message()

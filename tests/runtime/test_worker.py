@@ -15,7 +15,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.clock import Deadline, awake_and_asleep
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
@@ -23,7 +23,6 @@ from goworkers_py.links.perform import perform
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.runtime import service
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.quarantine import Quarantine
@@ -47,7 +46,7 @@ class Working:
         self.quarantine = Quarantine(
             PoisonPolicy(),
             self.lease,
-            time.time,
+            Clock(),
             self.beat,
             lambda delivery: False,
             lambda: self.give_back(self.buffer.drain()),
@@ -57,6 +56,7 @@ class Working:
         self.settler = Settler(broker.transport, flow, common, lambda at: None)
         guard = Guard(chain, Needs(), self.quarantine)
         self.worker = Worker("worker:q:1", self.buffer, guard, self.settler, common)
+        self.worker.pause_after_fault_s = 0.01
 
     def beat(self) -> None:
         self.announced.append(self.quarantine.announcement())
@@ -155,14 +155,12 @@ def test_a_fault_in_our_own_links_gives_the_job_back_and_the_worker_goes_on(
     work: Callable[[Run], Working],
     redis: redis_py.Redis,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def chain(message: Message) -> Outcome:
         if message.jid == "bad":
             raise MemoryError("ours")
         return DONE
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
     at = work(chain)
     bad, good = at.fetched(job(jid="bad"), job(jid="good"))
     with at:
@@ -197,7 +195,6 @@ def test_a_worker_that_is_struck_when_its_job_has_ended_is_not_busy_with_it_for_
         ran.append(message.jid)
         return DONE
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
     at = work(chain)
     done, strikes = at.buffer.done, [KeyboardInterrupt()]
 
@@ -233,7 +230,6 @@ def test_a_job_that_was_given_back_for_a_suspect_is_not_run_when_its_worker_is_s
     where: str, work: Callable[[Run], Working], redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may run elsewhere by then."""
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
     ran: list[str] = []
     at = work(lambda message: ran.append(message.jid) or DONE)
     at.quarantine.closed = True
@@ -256,9 +252,7 @@ def test_a_job_that_was_given_back_for_a_suspect_is_not_run_when_its_worker_is_s
     assert queue(redis) == [job()]
 
 
-def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(
-    work: Callable[[Run], Working], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(work: Callable[[Run], Working]) -> None:
     release, seen = threading.Event(), []
 
     def chain(message: Message) -> Outcome:
@@ -266,7 +260,6 @@ def test_a_retired_worker_takes_no_other_job_whatever_becomes_of_its_own(
         assert release.wait(20)
         raise MemoryError("ours")
 
-    monkeypatch.setattr(service, "PAUSE_AFTER_FAULT_S", 0.01)
     at = work(chain)
     stuck, next_one = at.fetched(job(jid="stuck"), job(jid="next"))
     with at:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -15,12 +14,13 @@ import redis as redis_py
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.timing import Timing
+from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.runtime.launcher import Launcher
@@ -30,14 +30,12 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
 
-TIMING = Timing()  # used by every own_app; tests may set a shorter one
-
 
 @contextmanager
-def own_app(redis_url: str, *queues: QueueConfig, **options: Any) -> Iterator[App]:
+def own_app(redis_url: str, *queues: QueueConfig, timing: Timing = TIMING, **options: Any) -> Iterator[App]:
     """An App that is not the default one. At the end of the block all its threads have ended."""
     app = App()
-    app.timing = TIMING
+    app.timing = timing
     app.configure(redis=redis_url, **{"timeout": 5, **options})
     app.use(dataclasses.replace(app.config, queues=queues))
     try:
@@ -88,8 +86,10 @@ class BeatingTransport:
 
 
 @contextmanager
-def own_broker(redis_url: str, **options: Any) -> Iterator[RedisBroker]:
+def own_broker(redis_url: str, block_s: float = RedisTransport.block_s, **options: Any) -> Iterator[RedisBroker]:
+    """Its `consume` waits for `block_s` for the first job."""
     broker = RedisBroker(redis_url, Config(**options))
+    broker._transport.block_s = block_s
     broker.transport = BeatingTransport(broker)
     try:
         yield broker
@@ -105,7 +105,7 @@ def fresh_lease() -> Lease:
 
 def open_quarantine(lease: Lease) -> Quarantine:
     """A quarantine in a process without other running jobs; its beats do nothing."""
-    return Quarantine(PoisonPolicy(), lease, time.time, lambda: None, lambda delivery: False, lambda: None)
+    return Quarantine(PoisonPolicy(), lease, Clock(), lambda: None, lambda delivery: False, lambda: None)
 
 
 def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clock: Clock | None = None) -> Shared:

@@ -36,7 +36,17 @@ Call = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+def called_app() -> Iterator[App]:
+    """The App of the commands that `call` runs."""
+    app = App()
+    yield app
+    app.use(app.config)  # closes its connections
+
+
+@pytest.fixture
+def call(
+    here: Path, called_app: App, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Call]:
     """Runs `pyworkers` in this process, in the directory `here`, with its own App. Much quicker than a new process."""
 
     def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -44,16 +54,14 @@ def call(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
             for name, value in changes.items():
                 patch.setenv(name, value)
             with pytest.raises(SystemExit) as exit_:
-                cli.main(list(arguments), prog_name="pyworkers", obj=app)
+                cli.main(list(arguments), prog_name="pyworkers", obj=called_app)
         out, err = capsys.readouterr()
         return subprocess.CompletedProcess(arguments, int(exit_.value.code or 0), out, err)
 
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    app = App()
-    monkeypatch.setattr(goworkers_py, "job", app.job)  # modules of jobs use `goworkers_py.job`
+    monkeypatch.setattr(goworkers_py, "job", called_app.job)  # modules of jobs use `goworkers_py.job`
     yield run
-    app.use(app.config)  # closes its connections
     sys.modules.pop("jobs", None)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 # The heartbeat's thread hangs at its second beat, like in a call that never returns.
 HANG = """
 from goworkers_py.runtime import health, heartbeat, launcher
-health.STALE_AFTER_S = 3.5  # longer than a fetch from an empty queue takes
-launcher.AFTER_JOBS_S = 0.5
+health.Health.stale_after_s = 3.5  # longer than a fetch from an empty queue takes
+launcher.Launcher.after_jobs_s = 0.5
 
 def hang(self):
     threading.Event().wait(None if self.beats else 0)

@@ -1,15 +1,15 @@
 """The command `pyworkers` with short times: a real process whose leases last seconds, not a minute.
 
 The program stands before the command: `python hasty.py '{...}' python -m goworkers_py.cli run ...`. It sets constants
-of modules, by their names, and then runs the command.
+of modules and classes, by their names, and then runs the command.
 
     Daemon(directory, url, jobs, "-q", "q", prefix=hasty(machine="b"))
 """
 
 from __future__ import annotations
 
-import importlib
 import json
+import pkgutil
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +38,8 @@ def _apply(changes: dict[str, Any]) -> None:
     timing = {name.removeprefix("timing."): constants.pop(name) for name in [*constants] if name.startswith("timing.")}
     goworkers_py.app.timing = Timing(**timing)
     for name, value in constants.items():
-        module, _, constant = name.rpartition(".")
-        owner = importlib.import_module(f"goworkers_py.{module}")
+        where, _, constant = name.rpartition(".")
+        owner = pkgutil.resolve_name(f"goworkers_py.{where}")  # a module, or a class in it
         assert hasattr(owner, constant), name
         setattr(owner, constant, value)
     if changes["machine"]:

@@ -70,9 +70,11 @@ class LeasesElsewhere:
         return getattr(self._recoverable, verb)
 
 
-def leased_broker(url: str, machine: str = "", **options: Any) -> RedisBroker:
-    """The broker of one more process, on this machine or, as its beats claim, on `machine`."""
+def leased_broker(url: str, machine: str = "", block_s: float = 0.1, **options: Any) -> RedisBroker:
+    """The broker of one more process, on this machine or, as its beats claim, on `machine`. Its `consume` waits for
+    `block_s` for the first job."""
     broker = RedisBroker(url, Config(**options))
+    broker._transport.block_s = block_s
     broker.transport = LeasedTransport(broker, url, Keys(options.get("namespace", "")))
     if machine:
         broker.recoverable = LeasesElsewhere(broker, machine)
@@ -82,7 +84,7 @@ def leased_broker(url: str, machine: str = "", **options: Any) -> RedisBroker:
 class Make(Protocol):
     """The fixture `make`."""
 
-    def __call__(self, machine: str = "", **options: Any) -> RedisBroker: ...
+    def __call__(self, machine: str = "", block_s: float = 0.1, **options: Any) -> RedisBroker: ...
 
 
 CHILD = """

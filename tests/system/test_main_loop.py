@@ -15,9 +15,9 @@ from waiting import eventually
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.observe.health_report import HealthReport, merged
-from goworkers_py.system import lifecycle
 from goworkers_py.system.inbox import Inbox
-from goworkers_py.system.main_loop import run_until_stopped
+from goworkers_py.system.lifecycle import Lifecycle
+from goworkers_py.system.main_loop import _answers, run_until_stopped
 from goworkers_py.system.systemd import SystemdNotifier
 
 
@@ -157,13 +157,13 @@ def stopping(process: Process, *more: Command) -> int:
         (Command.INTERRUPT, True),
     ],
 )
-def test_only_some_second_requests_hurry(
-    first: Command, again: Command, hurries: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lifecycle, "SAME_REQUEST_S", -1.0)
-    process = Process().ask(first)
-    assert stopping(process, again) == 0
-    assert process.done == ["start", "stop", *(["hurry"] if hurries else []), "quiet"]
+def test_only_some_second_requests_hurry(first: Command, again: Command, hurries: bool) -> None:
+    process = Process()
+    life = Lifecycle(process, lambda: None, lambda: None, same_request_s=-1.0)  # type: ignore[arg-type]
+    answers = _answers(process, life, alone=True)  # type: ignore[arg-type]
+    answers[first]()
+    answers[again]()
+    assert process.done == (["hurry"] if hurries else [])
 
 
 def test_a_request_that_comes_twice_at_once_is_one_request() -> None:

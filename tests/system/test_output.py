@@ -21,7 +21,7 @@ from forks import ended_well, in_child
 from waiting import eventually
 
 from goworkers_py.system import output
-from goworkers_py.system.output import MOST_KEPT, Output
+from goworkers_py.system.output import MOST_KEPT, PATIENCE_S, Output
 
 
 def dropped(count: int) -> bytes:
@@ -58,8 +58,8 @@ def pipe() -> Iterator[Pipe]:
 
 
 @contextmanager
-def output_to(descriptor: int) -> Iterator[Output]:
-    out = Output(descriptor, dropped)
+def output_to(descriptor: int, patience_s: float = PATIENCE_S) -> Iterator[Output]:
+    out = Output(descriptor, dropped, patience_s)
     try:
         yield out
     finally:
@@ -112,14 +112,12 @@ def test_the_count_of_dropped_lines_does_not_wait_for_a_later_line(pipe: Pipe) -
     assert check_account(pipe.read, count) > 0
 
 
-def test_a_slow_reader_gets_all_lines_of_all_threads(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "PATIENCE_S", 60.0)  # the machine may be slow too
-
+def test_a_slow_reader_gets_all_lines_of_all_threads(pipe: Pipe) -> None:
     def write(name: int) -> None:
         for number in range(10_000):
             out.write(b"%d %d %s\n" % (name, number, b"x" * 100))
 
-    with output_to(pipe.writer) as out:
+    with output_to(pipe.writer, patience_s=60) as out:  # the machine may be slow too
         threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
         for thread in threads:
             thread.start()

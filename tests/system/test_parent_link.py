@@ -18,8 +18,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.core.command import Command
 from goworkers_py.observe.health_report import HealthReport, merged, not_ready
-from goworkers_py.system import child_process as child_module
-from goworkers_py.system.child_process import ChildProcess
+from goworkers_py.system.child_process import LONGEST_START_S, ChildProcess
 from goworkers_py.system.inbox import Inbox
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.supervisor import Supervisor
@@ -116,7 +115,7 @@ def test_a_parent_whose_children_all_die_is_not_ready(caplog: pytest.LogCaptureF
 
 
 def test_a_successor_that_hangs_before_it_says_a_word_is_given_up(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     hang = tmp_path / "hang"
 
@@ -124,8 +123,11 @@ def test_a_successor_that_hangs_before_it_says_a_word_is_given_up(
         assert eventually(lambda: not not_ready(supervisor.report()))
         first = supervisor._children[0]
         hang.touch()
-        monkeypatch.setattr(child_module, "LONGEST_START_S", 0.5)
         os.kill(os.getpid(), signal.SIGUSR2)
+        assert eventually(lambda: supervisor._successor is not None)
+        successor = supervisor._successor
+        assert successor is not None
+        successor.born -= LONGEST_START_S
         assert eventually(lambda: "the old processes go on" in caplog.text)
         assert "has not begun after" in caplog.text
         assert eventually(lambda: supervisor._successor is None and supervisor._children == [first])

@@ -22,7 +22,7 @@ from waiting import eventually
 
 from goworkers_py.config.options import Config
 from goworkers_py.observe.health_report import merged
-from goworkers_py.runtime import launcher as launcher_module
+from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system.systemd import SystemdNotifier
 
 UNITS = sorted((Path(__file__).parents[2] / "conf/systemd").glob("*.service"))
@@ -219,5 +219,5 @@ def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
 def test_the_unit_leaves_enough_time_to_stop(unit: Path) -> None:
     lines = unit.read_text("utf-8").splitlines()
     settings = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
-    assert float(settings["TimeoutStopSec"]) >= Config().timeout + 2 * launcher_module.AFTER_JOBS_S
+    assert float(settings["TimeoutStopSec"]) >= Config().timeout + 2 * Launcher.after_jobs_s
     assert (settings["Type"], settings["Restart"], settings["KillMode"]) == ("notify", "always", "mixed")

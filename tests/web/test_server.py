@@ -215,11 +215,9 @@ def test_requests_that_wait_for_a_slow_broker_take_few_threads(
         assert get(server) == (200, {})
 
 
-def test_a_client_that_sends_its_request_too_slowly_is_closed(
-    serve: Callable[[Source], StatsServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LONGEST_CONNECTION_S", 0.3)
+def test_a_client_that_sends_its_request_too_slowly_is_closed(serve: Callable[[Source], StatsServer]) -> None:
     server = serve(dict)
+    server._server.longest_connection_s = 0.3
     with socket.create_connection((LOOPBACK, server.port), 5) as slow:
 
         def says_more() -> None:

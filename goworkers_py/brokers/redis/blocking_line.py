@@ -24,12 +24,12 @@ from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.replies import check
 from goworkers_py.core.errors import BrokerError
 
-# After a connection is closed, the kernel may still send what was written to it, but for less than this time.
-LATE_S = 3_600.0
-
 
 class BlockingLine(Exchanges):
     """A connection of one thread. Its commands may block on the server; any other thread can end such a command."""
+
+    # After a connection is closed, the kernel may still send what was written to it, but for less than this time.
+    late_s = 3_600.0
 
     def __init__(self, connection: Driver, call_hastily: Callable[..., Any]) -> None:
         """`call_hastily` sends a command over another connection, and does not wait for a server that hangs."""
@@ -110,7 +110,7 @@ class BlockingLine(Exchanges):
         """Closes the connection. True when nothing that was sent over it can still reach the server."""
         whole = self._whole
         self.close()
-        return whole and time.monotonic() - self._cut_short_at > LATE_S
+        return whole and time.monotonic() - self._cut_short_at > self.late_s
 
     def close(self) -> None:
         self._connection.disconnect()

@@ -26,13 +26,14 @@ from goworkers_py.brokers.redis.translation import check_files, is_of_another_ty
 from goworkers_py.core.errors import ConfigError
 
 SOCKET_TIMEOUT_S = 5.0
-# The reply of a blocking command may come this much after the command's time limit; then the connection is lost.
-REPLY_MARGIN_S = 3.0
 HASTE_S = 0.5
 
 
 class Connections(Exchanges):
     """A free list of connections to one address. A thread borrows a connection for one exchange. Safe after a fork."""
+
+    # The reply of a blocking command may come this much after the command's time limit; then the connection is lost.
+    reply_margin_s = 3.0
 
     def __init__(self, url: str, client_name: str = "pyworkers") -> None:
         # Kept, because the connections of a sentinel pool ask it where the primary is.
@@ -85,7 +86,7 @@ class Connections(Exchanges):
 
     def blocking_line(self, longest_s: float) -> BlockingLine:
         """A connection outside the free list, for one thread whose commands block for at most `longest_s`."""
-        connection = self._make(**{**self._options, "socket_timeout": longest_s + REPLY_MARGIN_S})
+        connection = self._make(**{**self._options, "socket_timeout": longest_s + self.reply_margin_s})
         return BlockingLine(connection, self.call_hastily)
 
     def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:

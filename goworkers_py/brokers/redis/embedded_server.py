@@ -39,6 +39,7 @@ from urllib.parse import quote
 
 from goworkers_py.brokers.redis.server_guardian import (
     ANOTHER,
+    ANSWER_S,
     FAILED,
     GLANCE_S,
     GUARDIAN,
@@ -81,9 +82,10 @@ class EmbeddedServer:
     closes nothing in the others. A process that closes all its descriptors to become a daemon calls start() after that.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, silence_s: float = SILENCE_S) -> None:
         # Resolved now, because a daemon changes its working directory later. Path's own ways to do this can raise.
         self._directory = Path(os.path.realpath(os.path.expanduser(directory)))  # noqa: PTH111
+        self._silence_s = silence_s
         self._held: list[int] = []  # locked descriptors; closed, never unlocked, because a forked child shares the lock
 
     def start(self) -> str:
@@ -131,17 +133,17 @@ class EmbeddedServer:
 
     def _await_answer(self, address: str) -> None:
         started = False
-        patience = time.monotonic() + SILENCE_S
+        patience = time.monotonic() + self._silence_s
         while True:
             if not is_held(self._directory / GUARDIAN):
                 if started and self._state() == FAILED:
                     raise BrokerUnavailable(self._complaint("did not start"))
                 started = self._start_guardian(address)
-            reply = ask(address, "PING")
+            reply = ask(address, "PING", min(ANSWER_S, self._silence_s))
             if reply.startswith("+PONG") and self._state() == READY:
                 return
             if reply.startswith("-LOADING"):
-                patience = time.monotonic() + SILENCE_S
+                patience = time.monotonic() + self._silence_s
             elif time.monotonic() > patience:
                 raise BrokerUnavailable(self._complaint("does not answer"))
             time.sleep(GLANCE_S)
@@ -169,7 +171,7 @@ class EmbeddedServer:
 
     def _await_end(self) -> None:
         """Without other users: waits until the data is written and the server is gone."""
-        deadline = time.monotonic() + STOP_S + SILENCE_S
+        deadline = time.monotonic() + STOP_S + self._silence_s
         while not self._others() and time.monotonic() < deadline:
             if not is_held(self._directory / GUARDIAN):
                 if not is_held(self._directory / SERVER):

@@ -35,11 +35,12 @@ UNKNOWN, READY, FAILED = 0, 1, 2
 class ServerGuardian:
     """Keeps the server running until the last user has left. `lock`: a descriptor that holds `keeper.lock`."""
 
-    def __init__(self, directory: Path, address: str, binary: str, lock: int) -> None:
+    def __init__(self, directory: Path, address: str, binary: str, lock: int, stop_s: float = STOP_S) -> None:
         self._directory = directory
         self._address = address
         self._binary = binary
         self._lock = lock
+        self._stop_s = stop_s
         self._child: subprocess.Popen[bytes] | None = None  # None: the server is an earlier guardian's
         self._ready = False
         self._next_start = 0.0  # monotonic
@@ -101,7 +102,7 @@ class ServerGuardian:
             os.close(lock)
 
     def _stop(self) -> None:
-        deadline = time.monotonic() + STOP_S
+        deadline = time.monotonic() + self._stop_s
         while self._lives() and time.monotonic() < deadline:
             if self._child is not None:
                 self._child.terminate()  # in each round: a server that is just starting ignores SIGTERM
@@ -171,10 +172,10 @@ def is_held(path: Path) -> bool:
         return not try_lock(descriptor, fcntl.LOCK_SH)
 
 
-def ask(address: str, command: str) -> str:
+def ask(address: str, command: str, within_s: float = ANSWER_S) -> str:
     """Returns the first bytes of the reply; an empty text when there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(ANSWER_S)
+        connection.settimeout(within_s)
         try:
             connection.connect(address)
             connection.sendall(f"{command}\r\n".encode())

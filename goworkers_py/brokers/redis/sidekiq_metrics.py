@@ -30,17 +30,18 @@ LAYOUTS = (SEVEN, EIGHT)
 
 Word = str | int
 
-LOOK_EVERY_S = 60
+LOOK_EVERY_S = 60.0  # how often to read the versions of the fleet's processes
 
 
 class SidekiqMetrics:
     """Used by the heartbeat thread; after that has ended, by the thread that stops the process."""
 
-    def __init__(self, connections: Connections, keys: Keys, choice: str) -> None:
+    def __init__(self, connections: Connections, keys: Keys, choice: str, look_every_s: float = LOOK_EVERY_S) -> None:
         self._connections = connections
         self._keys = keys
         self._choice = choice
         self._layouts: Collection[int] = () if choice in (AUTO, OFF) else (int(choice),)
+        self._look_every_s = look_every_s
         self._look_at = 0.0
         self._written: Mapping[str, Executions] = {}
         self._try = BestEffort("nothing can be written for Sidekiq's Metrics page")
@@ -53,7 +54,7 @@ class SidekiqMetrics:
     def _write(self, total: Mapping[str, Executions], at: float) -> None:
         if self._choice == AUTO and time.monotonic() >= self._look_at:
             self._layouts = layouts_of(self._versions())
-            self._look_at = time.monotonic() + LOOK_EVERY_S
+            self._look_at = time.monotonic() + self._look_every_s
         news = {name: executions.since(self._written.get(name)) for name, executions in total.items()}
         steps = list(commands(self._keys, self._layouts, _utc(at), news))
         if steps:

@@ -17,8 +17,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerFull, LeaseGone
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
 
-# How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.
-BLOCK_S = 2
 # fetch.lua passes all of them to one LPUSH, and Lua's `unpack` takes some thousands at most.
 FETCHED_AT_ONCE = 1_000
 # A limit for one call of fetch.lua, because the server serves nobody else meanwhile.
@@ -31,6 +29,9 @@ _FETCH = Script(Path(__file__).parent / "lua/fetch.lua", lambda reply: reply is 
 
 class RedisTransport:
     """Finds a delivery again by its identity, which names the in-progress list, and by its exact bytes."""
+
+    # How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.
+    block_s: float = 2
 
     def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
         self._connections = connections
@@ -72,7 +73,7 @@ class RedisTransport:
 
     def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
         try:
-            payload: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, BLOCK_S, trusted=True)
+            payload: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, self.block_s, trusted=True)
         except BrokerFull:
             self._likely_more[queue] = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
             raise
@@ -81,7 +82,7 @@ class RedisTransport:
     def _line(self, queue: str) -> BlockingLine:
         line = self._lines.get(queue)
         if line is None:
-            line = self._lines[queue] = self._connections.blocking_line(BLOCK_S)
+            line = self._lines[queue] = self._connections.blocking_line(self.block_s)
         return line
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:

@@ -11,25 +11,16 @@ from proxy import Proxy
 from servers import RedisServer
 from verbs import Make, leased_broker
 
-from goworkers_py.brokers.redis import transport
 from goworkers_py.brokers.redis.broker import RedisBroker
 
-WAIT_S = 0.1
-
 
 @pytest.fixture
-def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time that a `consume` waits for the first job."""
-    monkeypatch.setattr(transport, "BLOCK_S", WAIT_S)
-
-
-@pytest.fixture
-def make(redis_url: str, short_wait: None) -> Iterator[Make]:
+def make(redis_url: str) -> Iterator[Make]:
     """Makes brokers on the shared server."""
     with ExitStack() as stack:
 
-        def make(machine: str = "", **options: Any) -> RedisBroker:
-            return stack.enter_context(closing(leased_broker(redis_url, machine, **options)))
+        def make(machine: str = "", block_s: float = 0.1, **options: Any) -> RedisBroker:
+            return stack.enter_context(closing(leased_broker(redis_url, machine, block_s, **options)))
 
         yield make
 
@@ -40,12 +31,12 @@ def broker(make: Make) -> RedisBroker:
 
 
 @pytest.fixture
-def own_broker(own_redis: RedisServer, short_wait: None) -> Iterator[RedisBroker]:
+def own_broker(own_redis: RedisServer) -> Iterator[RedisBroker]:
     with closing(leased_broker(own_redis.url)) as broker:
         yield broker
 
 
 @pytest.fixture
-def proxied(own_redis: RedisServer, short_wait: None) -> Iterator[tuple[Proxy, RedisBroker]]:
+def proxied(own_redis: RedisServer) -> Iterator[tuple[Proxy, RedisBroker]]:
     with Proxy(own_redis.port) as proxy, closing(leased_broker(proxy.url)) as broker:
         yield proxy, broker

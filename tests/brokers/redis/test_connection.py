@@ -72,10 +72,13 @@ def proxied(proxy: Proxy) -> Iterator[Connections]:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """New connections have a short time limit."""
-    monkeypatch.setattr(connection, "SOCKET_TIMEOUT_S", SHORT_S)
-    monkeypatch.setattr(connection, "REPLY_MARGIN_S", SHORT_S)
+def impatient(proxy: Proxy) -> Iterator[Connections]:
+    """Connections through the proxy that do not wait long for a reply."""
+    address = f"{proxy.url}?socket_timeout={SHORT_S}&socket_connect_timeout={SHORT_S}"
+    with closing(Connections(address)) as connections:
+        connections.reply_margin_s = SHORT_S
+        connections.call("PING")
+        yield connections
 
 
 @pytest.fixture
@@ -154,14 +157,13 @@ def test_a_reply_that_was_cut_is_not_given_to_the_next_command(
     assert proxied.exchange([("ECHO", "mine"), ("ECHO", "mine too")]) == [b"mine", b"mine too"]
 
 
-@pytest.mark.usefixtures("hasty")
-def test_a_reply_that_comes_too_late_is_not_given_to_the_next_command(proxy: Proxy, proxied: Connections) -> None:
+def test_a_reply_that_comes_too_late_is_not_given_to_the_next_command(proxy: Proxy, impatient: Connections) -> None:
     proxy.delay(SHORT_S * 2, b"ECHO", times=1)
     with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
-        proxied.call("ECHO", "late")
-    assert proxied.call("ECHO", "mine") == b"mine"
+        impatient.call("ECHO", "late")
+    assert impatient.call("ECHO", "mine") == b"mine"
     time.sleep(SHORT_S * 2)
-    assert proxied.call("ECHO", "mine too") == b"mine too"
+    assert impatient.call("ECHO", "mine too") == b"mine too"
 
 
 @contextmanager
@@ -321,15 +323,14 @@ def test_a_server_that_is_gone_is_unavailable_and_is_found_again_when_it_is_back
     assert proxied.call("PING") == b"PONG"
 
 
-@pytest.mark.usefixtures("hasty")
-def test_a_server_that_does_not_answer_is_unavailable(own_redis: RedisServer, proxied: Connections) -> None:
+def test_a_server_that_does_not_answer_is_unavailable(own_redis: RedisServer, impatient: Connections) -> None:
     own_redis.pause()
     try:
         with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):
-            proxied.call("PING")
+            impatient.call("PING")
     finally:
         own_redis.resume()
-    assert eventually(lambda: answers(proxied))
+    assert eventually(lambda: answers(impatient))
 
 
 def answers(connections: Connections) -> bool:
@@ -339,29 +340,28 @@ def answers(connections: Connections) -> bool:
         return False
 
 
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("fault", [Proxy.drop_reply_of, Proxy.drop_command, Proxy.swallow])
 def test_nothing_is_sent_again_after_a_lost_reply(
-    proxy: Proxy, proxied: Connections, push_script: Script, fault: Callable[..., None]
+    proxy: Proxy, impatient: Connections, push_script: Script, fault: Callable[..., None]
 ) -> None:
-    proxied.script(push_script, ["list"], ["first"])  # the server knows the script from here on
+    impatient.script(push_script, ["list"], ["first"])  # the server knows the script from here on
     proxy.commands.clear()
     for aim in (b"EXEC", b"EVALSHA", b"BRPOPLPUSH", b"LPUSH"):
         fault(proxy, aim, times=1)
     attempts: list[Callable[[], object]] = [
-        lambda: proxied.transaction([("SADD", "queues", "q"), ("RPUSH", "list", "x")]),
-        lambda: proxied.script(push_script, ["list"], ["x"]),
-        lambda: proxied.call("LPUSH", "list", "x"),
+        lambda: impatient.transaction([("SADD", "queues", "q"), ("RPUSH", "list", "x")]),
+        lambda: impatient.script(push_script, ["list"], ["x"]),
+        lambda: impatient.call("LPUSH", "list", "x"),
         lambda: line.block("BRPOPLPUSH", "list", "other", 1),
     ]
-    with closing(proxied.blocking_line(1)) as line:
+    with closing(impatient.blocking_line(1)) as line:
         for attempt in attempts:
             with pytest.raises(BrokerUnavailable):
                 attempt()
     proxy.pass_through()
     done = fault is Proxy.drop_reply_of
-    assert proxied.call("LLEN", "list") == (3 if done else 1)
-    assert proxied.call("LLEN", "other") == (1 if done else 0)
+    assert impatient.call("LLEN", "list") == (3 if done else 1)
+    assert impatient.call("LLEN", "other") == (1 if done else 0)
     sent = {name: proxy.commands[name] for name in (b"EXEC", b"EVALSHA", b"EVAL", b"LPUSH", b"BRPOPLPUSH")}
     assert sent == {b"EXEC": 1, b"EVALSHA": 1, b"EVAL": 0, b"LPUSH": 1, b"BRPOPLPUSH": 1}
 
@@ -626,7 +626,7 @@ def test_the_end_of_a_line_returns_whether_a_command_may_still_arrive(
         assert cut_short.call("PING") == b"PONG"  # a new connection; the first command is on its way
         assert fine.end()
         assert not cut_short.end()
-        monkeypatch.setattr(blocking_line, "LATE_S", 0.0)
+        cut_short.late_s = 0.0
         assert cut_short.end()
 
 
@@ -720,11 +720,10 @@ def test_a_line_that_is_closed_while_it_waits_is_an_outage(line: BlockingLine, o
     assert eventually(lambda: own_redis.client().info("clients")["blocked_clients"] == 0)
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_blocking_command_whose_reply_never_comes_ends_some_time_after_its_limit(
-    proxy: Proxy, proxied: Connections
+    proxy: Proxy, impatient: Connections
 ) -> None:
-    with closing(proxied.blocking_line(0.2)) as line:
+    with closing(impatient.blocking_line(0.2)) as line:
         proxy.swallow(b"BRPOPLPUSH", Direction.REPLY, times=1)
         begin = time.monotonic()
         with pytest.raises(BrokerUnavailable, match=r"[Tt]imeout"):

@@ -390,24 +390,21 @@ def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: p
         f'test "$1" = --version || delay="--key-load-delay 300"\nexec {find_server()} "$@" $delay',
     )
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
-    monkeypatch.setattr(embedded_server, "SILENCE_S", 1)
     began = time.monotonic()
-    with EmbeddedServer(home) as url:
-        assert time.monotonic() - began > embedded_server.SILENCE_S
+    with EmbeddedServer(home, silence_s=1) as url:
+        assert time.monotonic() - began > 1
         assert call(url, "DBSIZE") == 5000
 
 
-def test_server_that_hangs_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_hangs_is_reported(home: Path) -> None:
     with EmbeddedServer(home) as url:
-        monkeypatch.setattr(embedded_server, "SILENCE_S", 0.2)
-        monkeypatch.setattr(guardian_module, "ANSWER_S", 0.1)
         pid = server_pid(url)
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(
                 BrokerUnavailable, match=f"^embedded Redis in {home} does not answer: .* {home}/redis.log"
             ):
-                EmbeddedServer(home).start()
+                EmbeddedServer(home, silence_s=0.2).start()
         finally:
             os.kill(pid, signal.SIGCONT)
 
@@ -685,9 +682,9 @@ def test_log_holds_the_last_run_and_the_one_before(home: Path) -> None:
 class GuardianThread:
     """A guardian in this process, so that a debugger and coverage see it."""
 
-    def __init__(self, home: Path, binary: str) -> None:
+    def __init__(self, home: Path, binary: str, stop_s: float = guardian_module.STOP_S) -> None:
         self.lock = guardian_module.take_lock(home / "keeper.lock", fcntl.LOCK_EX)
-        self.guardian = ServerGuardian(home, f"{home}/redis.sock", binary, self.lock)
+        self.guardian = ServerGuardian(home, f"{home}/redis.sock", binary, self.lock, stop_s)
         self.result: bool | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -751,11 +748,8 @@ def test_guardian_without_a_binary_says_so_and_tries_again(
     assert keeping.join() is True
 
 
-def test_guardian_kills_a_server_that_does_not_stop(
-    home: Path, user_lock: Callable[[], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guardian_module, "STOP_S", 0.3)
-    keeping = GuardianThread(home, find_server())
+def test_guardian_kills_a_server_that_does_not_stop(home: Path, user_lock: Callable[[], None]) -> None:
+    keeping = GuardianThread(home, find_server(), stop_s=0.3)
     with EmbeddedServer(home) as url:
         pid = server_pid(url)
         call(url, "SET", "key", "kept")

@@ -35,7 +35,7 @@ from verbs import (
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
-from goworkers_py.brokers.redis import leases, transport
+from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE
@@ -270,10 +270,8 @@ def test_leave_of_an_unknown_identity_does_nothing(broker: RedisBroker) -> None:
     assert leave(broker) == []
 
 
-def test_leave_ends_a_fetch_that_still_waits(
-    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "BLOCK_S", 30)
+def test_leave_ends_a_fetch_that_still_waits(make: Make, redis: redis_py.Redis) -> None:
+    broker = make(block_s=30)
     beat(broker, OWNER)
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(consume, broker, OWNER, "q", 1)

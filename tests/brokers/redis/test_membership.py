@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-import apps
 import pytest
 import redis as redis_py
 from apps import begun, job, own_app, started
@@ -34,6 +33,7 @@ from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, ProcessSna
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
+SOON = Timing(beat_every_s=0.05)
 MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
 JOBS = """
 import time
@@ -58,11 +58,6 @@ def membership(redis_url: str) -> Iterator[Membership]:
     connections = Connections(redis_url)
     yield Membership(connections, Keys())
     connections.close()
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
 
 
 def told(redis: redis_py.Redis, identity: str) -> dict[str, Any]:
@@ -264,9 +259,9 @@ def test_a_full_server_refuses_the_entry_and_commands_still_come() -> None:
 # --- a whole process
 
 
-def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: redis_py.Redis, soon: None) -> None:
+def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: redis_py.Redis) -> None:
     gate = threading.Event()
-    with own_app(redis_url, tag="tagged") as app:
+    with own_app(redis_url, timing=SOON, tag="tagged") as app:
         app.process("a", lambda message: gate.wait(20), 2)
         with started(app) as launcher:
             assert eventually(lambda: members(redis) == [launcher.identity])
@@ -291,9 +286,9 @@ def test_a_process_is_shown_from_its_start_to_its_end(redis_url: str, redis: red
 
 
 def test_an_embedded_process_ignores_the_commands_of_the_fleet(
-    redis_url: str, redis: redis_py.Redis, soon: None, caplog: pytest.LogCaptureFixture
+    redis_url: str, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with own_app(redis_url) as app:
+    with own_app(redis_url, timing=SOON) as app:
         app.process("a", print, 1)
         with started(app) as launcher:
             redis.lpush(f"{launcher.identity}-signals", "TSTP", "TERM")
@@ -303,9 +298,9 @@ def test_an_embedded_process_ignores_the_commands_of_the_fleet(
 
 
 def test_a_process_that_continues_under_a_new_identity_is_shown_under_that_identity(
-    redis_url: str, redis: redis_py.Redis, soon: None
+    redis_url: str, redis: redis_py.Redis
 ) -> None:
-    with own_app(redis_url) as app:
+    with own_app(redis_url, timing=SOON) as app:
         app.process("a", print, 1)
         with started(app) as launcher:
             before = launcher.identity
@@ -315,12 +310,12 @@ def test_a_process_that_continues_under_a_new_identity_is_shown_under_that_ident
 
 
 def test_without_the_permission_it_warns_once_and_its_jobs_run(
-    own_redis: RedisServer, soon: None, caplog: pytest.LogCaptureFixture
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     redis = own_redis.client()
     redis.execute_command("ACL", "SETUSER", "walled", "on", ">secret", "~queue*", "~stat:*", "~pyworkers:*", "+@all")
     redis.execute_command("ACL", "SETUSER", "walled", "~retry", "~schedule", "~dead")
-    with own_app(own_redis.url.replace("//", "//walled:secret@")) as app:
+    with own_app(own_redis.url.replace("//", "//walled:secret@"), timing=SOON) as app:
         done = threading.Event()
         app.process("q", lambda message: done.set(), 1)
         with caplog.at_level(logging.WARNING), started(app) as launcher:

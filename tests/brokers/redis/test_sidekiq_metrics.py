@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
-import apps
 import pytest
 import redis as redis_py
 from apps import job, own_app, started
@@ -17,7 +16,6 @@ from daemon import pyworkers
 from servers import RedisServer
 from waiting import eventually
 
-from goworkers_py.brokers.redis import sidekiq_metrics as module
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
@@ -187,11 +185,8 @@ def test_auto_reads_the_versions_of_the_processes(
     assert keys(redis) == written
 
 
-def test_auto_reads_the_versions_again_later(
-    connections: Connections, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0)
-    it = SidekiqMetrics(connections, Keys(), "auto")
+def test_auto_reads_the_versions_again_later(connections: Connections, redis: redis_py.Redis) -> None:
+    it = SidekiqMetrics(connections, Keys(), "auto", look_every_s=0)
     show(redis, {"version": "7.3.0"})
     it.write({"Foo": FOO}, AT)
     show(redis, {"version": "8.0.0"})
@@ -215,9 +210,8 @@ def test_without_the_permission_it_warns_once(own_redis: RedisServer, caplog: py
 def test_the_executions_of_a_process_are_written_while_it_works_and_at_its_end(
     redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apps, "TIMING", Timing(beat_every_s=0.05))
     outcomes: dict[str, Callable[[], object]] = {"good": lambda: time.sleep(0.021), "bad": lambda: 1 / 0}
-    with own_app(redis_url, metrics="8") as app:
+    with own_app(redis_url, timing=Timing(beat_every_s=0.05), metrics="8") as app:
         for queue in ("a", "b"):
             app.process(queue, lambda message: outcomes[message.args[0]](), 1)
         with started(app) as launcher:

@@ -13,7 +13,6 @@ from verbs import KEYS, OTHER, OWNER, Make, batch, beat, consume, consume_all, h
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.redis import transport
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, LeaseGone
@@ -118,10 +117,8 @@ def test_a_job_that_was_pushed_twice_is_two_jobs(broker: RedisBroker) -> None:
     assert consume_all(broker) == [job(1), job(1)]
 
 
-def test_a_fetch_that_waits_brings_the_job_that_comes(
-    make: Make, broker: RedisBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(transport, "BLOCK_S", 30)
+def test_a_fetch_that_waits_brings_the_job_that_comes(make: Make) -> None:
+    broker = make(block_s=30)
     with ThreadPoolExecutor(1) as pool:
         fetching = pool.submit(consume, broker, OWNER, "q", 5)
         time.sleep(0.1)
@@ -130,12 +127,12 @@ def test_a_fetch_that_waits_brings_the_job_that_comes(
     assert held(broker) == [job(1)]
 
 
-def test_a_wake_ends_a_fetch_that_waits_and_no_other(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wake_ends_a_fetch_that_waits_and_no_other(make: Make) -> None:
     def wake_until_done() -> bool:
         broker.transport.wake("q")
         return mine.done()
 
-    monkeypatch.setattr(transport, "BLOCK_S", 30)
+    broker = make(block_s=30)
     with ThreadPoolExecutor(2) as pool:
         mine, others = pool.submit(consume, broker, OWNER, "q", 5), pool.submit(consume, broker, OWNER, "mail", 5)
         assert eventually(wake_until_done)
@@ -197,13 +194,11 @@ def test_a_process_whose_lease_is_gone_fetches_nothing_until_its_next_beat(
             consume(broker, OWNER, "q", 1)
 
 
-def test_a_waiting_fetch_gets_no_job_from_a_server_that_lost_the_lease(
-    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiting_fetch_gets_no_job_from_a_server_that_lost_the_lease(own_redis: RedisServer) -> None:
     """The server came back with a state from before the process began: no recovery would look at its list."""
-    monkeypatch.setattr(transport, "BLOCK_S", 1)
     client = own_redis.client()
     with closing(RedisBroker(own_redis.url, Config())) as broker:
+        broker.transport.block_s = 1
         beat(broker, OWNER)
         assert consume(broker, OWNER, "q", 1) == []  # from here on it waits
         client.flushall()

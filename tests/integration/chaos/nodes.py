@@ -21,10 +21,10 @@ QUEUES = {"short": 5, "long": 5, "mixed": 5}
 SHORT: dict[str, Any] = {
     "timing.lease_s": 6,
     "brokers.redis.leases.GONE_FOR_S": 120,
-    "brokers.redis.transport.BLOCK_S": 1,
-    "brokers.redis.connection.REPLY_MARGIN_S": 1,
+    "brokers.redis.transport.RedisTransport.block_s": 1,
+    "brokers.redis.connection.Connections.reply_margin_s": 1,
     "brokers.redis.connection.SOCKET_TIMEOUT_S": 1.5,
-    "runtime.fetcher.RECONCILE_EVERY_S": 2,
+    "runtime.fetcher.Fetcher.reconcile_every_s": 2,
     "timing.beat_every_s": 0.5,
     "timing.lease_fresh_s": 5,
     "runtime.outage.LONGEST_PAUSE_S": 0.5,
@@ -32,7 +32,7 @@ SHORT: dict[str, Any] = {
     "policy.poison.AWAY_S": (0.5, 1.5, 4.5, 13.5),
     "timing.recover_every_s": 1,
     "timing.steady_for_s": 6,
-    "runtime.settler.PARKED_FOR_S": 0.5,
+    "runtime.settler.Settler.parked_for_s": 0.5,
 }
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 20
