@@ -20,7 +20,7 @@ from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
-from goworkers_py.wire.message import Timestamps, describe
+from goworkers_py.wire.message import describe
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -67,7 +67,7 @@ def recover(app: App, go_process: str | None, yes: bool, as_json: bool) -> None:
         return
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
-    policy = PoisonPolicy(app.config.poison_limit, app.config.poison_window, Timestamps(app.config.timestamps))
+    policy = PoisonPolicy.of(app.config)
 
     def judge(found: Found) -> RecoveryDecision:
         now = app.clock.wall()

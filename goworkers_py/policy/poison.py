@@ -14,6 +14,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from goworkers_py.config.options import Config
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
@@ -48,6 +49,10 @@ class PoisonPolicy:
     limit: int = 3  # deaths, 2 or more; 0: no job is ever buried as poison
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
+
+    @classmethod
+    def of(cls, config: Config) -> PoisonPolicy:
+        return cls(config.poison_limit, config.poison_window, Timestamps(config.timestamps))
 
     def is_suspect(self, message: Message) -> bool:
         """Whether to run the job in quarantine: one more death would reach the limit."""

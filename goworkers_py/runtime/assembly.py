@@ -54,7 +54,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     another program."""
     broker.require(*_needed(plan.config))
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
-    poison = PoisonPolicy(config.poison_limit, config.poison_window, timestamps)
+    poison = PoisonPolicy.of(config)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)
     quarantine = Quarantine(
         poison,
