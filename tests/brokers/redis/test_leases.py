@@ -164,6 +164,23 @@ def test_a_recovery_calls_no_script_for_a_living_owner(broker: RedisBroker, redi
     assert scripts() == before
 
 
+def test_a_process_whose_lease_returns_before_it_is_declared_dead_keeps_its_jobs(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strand(broker, job(1))
+    redis.delete(KEYS.lease(OTHER))
+
+    def beats_again(told: object) -> bool:
+        """Called when the lease was found missing, before the script that declares the process dead."""
+        redis.set(KEYS.lease(OTHER), 1)
+        return False
+
+    monkeypatch.setattr(leases, "certainly_dead", beats_again)
+    assert recover(broker, by_lease=True) == []
+    assert held(broker, OTHER) == [job(1)]
+    beat(broker, OTHER)  # raises DeclaredDead if it was
+
+
 @pytest.mark.parametrize(
     "entry",
     [
