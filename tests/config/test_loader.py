@@ -310,6 +310,21 @@ def test_a_wrong_address_is_refused(address: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "address",
+    [
+        "redis://u:pa/ss@host/0",
+        "redis://u:12/ss@host/0",
+        "rediss://u:pa?ss@host/0",
+        "redis://u:12#ss@host",
+        "sentinel://u:12/ss@one,two/shop",
+    ],
+)
+def test_the_error_about_a_password_that_is_not_escaped_shows_no_part_of_it(address: str) -> None:
+    told = "has an @ after its host: in a password or a query, write / ? # @ and % as %2F %3F %23 %40 and %25"
+    assert refusal(flags={"broker": address}) == f"--broker {told}"
+
+
+@pytest.mark.parametrize(
     ("address", "shown"),
     [
         ("redis://localhost:6379/0", "redis://localhost:6379/0"),
