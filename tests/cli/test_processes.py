@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -171,6 +172,23 @@ def test_recover_waits_for_a_beat_of_a_process_whose_lease_has_expired(
     assert "lease expired: away:1:x; waiting" in done.stderr
     assert fields(queue(redis), "jid") == ["lost"]
     assert fields(in_progress(redis), "jid") == ["held"]
+
+
+def test_recover_takes_nothing_from_a_process_that_beats_again_while_it_waits(
+    redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
+    redis.hset("pyworkers:owners", "away:1:x", entry)
+    redis.lpush("queue:q:away:1:x:inprogress", job())
+
+    class BeatMeanwhile:
+        def wait(self, seconds: float) -> None:
+            assert seconds == recover_command.WAIT_FOR_BEAT_S
+            redis.set("pyworkers:lease:away:1:x", 1)
+
+    monkeypatch.setattr(recover_command, "threading", SimpleNamespace(Event=BeatMeanwhile))
+    assert call("recover").stdout == "0 jobs recovered\n"
+    assert len(in_progress(redis)) == 1
 
 
 def test_a_recovery_that_loses_the_server_prints_the_recovered_jobs_and_fails(
