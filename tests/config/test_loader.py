@@ -181,6 +181,12 @@ def test_a_sample_is_a_valid_configuration(path: Path) -> None:
     assert load(path, {}) != Config()
 
 
+def test_a_poison_limit_of_one_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError, match=r"poison_limit: one crash does not tell which .* set 2 or more, or 0"):
+        Config(poison_limit=1)
+    Config(poison_limit=2)
+
+
 def test_a_configuration_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().timeout = 1

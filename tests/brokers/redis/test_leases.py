@@ -34,13 +34,15 @@ from verbs import (
 )
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, WorkerEntry
 from goworkers_py.brokers.redis import leases, transport
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
+from goworkers_py.core.version import __version__
+from goworkers_py.wire import needs
 
 
 def test_a_beat_tells_the_time_of_the_server(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +89,19 @@ def test_the_keys_of_dead_owners_and_of_process_names_expire(broker: RedisBroker
     redis.delete(KEYS.lease(OTHER))
     recover(broker, by_lease=True)
     assert 86_400 < redis.ttl(KEYS.gone) <= 2 * 86_400
+
+
+def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
+    for owner in ("lives:1:aaaaaaaaaaaa", "dead:1:aaaaaaaaaaaa", "late:1:aaaaaaaaaaaa"):
+        broker.recoverable.beat(Presence(owner, {"q": 1}))
+    assert not list(broker.recoverable.leave("dead:1:aaaaaaaaaaaa"))
+    redis.delete(KEYS.lease("late:1:aaaaaaaaaaaa"))
+    assert broker.recoverable.workers() == [WorkerEntry("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})]
+    entry = json.loads(redis.hget(KEYS.owners, "lives:1:aaaaaaaaaaaa") or b"")
+    assert (entry["v"], entry["version"], entry["speaks"]) == (1, __version__, ["locks"])
 
 
 def test_jobs_of_a_living_owner_are_not_recovered(make: Make, broker: RedisBroker) -> None:
