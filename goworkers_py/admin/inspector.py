@@ -145,7 +145,8 @@ class Inspector:
         return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run)
 
     def kill(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
-        """Moves jobs to the dead jobs, unchanged, as Sidekiq does: `list(app.inspector.kill(RETRIES, Filter()))`."""
+        """Moves jobs to the dead jobs, as Sidekiq does: `list(app.inspector.kill(RETRIES, Filter()))`. Their payloads
+        stay as they are; in Redis, one that Ruby cannot read is enclosed."""
         _refuse_queue(place)
         if place.state is JobState.DEAD:
             raise ArgumentError("dead jobs cannot be killed again")

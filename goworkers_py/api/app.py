@@ -75,7 +75,7 @@ class App:
 
     def configure(self, settings: Mapping[str, Any] | str | os.PathLike[str] | None = None, /, **options: Any) -> None:
         """Takes options by name (`configure(broker="redis://...", timeout=30)`), a file's path, or go-workers' dict
-        (`server`, `database`, `password`, `pool`, `process`, `namespace`)."""
+        (`server`, `database`, `password`, `pool`, `process`, `namespace`, `poll_interval`)."""
         self.use(of_call(settings, options))
 
     def use(self, config: Config, by_command: bool = False) -> None:

@@ -70,7 +70,7 @@ named = click.argument("name", callback=_name)
 def show(app: App, name: str, limit: int, as_json: bool) -> None:
     """Shows the queue and its next jobs, in the order in which they will run. `pyworkers jobs` lists all jobs."""
     found = _existing(app.inspector, name)
-    jobs = app.inspector.first(waiting_in(name), limit)
+    jobs = app.inspector.first(waiting_in(name), limit or found.size)
     if as_json:
         next_jobs = ",".join(job.as_json for job in jobs)
         click.echo(f'{simplejson.dumps(dataclasses.asdict(found))[:-1]}, "next": [{next_jobs}]}}')

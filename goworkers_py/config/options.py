@@ -59,7 +59,7 @@ class Config:
         "redis://localhost:6379/0",
         broker_address,
         "redis://host:port/db, rediss://... (TLS), unix:///path, sentinel://host:port,host:port/service/db, "
-        "or embedded: a server of our own in data_dir",
+        "embedded: a server of our own in data_dir, or memory://: the memory of this process",
         secret=True,
         alias="redis",
     )

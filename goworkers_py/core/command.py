@@ -1,6 +1,7 @@
 """The commands that a process takes from a signal, the fleet, its parent, or one of its own threads.
 
-All commands go through one inbox, which the main thread reads, see `system.main_loop`.
+In a process that works, all commands go through one inbox, which the main thread reads, see `system.main_loop`. The
+parent of `processes = N` has no inbox: it answers signals in the loop of `system.supervisor`.
 """
 
 from __future__ import annotations

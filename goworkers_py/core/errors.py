@@ -1,4 +1,4 @@
-"""Every exception of the package.
+"""Every exception of the package, except `DeclaredDead` of `brokers.contracts.recoverable`: it stays in the daemon.
 
 WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead

@@ -27,6 +27,7 @@ from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.brokers.redis import checks
 from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.errors import NoSuchDatabase
 from goworkers_py.observe.health_report import OF_SUSPECT
 
 DEAD = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
@@ -231,6 +232,18 @@ def test_jobs_in_a_list_of_go_workers_are_a_problem(redis: redis_py.Redis, inspe
     assert found.todo == "if it has ended: pyworkers recover --go-workers 7"
 
 
+def test_the_jobs_of_a_go_workers_process_that_lives_are_no_finding(
+    redis: redis_py.Redis, inspector: Inspector
+) -> None:
+    redis.lpush("queue:q:7:inprogress", job())
+    redis.sadd("processes", "go")
+    heartbeats = json.dumps([{"pid": "1", "in_progress_queue": '"q:7:inprogress"'}])
+    redis.hset("go", mapping={"info": "{}", "beat": int(time.time()), "worker_heartbeats": heartbeats})
+    assert findings(inspector, "go-workers") == []
+    redis.hset("go", "beat", int(time.time()) - 100)
+    assert only(findings(inspector, "go-workers")).problem
+
+
 def test_unreadable_payloads_are_reported_with_their_place(redis: redis_py.Redis, inspector: Inspector) -> None:
     redis.sadd("queues", "q")
     redis.lpush("queue:q", b"{no job", job(), b"[]")
@@ -418,3 +431,8 @@ def test_a_key_of_another_type_is_named(redis: redis_py.Redis, call: Call, redis
 
 def test_without_a_server_the_exit_code_is_75(call: Call) -> None:
     assert call("doctor", "--redis", "redis://127.0.0.1:1/0").returncode == 75
+
+
+def test_a_database_that_the_server_does_not_have_is_an_error_and_no_finding(redis_url: str) -> None:
+    with own_app(f"{redis_url.rpartition('/')[0]}/99999") as app, pytest.raises(NoSuchDatabase):
+        list(Doctor(app.inspector, None).findings())

@@ -153,6 +153,8 @@ def test_an_unreadable_payload_is_found_by_its_bytes_only() -> None:
     entry = StoredJob(b"{\xff no job")
     assert Filter(match="no job").fits(entry)
     assert Filter(match="\udcff").fits(entry)  # how Python reads a byte of the command line that is not UTF-8
+    assert Filter(match=r"\xff no").fits(entry)  # as lists show it
+    assert not Filter(match="xff").fits(entry)  # only a `match` with \x is compared with what lists show
     assert not Filter(job_class="J").fits(entry)
     assert not Filter(jids=["no"]).fits(entry)
 

@@ -17,7 +17,6 @@ from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.redis import damage
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.web.pages import for_go_workers
 from goworkers_py.wire import payload
 
 FAR = 4_000_000_000.0
@@ -122,14 +121,6 @@ def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redi
     assert json.loads(json.dumps(inspector.stats().as_dict())) == {
         "processed": 0, "failed": 0, "scheduled": 0, "retries": 0, "dead": 0, "in_progress": 0, "processes": 0,
         "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
-    }  # fmt: skip
-
-
-def test_go_workers_shows_the_sizes_of_queues_as_text() -> None:
-    stats = Stats(12, 3, 4, 5, 6, 7, 8, [QueueStats("a", 9, 0.5), QueueStats("b", 0, 0.0)])
-    assert for_go_workers(stats) == {
-        "processed": 12, "failed": 3, "enqueued": {"a": "9", "b": "0"}, "retries": 5,
-        "scheduled": 4, "dead": 6, "in_progress": 7,
     }  # fmt: skip
 
 

@@ -192,6 +192,26 @@ def test_without_any_job_the_queue_default_is_used(app: App) -> None:
     assert [manager.queue for manager in app.launcher().managers] == ["default"]
 
 
+def test_run_warns_of_a_job_whose_queue_is_not_configured(tmp_path: Path) -> None:
+    program = """
+        import os, signal
+        import goworkers_py as workers
+
+        workers.configure(broker="memory://")
+        workers.job("J", queue="forgotten")(print)
+        workers.process("q", print)
+        workers.before_start(lambda: os.kill(os.getpid(), signal.SIGTERM))
+        assert workers.run() == 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = "jobs are registered for queue forgotten, from which this process does not fetch: add -q"
+    assert done.stderr.count(told) == 1
+
+
 def test_a_job_whose_queue_is_not_configured_is_a_warning(app: App, caplog: pytest.LogCaptureFixture) -> None:
     app.job("J", queue="forgotten")(print)
     app.process("q", print)
@@ -254,6 +274,22 @@ def test_the_server_is_configured_under_either_name(name: str) -> None:
 def test_a_wrong_setting_is_refused(settings: Any, options: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         App().configure(settings, **options)
+
+
+def test_a_second_configure_closes_the_connections_of_the_first(own_redis: RedisServer) -> None:
+    client = own_redis.client()
+
+    def connections() -> set[str]:
+        return {one["id"] for one in client.client_list()}
+
+    before = connections()
+    with own_app(own_redis.url) as app:
+        former = app.broker  # still held here, so that nothing else than `close` can close its connections
+        app.inspector.queues()
+        assert connections() > before
+        app.configure(broker=own_redis.url, timeout=7)
+        assert eventually(lambda: connections() <= before)
+        assert app.broker is not former
 
 
 def test_configure_takes_a_file_and_options_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -19,12 +19,16 @@ from servers import RedisServer
 
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.job_options import EnqueueOptions
 from goworkers_py.config.moments import after, moment
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnavailable
+from goworkers_py.wire import needs, payload
+from goworkers_py.wire.needs import field_of
 
 NOW = 1_700_000_000.25
 
@@ -442,6 +446,54 @@ def test_a_link_added_later_applies_to_the_next_push(broker: Broker, redis: redi
     assert client.push("q", "Job", [])
     links.append(lambda job: None)
     assert client.push("q", "Job", []) is None
+
+
+# --- needs
+
+
+def test_needs_are_in_the_payload_of_pushes_that_have_some_and_ask_for_the_workers(
+    broker: Broker, client: Client, redis: redis_py.Redis
+) -> None:
+    broker.recoverable.beat(Presence("old:1:aaaaaaaaaaaa", {"q": 1}))
+    with pytest.raises(ArgumentError, match="no live process of queue q knows locks"):
+        client.push_bulk("q", "J", [[]], needs=["locks"])
+    assert redis.llen("queue:q") == 0
+    client.push_bulk("other", "J", [[]], needs=["locks", "expiry"])
+    [raw] = redis.lrange("queue:other", 0, -1)
+    assert payload.read(raw)["pyworkers"] == {"v": 1, "needs": ["expiry", "locks"]}
+
+
+def test_a_broker_without_a_list_of_workers_is_not_asked_for_it() -> None:
+    class Mailbox(Broker):
+        capabilities = ()
+
+        def __init__(self) -> None:
+            self.transport = self
+            self.published: list[Push] = []
+
+        def publish(self, pushes: Sequence[Push]) -> None:
+            self.published += pushes
+
+    broker = Mailbox()
+    Client(lambda: broker).push_bulk("q", "J", [[]], needs=["locks"])
+    assert payload.read(broker.published[0].payload)["pyworkers"] == field_of(["locks"])
+
+
+def test_a_push_without_needs_asks_for_no_workers(client: Client, redis: redis_py.Redis) -> None:
+    with redis.monitor() as monitor:
+        client.push("q", "J", [])
+        redis.ping()
+        commands = []
+        while not commands or commands[-1] != "PING":
+            commands.append(monitor.next_command()["command"].partition(" ")[0])
+    assert "HGETALL" not in commands
+    [raw] = redis.lrange("queue:q", 0, -1)
+    assert needs.FIELD not in payload.read(raw)
+
+
+def test_a_user_may_not_set_the_field_of_needs() -> None:
+    with pytest.raises(ArgumentError, match="pyworkers is reserved for pyworkers"):
+        EnqueueOptions(extra={needs.FIELD: field_of(["locks"])})
 
 
 # --- threads and forks

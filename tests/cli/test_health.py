@@ -132,6 +132,17 @@ def test_health_does_not_fail_while_a_suspect_is_in_quarantine(redis_url: str, r
     assert told(redis_url) == (0, f"host:1:x {trouble}\n")
 
 
+def test_a_process_of_another_machine_does_not_count(redis_url: str, redis: redis_py.Redis) -> None:
+    for machine, answer in (
+        ("elsewhere", (1, "pyworkers: no process on this machine fetches from these queues\n")),
+        (origin()["machine"], (0, "host:1:x fetches jobs\n")),
+    ):
+        entry = {"queues": {"q": 1}, "trial": "", "origin": origin() | {"machine": machine}}
+        redis.hset("pyworkers:owners", "host:1:x", json.dumps(entry))
+        redis.set("pyworkers:lease:host:1:x", 1)
+        assert told(redis_url) == answer
+
+
 def test_health_needs_no_more_permissions_than_the_daemon(own_redis: RedisServer, tmp_path: Path) -> None:
     own_redis.client().execute_command("ACL", "SETUSER", *RULES)
     url = own_redis.url.replace("//", f"//{RULES[0]}:{PASSWORD}@")

@@ -99,6 +99,15 @@ def test_a_queue_is_shown_with_its_next_jobs(filled: redis_py.Redis, call: Call)
     assert told["next"][3] == {"jid": "sha1:98ad36342de0fdf7", "unreadable": "{no\x1b[31m"}
 
 
+def test_a_queue_is_shown_with_all_its_jobs_at_limit_0(redis: redis_py.Redis, call: Call) -> None:
+    redis.sadd("queues", "mail")
+    redis.lpush("queue:mail", *(job("Send", n) for n in range(51)))  # more than are shown without a limit
+    assert [line.split()[-1] for line in call("queue", "show", "mail", "-n", "0").stdout.splitlines()[4:]] == [
+        f"[{n}]" for n in range(51)
+    ]
+    assert len(json.loads(call("queue", "show", "mail", "-n", "0", "--json").stdout)["next"]) == 51
+
+
 def test_jobs_of_a_queue_are_listed_newest_first_with_unreadable_ones_among_them(
     filled: redis_py.Redis, call: Call
 ) -> None:

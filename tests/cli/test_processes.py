@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -30,9 +31,10 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.cli import main
+from goworkers_py.cli import recover as recover_command
 from goworkers_py.cli.top import _share
 from goworkers_py.core.errors import BrokerUnavailable
-from goworkers_py.core.timing import Timing
+from goworkers_py.core.timing import TIMING, Timing
 
 JOBS = """
     import time
@@ -172,6 +174,23 @@ def test_recover_waits_for_a_beat_of_a_process_whose_lease_has_expired(
     assert "lease expired: away:1:x; waiting" in done.stderr
     assert fields(queue(redis), "jid") == ["lost"]
     assert fields(in_progress(redis), "jid") == ["held"]
+
+
+def test_recover_takes_nothing_from_a_process_that_beats_again_while_it_waits(
+    redis: redis_py.Redis, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = json.dumps({"queues": {"q": 1}, "trial": "", "origin": {"machine": "elsewhere"}})
+    redis.hset("pyworkers:owners", "away:1:x", entry)
+    redis.lpush("queue:q:away:1:x:inprogress", job())
+
+    class BeatMeanwhile:
+        def wait(self, seconds: float) -> None:
+            assert seconds == TIMING.await_beat_s
+            redis.set("pyworkers:lease:away:1:x", 1)
+
+    monkeypatch.setattr(recover_command, "threading", SimpleNamespace(Event=BeatMeanwhile))
+    assert call("recover").stdout == "0 jobs recovered\n"
+    assert len(in_progress(redis)) == 1
 
 
 def test_a_recovery_that_loses_the_server_prints_the_recovered_jobs_and_fails(

@@ -181,6 +181,12 @@ def test_a_sample_is_a_valid_configuration(path: Path) -> None:
     assert load(path, {}) != Config()
 
 
+def test_a_poison_limit_of_one_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError, match=r"poison_limit: one crash does not tell which .* set 2 or more, or 0"):
+        Config(poison_limit=1)
+    Config(poison_limit=2)
+
+
 def test_a_configuration_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().timeout = 1
@@ -307,6 +313,21 @@ def test_addresses_of_every_kind_are_accepted(address: str, meant: str | None) -
 )
 def test_a_wrong_address_is_refused(address: str, told: str) -> None:
     assert told in refusal(flags={"broker": address})
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://u:pa/ss@host/0",
+        "redis://u:12/ss@host/0",
+        "rediss://u:pa?ss@host/0",
+        "redis://u:12#ss@host",
+        "sentinel://u:12/ss@one,two/shop",
+    ],
+)
+def test_the_error_about_a_password_that_is_not_escaped_shows_no_part_of_it(address: str) -> None:
+    told = "has an @ after its host: in a password or a query, write / ? # @ and % as %2F %3F %23 %40 and %25"
+    assert refusal(flags={"broker": address}) == f"--broker {told}"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import math
 import threading
 import time
 
-from goworkers_py.core.clock import Clock, Deadline
+from waiting import eventually
+
+from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 
 
 class FakeClock(Clock):
@@ -57,3 +59,8 @@ def test_a_clock_shows_the_systems_times() -> None:
     assert 0 <= after[0] - before[0] < 60
     assert 0 <= after[1] - before[1] < 60
     assert 0 < Deadline(60).left() <= 60
+
+
+def test_the_clock_of_leases_advances() -> None:
+    before = awake_and_asleep()
+    assert eventually(lambda: awake_and_asleep() > before)

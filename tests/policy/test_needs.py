@@ -1,17 +1,15 @@
-"""The needs of a job: read from any payload, refused by workers that do not know them, checked by producers."""
+"""The needs of a job: read from any payload, and refused by workers that do not know them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import job, own_broker
+from apps import job
 from fleet import Fleet
 from hasty import hasty
 from hypothesis import given
@@ -19,22 +17,14 @@ from hypothesis import strategies as st
 from jsontext import examples, field_texts
 from waiting import eventually
 
-from goworkers_py import EnqueueOptions, __version__
-from goworkers_py.api.client import Client
-from goworkers_py.api.worker_check import WorkerCheck
-from goworkers_py.brokers.broker import Broker
-from goworkers_py.brokers.contracts.recoverable import Presence, WorkerEntry
-from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.errors import ArgumentError, BrokerRefused
+from goworkers_py import __version__
 from goworkers_py.core.outcome import Dead, Outcome, Reschedule
 from goworkers_py.policy import needs as policy
 from goworkers_py.policy.needs import MOST_ROUNDS, Needs
-from goworkers_py.wire import needs, payload
+from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import field_of, lacking
 
-KEYS = Keys()
 NOW = 1_700_000_000.0
 LOCKS = field_of(["locks"])
 
@@ -204,116 +194,3 @@ def test_without_such_a_worker_the_job_is_buried_and_no_code_of_the_user_gets_it
         fleet.await_run("began", "plain")
         assert {run.jid for run in fleet.runs} == {"plain"}
         assert not (tmp_path / "death-j").exists()
-
-
-# --- the producer
-
-
-OLD, NEW = WorkerEntry("old", ["q"]), WorkerEntry("new", ["q"], "0.3.0", {"locks"})
-
-
-def test_a_feature_that_no_live_worker_of_the_queue_knows_is_refused() -> None:
-    elsewhere = WorkerEntry("other", ["other"], "0.3.0", {"locks"})
-    with pytest.raises(ArgumentError, match=r"queue q knows locks: old \(before 0\.2\.0\)"):
-        WorkerCheck(lambda: [OLD, elsewhere]).check("q", ["locks"])
-
-
-def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    workers = WorkerCheck(lambda: [OLD, NEW])
-    for _ in range(2):
-        workers.check("q", ["locks"])
-    [record] = caplog.records
-    assert "some processes of queue q do not know locks: old (before 0.2.0)" in record.getMessage()
-
-
-def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    workers = WorkerCheck(list)
-    for _ in range(2):
-        workers.check("q", ["locks"])
-    [record] = caplog.records
-    assert "no live process fetches from queue q" in record.getMessage()
-
-
-def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse() -> list[WorkerEntry]:
-        raise BrokerRefused("NOPERM")
-
-    WorkerCheck(refuse).check("q", ["locks"])
-    assert "cannot check whether the processes know locks: NOPERM" in caplog.text
-
-
-def test_the_list_of_workers_is_read_again_after_some_seconds() -> None:
-    looks = []
-    workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
-    for _ in range(3):
-        workers.check("q", ["locks"])
-    assert len(looks) == 1
-    workers = WorkerCheck(lambda: looks.append(1) or [NEW], look_every_s=0)  # type: ignore[func-returns-value]
-    for _ in range(2):
-        workers.check("q", ["locks"])
-    assert len(looks) == 3
-
-
-@pytest.fixture
-def broker(redis_url: str) -> Iterator[Broker]:
-    with ExitStack() as stack:
-        yield stack.enter_context(own_broker(redis_url))
-
-
-def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
-    broker: Broker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
-    for owner in ("lives:1:aaaaaaaaaaaa", "dead:1:aaaaaaaaaaaa", "late:1:aaaaaaaaaaaa"):
-        broker.recoverable.beat(Presence(owner, {"q": 1}))
-    assert not list(broker.recoverable.leave("dead:1:aaaaaaaaaaaa"))
-    redis.delete(KEYS.lease("late:1:aaaaaaaaaaaa"))
-    assert broker.recoverable.workers() == [WorkerEntry("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})]
-    entry = json.loads(redis.hget(KEYS.owners, "lives:1:aaaaaaaaaaaa") or b"")
-    assert (entry["v"], entry["version"], entry["speaks"]) == (1, __version__, ["locks"])
-
-
-def test_needs_are_in_the_payload_of_pushes_that_have_some_and_ask_for_the_workers(
-    broker: Broker, redis: redis_py.Redis
-) -> None:
-    client = Client(lambda: broker)
-    broker.recoverable.beat(Presence("old:1:aaaaaaaaaaaa", {"q": 1}))
-    with pytest.raises(ArgumentError, match="no live process of queue q knows locks"):
-        client.push_bulk("q", "J", [[]], needs=["locks"])
-    assert redis.llen(KEYS.queue("q")) == 0
-    client.push_bulk("other", "J", [[]], needs=["locks", "expiry"])
-    [raw] = redis.lrange(KEYS.queue("other"), 0, -1)
-    assert payload.read(raw)["pyworkers"] == {"v": 1, "needs": ["expiry", "locks"]}
-
-
-def test_a_broker_without_a_list_of_workers_is_not_asked_for_it() -> None:
-    class Mailbox(Broker):
-        capabilities = ()
-
-        def __init__(self) -> None:
-            self.transport = self
-            self.published: list[Push] = []
-
-        def publish(self, pushes: Sequence[Push]) -> None:
-            self.published += pushes
-
-    broker = Mailbox()
-    Client(lambda: broker).push_bulk("q", "J", [[]], needs=["locks"])
-    assert payload.read(broker.published[0].payload)["pyworkers"] == LOCKS
-
-
-def test_a_push_without_needs_asks_for_no_workers(redis_url: str, redis: redis_py.Redis) -> None:
-    with own_broker(redis_url) as broker, redis.monitor() as monitor:
-        Client(lambda: broker).push("q", "J", [])
-        redis.ping()
-        commands = []
-        while not commands or commands[-1] != "PING":
-            commands.append(monitor.next_command()["command"].partition(" ")[0])
-    assert "HGETALL" not in commands
-    [raw] = redis.lrange(KEYS.queue("q"), 0, -1)
-    assert needs.FIELD not in payload.read(raw)
-
-
-def test_a_user_may_not_set_the_field() -> None:
-    with pytest.raises(ArgumentError, match="pyworkers is reserved for pyworkers"):
-        EnqueueOptions(extra={needs.FIELD: LOCKS})

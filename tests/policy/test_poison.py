@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import eventually
 
-from goworkers_py.config.options import Config
-from goworkers_py.core.errors import ConfigError, PoisonPill
+from goworkers_py.core.errors import PoisonPill
 from goworkers_py.policy.poison import ALONE_S, PATIENCE_S, PoisonPolicy, RecoveryDecision, name_of
 from goworkers_py.wire.message import Message, Timestamps
 
@@ -139,12 +138,6 @@ def test_the_record_of_a_later_release_is_not_changed() -> None:
 def test_without_a_limit_nothing_is_counted() -> None:
     assert judge(struck(50), alone="j1", limit=0) == RecoveryDecision(struck(50))
     assert not PoisonPolicy(0).is_suspect(Message(struck(50), "q"))
-
-
-def test_a_limit_of_one_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match=r"poison_limit: one crash does not tell which .* set 2 or more, or 0"):
-        Config(poison_limit=1)
-    Config(poison_limit=2)
 
 
 @pytest.mark.parametrize(("count", "suspect"), [(0, False), (1, False), (2, True), (3, True), ("2", False)])

@@ -449,6 +449,11 @@ def test_at_is_dropped_since_sidekiq_would_schedule_the_job_again() -> None:
     assert "at" not in fields_of(decide(job(at=1.5, retry=0)))
 
 
+def test_a_failed_run_ends_the_count_of_deaths_since_its_process_survived_it() -> None:
+    assert "recovered" not in fields_of(decide(job(recovered=[NOW - 60])))
+    assert "recovered" not in fields_of(decide(job(recovered=[NOW - 60], retry=0)))
+
+
 @pytest.mark.parametrize("jid", [ABSENT, "", None])
 def test_a_job_without_a_jid_gets_one_so_that_two_of_them_do_not_become_one(jid: Any) -> None:
     one, other = fields_of(decide(job(jid=jid)))["jid"], fields_of(decide(job(jid=jid)))["jid"]

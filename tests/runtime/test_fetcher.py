@@ -388,6 +388,25 @@ def test_what_is_on_its_way_when_the_queue_is_paused_goes_back_past_the_workers(
     assert passed == []
 
 
+def test_what_is_put_into_the_buffer_while_the_queue_is_paused_is_given_back(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pausing thread has drained the buffer before the fetcher puts these jobs into it."""
+    raws = push(redis, 1, 2)
+    fetching = Fetching(broker)
+    put = fetching.buffer.put
+
+    def paused_before(deliveries: list[Delivery]) -> None:
+        fetching.fetcher.pause()
+        assert fetching.buffered() == []
+        put(deliveries)
+
+    monkeypatch.setattr(fetching.buffer, "put", paused_before)
+    fetching.fetcher.run_once()
+    assert fetching.given_back == raws
+    assert fetching.buffered() == []
+
+
 def test_jobs_that_wait_while_others_end_stay(broker: RedisBroker, redis: redis_py.Redis) -> None:
     push(redis, *range(12))
     fetching = Fetching(broker, concurrency=1, prefetch=None)

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import Leases
 from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
-from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.core.timing import TIMING, Timing
@@ -187,6 +187,35 @@ def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
     raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})
     assert quarantine.run(Message(raw, "q"), Delivery(raw, "q", lease.identity), run) is DONE
     assert (told(), quarantine.closed) == ("", False)
+
+
+def test_no_other_job_begins_when_a_suspect_ends_during_a_beat_with_its_name(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the next beat takes the name back: until then a death of the process would convict the suspect."""
+    lease = Lease(50)
+    beats: list[Callable[[], None]] = []
+    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: beats[0](), lambda delivery: False, lambda: None)
+    it = heartbeat(broker, lease, quarantine=quarantine)
+    beats.append(it.beat)
+    it.beat()
+    raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})
+    delivery = Delivery(raw, "q", lease.identity)
+
+    def end_the_suspect(presence: Presence) -> None:
+        assert presence.alone
+        delivery.stage = Stage.ENDED
+
+    def run(message: Message) -> Outcome:
+        with monkeypatch.context() as patch:
+            before_each_beat(patch, end_the_suspect)
+            it.beat()
+        assert quarantine.closed
+        it.beat()
+        assert not quarantine.closed
+        return DONE
+
+    assert quarantine.run(Message(raw, "q"), delivery, run) is DONE
 
 
 def test_the_servers_time_is_taken_and_a_clock_far_off_is_warned_of_once(

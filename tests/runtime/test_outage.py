@@ -51,6 +51,22 @@ def test_the_next_outage_is_told_again(outage: Outage, caplog: pytest.LogCapture
     assert [level for level, _ in lines(caplog)] == [logging.ERROR, logging.WARNING] * 2
 
 
+def test_an_exchange_that_began_before_the_end_of_an_outage_and_fails_later_belongs_to_it(
+    outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = BrokerUnavailable("timed out")
+    outage.failed("fetcher", GONE)
+    late.began = time.monotonic()
+    outage.recovered("fetcher")
+    del caplog.records[:]
+    outage.failed("settler", late)
+    outage.recovered("settler")
+    assert lines(caplog) == []
+    late.began = time.monotonic()
+    outage.failed("settler", late)
+    assert lines(caplog) == [(logging.ERROR, "Redis cannot serve: timed out; trying again until it does")]
+
+
 def test_a_thread_that_never_failed_does_not_end_an_outage(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
     outage.recovered("heartbeat")
     outage.failed("fetcher", GONE)

@@ -161,6 +161,22 @@ def test_a_hint_of_something_sooner_ends_its_sleep_and_one_of_something_later_do
     assert time.monotonic() - began < 40
 
 
+def test_a_job_that_is_scheduled_during_a_look_ends_the_sleep_after_it() -> None:
+    """The look may have read the set before the job was added to it."""
+    hints = DueHints()
+
+    class Store:
+        def promote(self, *asked: object) -> Iterator[float | None]:
+            yield None
+            hints.scheduled(time.time() + 1)
+
+    it = Scheduler(Store(), Config(poll_interval=60), hints, Clock(), Outage("Redis"))
+    assert it.run_once() > 40
+    began = time.monotonic()
+    it.wait_between(40)
+    assert time.monotonic() - began < 30
+
+
 def test_a_hint_is_reckoned_by_the_clock_that_knows_the_servers_time(broker: RedisBroker) -> None:
     clock = Clock()
     clock.synchronize(time.time() + 1_000, awake_and_asleep(), awake_and_asleep())

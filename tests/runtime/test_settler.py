@@ -224,6 +224,23 @@ def test_one_that_cannot_be_stored_stays_in_progress_until_it_can(
     assert settling.told == [5]
 
 
+def test_of_two_outcomes_the_first_one_counts_also_while_it_cannot_be_stored(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.set("dead", "somebody's string")
+    with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
+        settling.settler.parked_for_s = 600.0  # it is tried again when the settler stops
+        parked, done = settling.fetched(job(jid="parked"), job(jid="done"))
+        settling.settler.put(parked, Dead(b"{}"))
+        assert eventually(lambda: settling.counters.snapshot() == {"settle_retries": 1})
+        settling.settler.put(parked, REQUEUE)
+        settling.settler.put(done, DONE)
+        assert eventually(lambda: len(settling.unsettled) == 1)
+        assert (queue(redis), in_progress(redis)) == ([], [parked.payload])
+        redis.delete("dead")
+    assert (queue(redis), in_progress(redis), redis.zcard("dead")) == ([], [], 1)
+
+
 def test_what_cannot_be_stored_does_not_keep_the_process_from_stopping(redis_url: str, redis: redis_py.Redis) -> None:
     redis.set("dead", "somebody's string")
     with own_broker(redis_url) as broker:

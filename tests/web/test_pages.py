@@ -27,6 +27,7 @@ from goworkers_py.core.outcome import DONE
 from goworkers_py.core.version import __version__
 from goworkers_py.observe.health_report import COUNTERS, HealthReport, merged
 from goworkers_py.observe.run_stats import BOUNDS_S, RESULTS, RunStats
+from goworkers_py.web.pages import for_go_workers
 from goworkers_py.web.prometheus import exposition
 
 DASHBOARD = Path(__file__).parents[2] / "conf/grafana/pyworkers.json"
@@ -234,6 +235,14 @@ def test_a_key_of_another_type_is_no_outage(redis_url: str, redis: redis_py.Redi
 
 def report(**changes: object) -> HealthReport:
     return {**merged("working", []), **changes}  # type: ignore[typeddict-item]
+
+
+def test_go_workers_shows_the_sizes_of_queues_as_text() -> None:
+    stats = Stats(12, 3, 4, 5, 6, 7, 8, [QueueStats("a", 9, 0.5), QueueStats("b", 0, 0.0)])
+    assert for_go_workers(stats) == {
+        "processed": 12, "failed": 3, "enqueued": {"a": "9", "b": "0"}, "retries": 5,
+        "scheduled": 4, "dead": 6, "in_progress": 7,
+    }  # fmt: skip
 
 
 def test_labels_are_escaped() -> None:

@@ -1,4 +1,4 @@
-"""The name of every key in Redis. No other module spells a key.
+"""The name of every key in Redis. No other module spells a key; `access` spells patterns for the access rules.
 
 A namespace is a prefix `name:` on every key, as in redis-namespace and go-workers. Members of sets and JSON have no
 prefix.

@@ -34,13 +34,15 @@ from verbs import (
 )
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, WorkerEntry
 from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE
 from goworkers_py.core.proc import origin
 from goworkers_py.core.timing import Timing
+from goworkers_py.core.version import __version__
+from goworkers_py.wire import needs
 
 
 def test_a_beat_tells_the_time_of_the_server(broker: RedisBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +89,19 @@ def test_the_keys_of_dead_owners_and_of_process_names_expire(broker: RedisBroker
     redis.delete(KEYS.lease(OTHER))
     recover(broker, by_lease=True)
     assert 86_400 < redis.ttl(KEYS.gone) <= 2 * 86_400
+
+
+def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(needs, "SPEAKS", frozenset({"locks"}))
+    for owner in ("lives:1:aaaaaaaaaaaa", "dead:1:aaaaaaaaaaaa", "late:1:aaaaaaaaaaaa"):
+        broker.recoverable.beat(Presence(owner, {"q": 1}))
+    assert not list(broker.recoverable.leave("dead:1:aaaaaaaaaaaa"))
+    redis.delete(KEYS.lease("late:1:aaaaaaaaaaaa"))
+    assert broker.recoverable.workers() == [WorkerEntry("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})]
+    entry = json.loads(redis.hget(KEYS.owners, "lives:1:aaaaaaaaaaaa") or b"")
+    assert (entry["v"], entry["version"], entry["speaks"]) == (1, __version__, ["locks"])
 
 
 def test_jobs_of_a_living_owner_are_not_recovered(make: Make, broker: RedisBroker) -> None:
@@ -162,6 +177,23 @@ def test_a_recovery_calls_no_script_for_a_living_owner(broker: RedisBroker, redi
     before = scripts()
     assert list(broker.recoverable.recover(OWNER, as_it_was, proof)) == []
     assert scripts() == before
+
+
+def test_a_process_whose_lease_returns_before_it_is_declared_dead_keeps_its_jobs(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strand(broker, job(1))
+    redis.delete(KEYS.lease(OTHER))
+
+    def beats_again(told: object) -> bool:
+        """Called when the lease was found missing, before the script that declares the process dead."""
+        redis.set(KEYS.lease(OTHER), 1)
+        return False
+
+    monkeypatch.setattr(leases, "certainly_dead", beats_again)
+    assert recover(broker, by_lease=True) == []
+    assert held(broker, OTHER) == [job(1)]
+    beat(broker, OTHER)  # raises DeclaredDead if it was
 
 
 @pytest.mark.parametrize(

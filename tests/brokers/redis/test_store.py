@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 import redis as redis_py
 from verbs import (
+    FAR,
     KEYS,
     RETRY,
     SCHEDULED,
@@ -115,6 +116,21 @@ def test_two_promotions_at_the_same_time_move_each_entry_once(make: Make) -> Non
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(promote_all, brokers, [50, 70]))
     assert sorted(consume_all(brokers[0])) == sorted(promoted(job(n)) for n in range(count))
+
+
+def test_a_job_that_gets_a_later_time_during_its_promotion_is_not_promoted(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    put_waiting(broker, SCHEDULED, {job(1): 1.0, job(2): 2.0})
+
+    def forward_and_postpone(entry: bytes, now: float) -> tuple[str | None, bytes]:
+        if entry == job(1):
+            redis.zadd(KEYS.schedule, {entry: FAR})
+        return forward(entry, now)
+
+    list(broker.store.promote(SCHEDULED, forward_and_postpone, 10))
+    assert redis.zrange(KEYS.schedule, 0, -1, withscores=True) == [(job(1), FAR)]
+    assert consume_all(broker) == [promoted(job(2))]
 
 
 def test_only_the_time_of_enqueueing_changes_on_the_way_into_the_queue(

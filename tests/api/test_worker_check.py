@@ -1,0 +1,53 @@
+"""Before a push with needs: do the live processes know them?"""
+
+from __future__ import annotations
+
+import pytest
+
+from goworkers_py.api.worker_check import WorkerCheck
+from goworkers_py.brokers.contracts.recoverable import WorkerEntry
+from goworkers_py.core.errors import ArgumentError, BrokerRefused
+
+OLD, NEW = WorkerEntry("old", ["q"]), WorkerEntry("new", ["q"], "0.3.0", {"locks"})
+
+
+def test_a_feature_that_no_live_worker_of_the_queue_knows_is_refused() -> None:
+    elsewhere = WorkerEntry("other", ["other"], "0.3.0", {"locks"})
+    with pytest.raises(ArgumentError, match=r"queue q knows locks: old \(before 0\.2\.0\)"):
+        WorkerCheck(lambda: [OLD, elsewhere]).check("q", ["locks"])
+
+
+def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    workers = WorkerCheck(lambda: [OLD, NEW])
+    for _ in range(2):
+        workers.check("q", ["locks"])
+    [record] = caplog.records
+    assert "some processes of queue q do not know locks: old (before 0.2.0)" in record.getMessage()
+
+
+def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    workers = WorkerCheck(list)
+    for _ in range(2):
+        workers.check("q", ["locks"])
+    [record] = caplog.records
+    assert "no live process fetches from queue q" in record.getMessage()
+
+
+def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse() -> list[WorkerEntry]:
+        raise BrokerRefused("NOPERM")
+
+    WorkerCheck(refuse).check("q", ["locks"])
+    assert "cannot check whether the processes know locks: NOPERM" in caplog.text
+
+
+def test_the_list_of_workers_is_read_again_after_some_seconds() -> None:
+    looks = []
+    workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
+    for _ in range(3):
+        workers.check("q", ["locks"])
+    assert len(looks) == 1
+    workers = WorkerCheck(lambda: looks.append(1) or [NEW], look_every_s=0)  # type: ignore[func-returns-value]
+    for _ in range(2):
+        workers.check("q", ["locks"])
+    assert len(looks) == 3
