@@ -276,7 +276,7 @@ class App:
     def _warn_of_unworked(self, launcher: Launcher) -> None:
         if unworked := self.unworked(launcher.plan.queues):
             queues = ", ".join(unworked)
-            log.warning("jobs are registered for queue %s, from which this process does not fetch: add -q", queues)
+            log.warning("jobs are registered for queue %s, but this process fetches from others: add -q", queues)
 
     def start(self) -> None:
         """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""

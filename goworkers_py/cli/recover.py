@@ -20,7 +20,7 @@ from goworkers_py.cli.selection import as_json, confirm, limit, tell, yes
 from goworkers_py.cli.tables import when
 from goworkers_py.core.escaping import one_line
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -94,7 +94,7 @@ def _wait_for_beats(inspector: Inspector, seconds: float) -> None:
 
 def _line(job: Recovered) -> str:
     what = f"to the dead set: {job.decision.error}" if job.decision.error else "back to its queue"
-    return f"{describe(job.payload, job.queue)} of {job.owner}: {what}"
+    return f"{describe_job(job.payload, job.queue)} of {job.owner}: {what}"
 
 
 def _take_over(inspector: Inspector, process: str, yes: bool, as_json: bool) -> None:

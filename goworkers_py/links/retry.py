@@ -15,7 +15,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
-from goworkers_py.wire.failure import describe, error_class, in_place_of, next_count, own_traceback
+from goworkers_py.wire.failure import error_class, error_text, in_place_of, next_count, own_traceback
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
@@ -66,7 +66,7 @@ class RetryLink:
             _log_failure(message, error, outcome, now)
         except Exception as fault:  # from the user's logging filter or handler: the job still needs its outcome
             with suppress(Exception):
-                logging.getLogger(__name__).error("a failed run could not be logged: %s", describe(fault))
+                logging.getLogger(__name__).error("a failed run could not be logged: %s", error_text(fault))
         self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
@@ -76,7 +76,7 @@ class RetryLink:
 def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
     """Logs the only line about this failure, with its traceback. Its level is ERROR for monitoring tools."""
     if isinstance(error, DiscardJob):
-        log.info("discarded: %s", describe(error), extra={"error_class": error_class(error)})
+        log.info("discarded: %s", error_text(error), extra={"error_class": error_class(error)})
         return
     extra: dict[str, Any] = {"retry_count": next_count(message)}
     if isinstance(outcome, Retry):
@@ -87,7 +87,7 @@ def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: 
         exc_info = (type(error), error, own_traceback(error))
     else:
         extra["error_class"] = error_class(error)
-    text = f"failed: {error_class(error)}: {describe(error)[:LONGEST_TEXT]}; {_what_next(outcome, now)}"
+    text = f"failed: {error_class(error)}: {error_text(error)[:LONGEST_TEXT]}; {_what_next(outcome, now)}"
     log.log(level, "%s", text, exc_info=exc_info, extra=extra)
 
 

@@ -19,7 +19,7 @@ import simplejson
 
 from goworkers_py.core.errors import TimeLimitExceeded
 from goworkers_py.core.escaping import one_json_line, one_line
-from goworkers_py.wire.failure import MAX_ERROR_MESSAGE, describe, error_class
+from goworkers_py.wire.failure import MAX_ERROR_MESSAGE, error_class, error_text
 from goworkers_py.wire.message import current_message
 
 # The attributes of a plain record, and those that formatters add, are no extra fields. Attributes from the program's
@@ -107,7 +107,7 @@ class JsonFormatter(logging.Formatter):
         fields = _context(record) | fields
         if record.exc_info and record.exc_info[1]:
             error = record.exc_info[1]
-            fields |= {"error_class": error_class(error), "error_message": describe(error)}
+            fields |= {"error_class": error_class(error), "error_message": error_text(error)}
             fields["traceback"] = _traceback(record)
         if record.stack_info:
             fields["stack"] = record.stack_info
@@ -131,7 +131,7 @@ def _traceback(record: logging.LogRecord) -> str:
     except TimeLimitExceeded:
         raise  # not a fault of the exception: it was thrown into the job that logs
     except BaseException:  # raised by methods of the exception, which may be a user's
-        text = f"{error_class(error)}: {describe(error)}"
+        text = f"{error_class(error)}: {error_text(error)}"
     if len(text) > LONGEST_TRACEBACK:
         text = f"{text[: LONGEST_TRACEBACK // 2]}\n...\n{text[-LONGEST_TRACEBACK // 2 :]}"
     return text

@@ -26,7 +26,7 @@ from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.watchdog import Watchdog
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -250,4 +250,4 @@ class Launcher:
 def _report_unfinished(deliveries: Sequence[tuple[Delivery, Stage]]) -> None:
     for delivery, stage in deliveries:
         why = "was not acknowledged" if stage is Stage.KEPT else "not finished in time"
-        log.warning("%s, requeued: %s", why, describe(delivery.payload, delivery.queue))
+        log.warning("%s, requeued: %s", why, describe_job(delivery.payload, delivery.queue))

@@ -15,7 +15,7 @@ from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import Message, describe
+from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Recoverer(BrokerService):
                 report([job], "recovered from dead process")
             else:
                 self._shared.counters.add("poison")
-                log.error("poison: %s: %s", describe(job.payload, job.queue), error)
+                log.error("poison: %s: %s", describe_job(job.payload, job.queue), error)
                 self._deaths.append((Message(job.payload, job.queue), error))
 
     def tell_of_deaths(self) -> None:
@@ -84,4 +84,4 @@ class Recoverer(BrokerService):
 def report(jobs: Iterable[Recovered], what: str) -> None:
     """Logs one line for each job, as soon as the broker has recovered it."""
     for job in jobs:
-        log.warning("%s %s: %s", what, job.owner, describe(job.payload, job.queue))
+        log.warning("%s %s: %s", what, job.owner, describe_job(job.payload, job.queue))

@@ -20,7 +20,7 @@ from goworkers_py.core.outcome import DONE, KEEP, Outcome, Reschedule, Retry
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Settler(Service):
             self._unsettled.keep(delivery)
             log.warning(
                 "not acknowledged, stays in progress until this process stops: %s",
-                describe(delivery.payload, self._queue),
+                describe_job(delivery.payload, self._queue),
             )
         else:
             # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
@@ -172,7 +172,7 @@ class Settler(Service):
                 self._counters.add("lost_leases")
                 log.warning(
                     "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
-                    describe(delivery.payload, self._queue),
+                    describe_job(delivery.payload, self._queue),
                 )
             elif outcome is not DONE and result is True and isinstance(outcome, Retry | Reschedule):
                 self._on_later(outcome.at)

@@ -14,7 +14,7 @@ from goworkers_py.runtime.hand_over import Hand
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Worker(Service):
         """`run` was broken off with `delivery` in hand, and has started again. Only a fault in the outermost link or an
         exception thrown into this thread from outside can break it off. How far the job got is not known."""
         if delivery.stage is BEGUN:
-            log.error("run broken off by an exception, requeued: %s", describe(delivery.payload, delivery.queue))
+            log.error("run broken off by an exception, requeued: %s", describe_job(delivery.payload, delivery.queue))
             self._settler.put(delivery, REQUEUE_LAST)  # dropped if the settler has an outcome already
 
     @property

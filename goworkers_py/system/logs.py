@@ -14,7 +14,7 @@ from goworkers_py.core.errors import ConfigError, TimeLimitExceeded
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.observe.log_format import JsonFormatter, PlainFormatter
 from goworkers_py.system.output import Output
-from goworkers_py.wire.failure import describe, error_class
+from goworkers_py.wire.failure import error_class, error_text
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Handler(logging.Handler):
 def _of_mistake(record: logging.LogRecord, error: Exception) -> logging.LogRecord:
     """Replaces a line whose arguments do not fit its text, or cannot be shown."""
     text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
-    args = (record.pathname, record.lineno, text, error_class(error), describe(error))
+    args = (record.pathname, record.lineno, text, error_class(error), error_text(error))
     return log.makeRecord(log.name, logging.ERROR, __file__, 0, "%s:%d cannot log %r: %s: %s", args, None)
 
 

@@ -32,7 +32,7 @@ from goworkers_py.system.logs import reopen_log_files
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.signals import handled_by
 from goworkers_py.system.systemd import SystemdNotifier
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def dump_threads(launcher: Launcher) -> None:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
     for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
-        what = f" runs {describe(jobs[name].payload, jobs[name].queue)}" if name in jobs else ""
+        what = f" runs {describe_job(jobs[name].payload, jobs[name].queue)}" if name in jobs else ""
         stack = "".join(traceback.format_stack(frame)).rstrip()
         log_with_stack(log, logging.WARNING, stack, "thread %s%s", name, what)
 

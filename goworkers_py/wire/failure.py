@@ -26,7 +26,7 @@ def failure_fields(message: Message, error: BaseException, at: float) -> dict[st
     """The fields in which Sidekiq keeps a job's last failure. They leave the retry count as it is."""
     return {
         "queue": message.queue,
-        "error_message": describe(error),
+        "error_message": error_text(error),
         "error_class": error_class(error),
         "retry_count": message.retry_count or 0,
         "failed_at" if message.retry_count is None else "retried_at": at,
@@ -49,7 +49,7 @@ def error_class(error: BaseException) -> str:
     return name if module == "builtins" else f"{module}.{name}"
 
 
-def describe(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error's text, cut to MAX_ERROR_MESSAGE and encodable as UTF-8. Never raises for a faulty `__str__`."""
     try:
         text = str(error)
@@ -60,7 +60,7 @@ def describe(error: BaseException) -> str:
 
 def in_place_of(error: BaseException) -> WorkersError:
     """A plain error with the class, text and traceback of `error`, which raises when its attributes are read."""
-    return WorkersError(f"{error_class(error)}: {describe(error)}").with_traceback(_TRACEBACK(error))
+    return WorkersError(f"{error_class(error)}: {error_text(error)}").with_traceback(_TRACEBACK(error))
 
 
 def _storable(text: str) -> str:

@@ -101,7 +101,7 @@ set_current = _current.set
 reset_current = _current.reset
 
 
-def describe(raw: bytes, queue: str) -> str:
+def describe_job(raw: bytes, queue: str) -> str:
     """Class, jid and queue of a payload, for log lines."""
     try:
         message = Message(raw, queue)

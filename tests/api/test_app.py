@@ -30,6 +30,8 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import Config, QueueConfig
 
+UNWORKED = "jobs are registered for queue forgotten, but this process fetches from others: add -q"
+
 
 @pytest.fixture
 def app(redis_url: str) -> Iterator[App]:
@@ -208,8 +210,7 @@ def test_run_warns_of_a_job_whose_queue_is_not_configured(tmp_path: Path) -> Non
         cwd=tmp_path, env=environment(), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = "jobs are registered for queue forgotten, from which this process does not fetch: add -q"
-    assert done.stderr.count(told) == 1
+    assert done.stderr.count(UNWORKED) == 1
 
 
 def test_a_job_whose_queue_is_not_configured_is_a_warning(app: App, caplog: pytest.LogCaptureFixture) -> None:
@@ -218,7 +219,7 @@ def test_a_job_whose_queue_is_not_configured_is_a_warning(app: App, caplog: pyte
     with working(app):
         pass
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["jobs are registered for queue forgotten, from which this process does not fetch: add -q"]
+    assert warnings == [UNWORKED]
 
 
 # --- go-workers' shape

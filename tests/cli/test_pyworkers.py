@@ -185,7 +185,7 @@ def test_help_shows_an_alias_only_in_the_text_of_the_main_flag(arguments: list[s
     assert {"--broker", "--broker-password-file"} <= set(options)
     assert not {"--redis", "--redis-password-file"} & set(options)
     for about in (
-        "in data_dir; other name of this option: --redis",
+        "memory of this process; other name of this option: --redis",
         "none; other name of this option: --redis-password-file",
     ):
         assert "".join(about.split()) in "".join(told.split()), "lines are broken at hyphens too"

@@ -21,8 +21,8 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.failure import (
     MAX_ERROR_MESSAGE,
     backtrace,
-    describe,
     error_class,
+    error_text,
     pack_backtrace,
     unpack_backtrace,
 )
@@ -552,7 +552,7 @@ class Outer:
     ids=lambda value: "" if isinstance(value, str) else type(value).__name__,
 )
 def test_any_error_is_recorded(error: BaseException, told: str) -> None:
-    assert describe(error) == told
+    assert error_text(error) == told
     fields = fields_of(decide(job(backtrace=True), error))
     assert fields["error_message"] == told
     assert fields["error_class"] == error_class(error)
@@ -561,7 +561,7 @@ def test_any_error_is_recorded(error: BaseException, told: str) -> None:
 @given(st.text(st.characters(exclude_categories=())) | st.binary() | st.lists(st.text(max_size=3)))
 @examples(100)
 def test_any_error_message_can_be_stored(content: Any) -> None:
-    told = describe(ValueError(content))
+    told = error_text(ValueError(content))
     assert len(told) <= MAX_ERROR_MESSAGE
     assert payload.read(payload.write({"error_message": told}))["error_message"] == told
     if isinstance(content, str):

@@ -17,7 +17,7 @@ from goworkers_py.wire.message import (
     Message,
     Timestamps,
     current_message,
-    describe,
+    describe_job,
     epoch,
     reset_current,
     set_current,
@@ -128,9 +128,9 @@ def test_a_payload_that_is_no_job_makes_no_message() -> None:
 
 def test_a_message_and_raw_bytes_are_described_for_people() -> None:
     assert repr(message("mail", **{"class": "A", "jid": "1"})) == "<Message A jid=1 queue=mail>"
-    assert describe(b'{"class":"A","jid":"1"}', "mail") == "class=A jid=1 queue=mail"
-    assert describe(b"{}", "mail") == "class=? jid=? queue=mail"
-    assert describe(b"\xff", "mail") == "an unreadable payload queue=mail"
+    assert describe_job(b'{"class":"A","jid":"1"}', "mail") == "class=A jid=1 queue=mail"
+    assert describe_job(b"{}", "mail") == "class=? jid=? queue=mail"
+    assert describe_job(b"\xff", "mail") == "an unreadable payload queue=mail"
 
 
 # --- times

@@ -16,7 +16,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure, payload
-from goworkers_py.wire.message import describe
+from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
 _MOVE = Script(Path(__file__).parent / "lua" / "move.lua")
@@ -95,7 +95,7 @@ class SetJobs:
         keys = [self._key, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
         answer = self._connections.script(_MOVE, keys, arguments)
         problems = [
-            f"not moved: {describe(entry, queue)}: {self._connections.explained(_MOVE, text(told))}"
+            f"not moved: {describe_job(entry, queue)}: {self._connections.explained(_MOVE, text(told))}"
             for (entry, queue, _), told in zip(moves, answer, strict=True)
             if isinstance(told, bytes)
         ]
