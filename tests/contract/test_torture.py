@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import torture
-from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, can
+from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, all_jobs, can
 from waiting import eventually
 
 from goworkers_py.brokers.broker import Capability
@@ -55,7 +55,7 @@ def all_are_recovered(process: Process) -> bool:
 
 def jobs_in_places(admin: Admin) -> Counter[str]:
     places = [SCHEDULED, RETRIES, DEAD, *(Place(JobState.WAITING, queue.name) for queue in admin.queues())]
-    return Counter(one.jid for place in places for page in admin.jobs_in(place).pages() for one in page)
+    return Counter(one.jid for one in all_jobs(admin, places))
 
 
 def assert_none(names: set[str], trouble: str) -> None:
