@@ -320,7 +320,7 @@ def test_settling_one_of_equal_jobs_leaves_the_others_in_progress(me: Process, a
 def test_settling_a_kept_delivery_raises(me: Process) -> None:
     me.publish(job(1), job(2))
     one, two = me.consume(2)
-    with pytest.raises(ValueError, match="kept"):
+    with pytest.raises(ValueError):  # noqa: PT011  # the contract asks for no text
         me.settle((one, DONE), (two, KEEP))
     assert me.settle((one, DONE), (two, DONE)) == [True, True]
 
