@@ -24,7 +24,7 @@ class Capability(enum.Enum):
     CONTROL = "commands to processes"  # has `control`
     ADMIN = "lists of jobs"  # has `admin`
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
-    LASTING = "jobs that outlive their process"
+    LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
 
 class Broker:
@@ -39,7 +39,7 @@ class Broker:
             files = their_package.broker:FilesBroker
     """
 
-    name: str  # for people: "Redis"
+    name: str  # for people: "Redis". Sentences of the log begin with it
     capabilities: Collection[Capability] = frozenset(Capability)
     transport: Transport
     store: Store

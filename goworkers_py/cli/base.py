@@ -1,7 +1,8 @@
 """Shared by all commands: configuration from file, environment and flags; errors as one line and an exit code.
 
 A command gets an App: the object of click's context if there is one, else the default App, on which the user's modules
-register their jobs. Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now (try again).
+register their jobs. Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 no server just now, or a full broker
+(try again).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.loader import flag, load
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import words
-from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError, WorkersError
+from goworkers_py.core.errors import ArgumentError, BrokerFull, BrokerUnavailable, ConfigError, WorkersError
 from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
@@ -53,6 +54,8 @@ class RootGroup(CommandGroup):
         try:
             with _one_line_for_usage():
                 return super().invoke(ctx)
+        except BrokerFull as error:
+            fail(f"the broker is full: {error}", TEMPORARY)
         except BrokerUnavailable as error:
             fail(f"no server: {error}", TEMPORARY)
         except (ConfigError, ArgumentError) as error:

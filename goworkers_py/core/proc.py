@@ -15,7 +15,10 @@ _PROC = Path("/proc")
 
 
 def origin() -> dict[str, Any]:
-    """Machine, pid and start time of this process: another process on the machine can see by them that it has ended."""
+    """This process, by `machine`, `pid` and `started`: another process on the machine can see that it has ended.
+
+    `machine` is a text, and empty where the system does not tell it. The values can be stored as JSON.
+    """
     pid = os.getpid()
     return {"machine": _machine(), "pid": pid, "started": _start_ticks(pid)}
 

@@ -21,13 +21,15 @@ SILENT_S = 30.0
 class Life:
     """The facts about one process; times are epoch seconds by the broker's clock."""
 
-    machine: str
+    machine: str  # `machine` of its `core.proc.origin()`
     began: float  # time of its first beat
     heard: float  # time of its last beat
     died_at: float | None = None  # when it was declared dead; None if it was not
 
 
 def died_together(dead: Life, other: Life, now: float) -> bool:
+    """A broker asks this for every other identity that it remembers: also for one that has a lease, because it may have
+    died and its lease not yet expired. One that left may be asked for or left out."""
     if dead.died_at is None or other.machine != dead.machine:
         return False
     # A process that was dead before `dead` began did not die together with it.

@@ -45,11 +45,11 @@ class Member:
 class ProcessSnapshot:
     """The state of a pyworkers process at one time."""
 
-    running: Mapping[str, Delivery]
+    running: Mapping[str, Delivery]  # by thread
     quiet: bool
     rss: int  # bytes
-    round_trip_s: float
-    at: float
+    round_trip_s: float  # of the last beat
+    at: float  # time of this state, epoch seconds
     embedded: bool  # part of another program: the fleet must not stop it
 
 

@@ -147,6 +147,13 @@ def test_a_command_without_a_server_ends_with_exit_code_75(arguments: list[str])
     assert "no server: Error 111 connecting to 127.0.0.1:1. Connection refused." in one_line(done.stderr)
 
 
+def test_a_push_to_a_full_broker_says_so_and_ends_with_exit_code_75(own_redis: RedisServer, call: Call) -> None:
+    own_redis.client().config_set("maxmemory", 1)
+    done = call("enqueue", "J", PYWORKERS_BROKER=own_redis.url)
+    assert (done.returncode, done.stdout) == (75, "")
+    assert one_line(done.stderr).startswith("the broker is full: ")
+
+
 @pytest.mark.parametrize(
     ("command", "password"), [(["run", "-q", "q"], ":wrong@"), (["run", "-q", "q"], ""), (["enqueue", "J"], ":wrong@")]
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness import Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
+from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
@@ -15,6 +15,11 @@ from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 
 MakeHarness = Callable[[Path], Harness]
+
+
+def pytest_report_header() -> str:
+    """So that nobody takes a run against the brokers of this repository for one against another broker."""
+    return f"harnesses: {', '.join(foreign()) or f'memory, redis ({VARIABLE} is not set)'}"
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.

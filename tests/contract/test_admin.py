@@ -11,6 +11,7 @@ from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, job, 
 
 from goworkers_py.brokers.contracts.admin import PAGE, Admin, Advice, Change, Changed, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
+from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Dead, Retry
@@ -300,7 +301,9 @@ def test_two_callers_that_change_the_same_jobs_move_each_once(start: Processes, 
 # --- the fleet
 
 
-def test_the_numbers_of_everything_at_once(start: Processes, me: Process, other: Process, admin: Admin) -> None:
+def test_the_numbers_of_everything_at_once(
+    start: Processes, me: Process, other: Process, admin: Admin, recoverable: Recoverable
+) -> None:
     start.expire(start())
     for place in (SCHEDULED, RETRIES, DEAD, Q):
         put(me, place, jobs(3))
@@ -315,7 +318,7 @@ def test_the_numbers_of_everything_at_once(start: Processes, me: Process, other:
 
 
 def test_owners_have_their_queues_and_whether_they_live(
-    start: Processes, me: Process, other: Process, admin: Admin
+    start: Processes, me: Process, other: Process, admin: Admin, recoverable: Recoverable
 ) -> None:
     other.beat(queues=["b", "a"], trouble="is closed")
     owners = {owner.identity: owner for owner in admin.owners()}
@@ -328,14 +331,14 @@ def test_owners_have_their_queues_and_whether_they_live(
 
 
 def test_jobs_of_a_dead_owner_are_shown_until_they_are_recovered(
-    start: Processes, me: Process, other: Process, admin: Admin
+    start: Processes, me: Process, other: Process, admin: Admin, recoverable: Recoverable
 ) -> None:
     me.publish(*jobs(3))
     other.consume(2)
     start.expire(other)
     held = [(one.owner.identity, one.owner.alive, one.job.payload) for one in admin.in_progress()]
     assert held == [(other.identity, False, payload) for payload in jobs(2)]
-    recovering = iter(me.broker.recoverable.recover(me.identity, lambda found: 1 / 0, proof=""))
+    recovering = iter(recoverable.recover(me.identity, lambda found: 1 / 0, proof=""))
     next(recovering)
     left = [one.owner for one in admin.in_progress()]
     assert [(owner.alive, owner.dead_for_sure) for owner in left] == [(False, True)] * len(left)
@@ -343,7 +346,9 @@ def test_jobs_of_a_dead_owner_are_shown_until_they_are_recovered(
     assert [*admin.in_progress()] == []
 
 
-def test_jobs_in_progress_are_counted_by_owner_and_queue(me: Process, other: Process, admin: Admin) -> None:
+def test_jobs_in_progress_are_counted_by_owner_and_queue(
+    me: Process, other: Process, admin: Admin, recoverable: Recoverable
+) -> None:
     me.beat(queues=["q", "mail"])
     me.publish(*jobs(5))
     me.publish(job("mail", "mail"), queue="mail")

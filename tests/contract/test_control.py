@@ -13,6 +13,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.wire.process_record import VERSION, Member, ProcessSnapshot
 
+COMMAND_LIVES_S = 60.0
 MEMBER = Member(1_700_000_000.5, {"mail": 5, "low": 2}, "web")
 
 pytestmark = pytest.mark.usefixtures("control")
@@ -82,6 +83,18 @@ def test_every_process_gets_its_own_commands_once_and_in_order(me: Process, othe
 def test_a_command_for_an_unknown_process_is_no_error(me: Process, admin: Admin) -> None:
     admin.ask(["host:99:00000000ffff"], Command.STOP)
     assert report(me) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_command_that_is_older_than_a_minute_is_dropped(me: Process, admin: Admin) -> None:
+    report(me)
+    admin.ask([me.identity], Command.STOP)
+    time.sleep(COMMAND_LIVES_S + 1)
+    me.begin()
+    assert report(me) == []
+    admin.ask([me.identity], Command.DUMP)
+    assert report(me) == [Command.DUMP]
 
 
 def test_a_process_that_has_left_is_not_shown(me: Process, other: Process, admin: Admin) -> None:

@@ -32,6 +32,7 @@ def test_the_suite_runs_against_the_named_harness_only(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-v", "-s", "-p", "no:cacheprovider", "tests/contract/test_broker.py"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+    assert "harnesses: TheirHarness\n" in done.stdout
     assert "[TheirHarness]" in done.stdout
     assert "closed" in done.stdout
     assert "redis" not in done.stdout.partition("collected")[2]

@@ -24,7 +24,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -212,6 +212,10 @@ def waiting(admin: Admin, queue: str = "q") -> list[bytes]:
 
 def stored(admin: Admin, place: Place) -> list[bytes]:
     return payloads(admin.jobs_in(place).first(100_000))
+
+
+def all_jobs(admin: Admin, places: Iterable[Place]) -> Iterator[StoredJob]:
+    return (one for place in places for page in admin.jobs_in(place).pages() for one in page)
 
 
 def account(admin: Admin) -> dict[str, list[str]]:

@@ -141,7 +141,8 @@ class Admin(Protocol):
         """Returns how many jobs are in progress under these owners, of one queue or of all."""
 
     def processes(self) -> list[Process]:
-        """Returns the living processes of the fleet, of whatever language."""
+        """Returns the living processes of the fleet, of whatever language. A process of pyworkers lives while it
+        has a lease: the age of its report does not matter."""
 
     def running(self) -> list[Running]:
         """Returns the jobs that these processes report as running, the longest running first."""

@@ -21,7 +21,8 @@ class Control(Protocol):
         """Shows this process to the fleet, in place of its last report. Called after each beat.
 
         A process that reports under a new identity is no longer shown under its old one. Returns the commands that
-        people sent to this identity, the oldest first; each command is returned once.
+        people sent to this identity, the oldest first; each command is returned once. A command that is older than a
+        minute is dropped.
         """
 
     def record(self, total: Mapping[str, Executions], at: float) -> None:

@@ -83,7 +83,7 @@ class Process:
     embedded: bool  # part of another program: it must not be asked to stop
     rss_kb: int
     started_at: float  # epoch seconds
-    beat: float  # time of its last beat, epoch seconds
+    beat: float  # `at` of its last report, epoch seconds
 
 
 @dataclass(frozen=True, slots=True)

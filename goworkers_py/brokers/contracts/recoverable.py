@@ -5,6 +5,9 @@ be declared dead when its lease has expired by the broker's clock, or earlier wh
 step that declares it dead also looks at its lease. After that step the identity can neither beat nor consume, and any
 process that recovers moves its jobs.
 
+A lease lives for `config.timing.lease_s` after the last beat. For every verb, also of the other parts, an expired lease
+is the same as no lease.
+
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb may be called again after that.
 """
@@ -34,13 +37,19 @@ class Beat:
     """The broker's answer to a beat."""
 
     server_time: float  # epoch seconds
-    kept: bool  # the lease held what the last beat had written: the broker has lost no writes since then
+    # False: the lease had expired, was missing, or did not hold what the last beat had written. Then the caller trusts
+    # no expired lease for a while: the broker may have lost writes. At the first beat of an identity the caller ignores
+    # this field.
+    kept: bool
     proof: str  # what this beat has written into the lease; it stays there until the next beat
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEntry:
-    """A live process, as it described itself in its last beat. Release 0.1.0 tells neither version nor features."""
+    """A live process, as it described itself in its last beat. Release 0.1.0 tells neither version nor features.
+
+    `beat` stores both beside the presence: `__version__` of `core.version`, and `SPEAKS` of `wire.needs`.
+    """
 
     identity: str
     queues: Collection[str]
@@ -58,7 +67,11 @@ class Found:
     queue: str
     owner: str
     payload: bytes
-    begun: bool  # False: the owner cannot have begun the job. It begins the jobs of a queue in the order consumed
+    # False: the owner cannot have begun the job. An owner begins the jobs of a queue in the order consumed. So True for
+    # the oldest jobs in progress of each queue, as many as `Presence.queues` of the last beat says. A job that this
+    # recovery has moved still counts as one of them. After a recovery that was broken off, the next one may count anew
+    # among the jobs that are left: True for a job that was not begun does little harm, see `poison`.
+    begun: bool
     # The name of the suspect that the owner ran alone, see `poison`; empty if it ran none. Also empty when another
     # process died together with the owner, see `deaths`.
     alone: str
@@ -79,8 +92,9 @@ class DeclaredDead(Exception):
 
 
 # Decides about a job of a dead process. Without an `error` the job goes to the back of its queue with the payload of
-# the decision, and counts as nothing. With an `error` it goes to the dead jobs, and counts as processed and as failed.
-# When the judge raises, the broker logs that, and the job goes to the back of its queue as it is.
+# the decision, and counts as nothing. With an `error` it goes to the dead jobs, and counts as processed and as failed;
+# dead jobs beyond the limits are deleted. When the judge raises, the broker logs that, and the job goes to the back of
+# its queue as it is. Hold no lock while you call the judge: it takes time, and may ask the broker.
 Judge = Callable[[Found], RecoveryDecision]
 
 
@@ -92,7 +106,9 @@ class Recoverable(Protocol):
 
         A lease that is missing or has expired is made again, unless the identity was declared dead. Raises DeclaredDead
         when it was. Raises BrokerRefused when another live process has the fixed name that `presence` claims; then no
-        lease is made or renewed. A name is free again when its holder has left, was declared dead, or has no lease.
+        lease is made or renewed. The message says `'NAME' is in use by IDENTITY`. A name is free again when its holder
+        has left, was declared dead, or has no lease. A holder whose process has certainly ended may keep its name until
+        it is declared dead.
         """
 
     def workers(self) -> list[WorkerEntry]:
@@ -104,7 +120,8 @@ class Recoverable(Protocol):
         `identity` is the process that calls; its own jobs are not recovered. Dead are, besides the identities that were
         declared dead before:
 
-        - processes that have ended on this machine, whatever their leases and the proof say;
+        - processes that have ended on this machine (`certainly_dead` of `core.proc`), whatever their leases and the
+          proof say;
         - with a valid `proof`, processes whose lease has expired.
 
         `proof` is the one that the last beat of `identity` returned. It is valid while the lease of `identity` holds
@@ -124,6 +141,11 @@ class Recoverable(Protocol):
         The result is an iterator, and the work is done while the caller iterates. If the caller stops, other processes
         recover the jobs that are left. An identity that the broker does not know yields nothing.
 
-        `silent` says that no other thread of this process will ask the broker anything: the identity may be forgotten.
-        Without `silent` it is remembered as dead, because a `consume` of another thread may still reach the broker.
+        `silent` says that no other thread of this process will ask the broker anything. Then the identity is forgotten
+        when its last job is moved: a later beat makes a lease for it, as for a new identity. Without `silent` it is
+        remembered as dead, because a `consume` of another thread may still reach the broker. A broker that cannot know
+        whether an earlier `consume` still arrives remembers it too.
+
+        When the caller stops early, or is killed, the identity stays dead, and `recover` treats the jobs that are left
+        like those of any dead identity.
         """

@@ -11,7 +11,8 @@ from goworkers_py.core.job_state import JobState
 TIMED = (JobState.SCHEDULED, JobState.RETRY)
 
 # Called with the payload of a due job and the broker's time (epoch seconds). Returns the job's queue, or None for the
-# dead jobs, and the payload that the job has there.
+# dead jobs, and the payload that the job has there. It does not raise: if it does, that is a fault of the caller, and
+# `promote` may raise the same. Hold no lock while you call it: it takes time, and may ask the broker.
 Forward = Callable[[bytes, float], tuple[str | None, bytes]]
 
 
@@ -23,9 +24,11 @@ class Store(Protocol):
 
         The result is an iterator, and the work is done while the caller iterates. Each step moves up to `at_once` jobs,
         in the order in which they are due, and yields the seconds until the next job is due (None: no job waits).
-        There is at least one step. Only the number of the last step takes all jobs into account.
+        There is at least one step. Only the number of the last step takes all jobs into account, without due jobs that
+        could not be moved: they are tried again by the next call. Dead jobs beyond the limits are deleted.
 
         A job is in one place at every instant, also when the caller stops iterating. Processes may promote at the same
-        time: each job is moved once. A job that cannot be moved stays where it is, with an error in the log, and the
-        other jobs are moved all the same. Raises BrokerUnavailable and BrokerRefused; the caller then promotes again.
+        time: each job is moved once. A job that the broker cannot move (its queue is damaged, say) stays where it is,
+        with an error in the log, and the other jobs are moved all the same. Raises BrokerUnavailable and BrokerRefused;
+        the caller then promotes again.
         """

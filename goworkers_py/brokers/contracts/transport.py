@@ -66,16 +66,23 @@ class Transport(Protocol):
     def publish(self, pushes: Sequence[Push]) -> None:
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none.
 
-        A queue exists from its first published job on. Equal payloads are separate jobs, so a publish that is asked
-        twice makes two jobs of each.
+        A queue exists from the first job on that is put into it. A job with `at` makes no queue until it is promoted.
+        Equal payloads are separate jobs, so a publish that is asked twice makes two jobs of each.
+
+        The name of a queue is any text but the empty one. A broker that cannot store a name, a very long one say,
+        raises BrokerRefused.
+
+        Workers call this too, and the watchdog throws exceptions into their threads between any two instructions. Such
+        an exception leaves no lock taken, and the jobs are published all or not at all.
         """
 
     def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
         """Takes up to `limit` jobs from the front of the queue; they are now in progress under `identity`.
 
-        With `wait`, a call that finds no job waits some seconds for the first one; it returns an empty list when none
-        came or `wake` ended it. Without `wait` it returns at once, and an empty list may also mean that the broker did
-        not look. Raises LeaseGone when `identity` has no lease, and takes nothing.
+        With `wait`, a call that finds no job waits for the first one, for two seconds at most; it returns an empty list
+        when none came or `wake` ended it. Without `wait` it returns at once, and an empty list may also mean that the
+        broker did not look. Raises LeaseGone when `identity` has no lease, and takes nothing. A broker without the
+        capability LEASES knows no leases, and takes jobs for any identity.
         """
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
@@ -96,7 +103,8 @@ class Transport(Protocol):
         Retry       the job waits among the retries until `at`, with the payload of the outcome; counts as both
         Dead        the job is among the dead jobs from now on, with the payload of the outcome; counts as both. When
                     there are too many dead jobs, or they are too old, the oldest are deleted
-        Requeue     the job is back in its queue: at the front, or with `last` at the back; counts as neither
+        Requeue     the job is back in its queue: at the front, or with `last` at the back; counts as neither. The
+                    deliveries of a batch go to the front one after another, so the last of them is consumed next
         Reschedule  the job waits among the scheduled jobs until `at`, with the payload of the outcome; counts as
                     neither
 
@@ -111,5 +119,5 @@ class Transport(Protocol):
     def wake(self, queue: str) -> None:
         """Ends the `consume` of this queue that waits in this process, or the next one that would wait.
 
-        Any thread may call it.
+        Any thread may call it. A worker may, so an exception may be thrown into it, as into `publish`.
         """

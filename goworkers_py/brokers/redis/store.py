@@ -25,9 +25,11 @@ _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
 
 
 class RedisStore:
-    def __init__(self, connections: Connections, keys: Keys) -> None:
+    def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
+        """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
+        self._dead_limits = dead_limits
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
         source = {JobState.SCHEDULED: self._keys.schedule, JobState.RETRY: self._keys.retry}[state]
@@ -52,6 +54,6 @@ class RedisStore:
             else:
                 moves += (queues.setdefault(self._keys.bare(queue), len(queues) + 1), entry, payload)
         keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
-        told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *queues, *moves))
+        told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *self._dead_limits, *queues, *moves))
         errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
         return [errors[one] for one in told]

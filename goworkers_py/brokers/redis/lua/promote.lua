@@ -1,15 +1,15 @@
 -- Moves due entries into their queues. The entries of a queue are written to the queue, then removed from the set, and
 -- only those that are still in the set and due: another program may have moved an entry, or given it a later time.
 -- KEYS: set, queues, dead, a key that never exists, then queues
--- ARGV: now, how many due entries due.lua has skipped, the names of the queues, then for each entry: number of its
---   queue (0: to the dead set), entry, payload in its new place
+-- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, the names of the queues, then for each
+--   entry: number of its queue (0: to the dead set), entry, payload in its new place
 -- Answer: the text of an error for each entry that stays in the set because of it
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
 -- places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
 local queues, now = #KEYS - 4, tonumber(ARGV[1])
 local entries, places, payloads = {}, {}, {}
-for i = 3 + queues, #ARGV, 3 do
+for i = 5 + queues, #ARGV, 3 do
   entries[#entries + 1], places[#places + 1], payloads[#payloads + 1] = ARGV[i + 1], tonumber(ARGV[i]), ARGV[i + 2]
 end
 local moved, written = {}, {}
@@ -41,7 +41,11 @@ end
 for queue = 1, queues do
   local key = KEYS[4 + queue]
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
-    redis.pcall('SADD', KEYS[2], ARGV[2 + queue])
+    redis.pcall('SADD', KEYS[2], ARGV[4 + queue])
   end
+end
+if #moved[0] > 0 then
+  redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[4])
+  redis.pcall('ZREMRANGEBYRANK', KEYS[3], 0, -ARGV[3] - 1)
 end
 return errors
