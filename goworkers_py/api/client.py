@@ -71,7 +71,7 @@ class Client:
         self._timestamps = Timestamps(config.timestamps)
         self._address = without_password(config.broker)  # for the advice in an error
         self._clock = clock or Clock()
-        self._workers = WorkerCheck(lambda: broker().recoverable.workers())
+        self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._on_later = on_later
 
     def push(self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions = NO_OPTIONS) -> str | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from goworkers_py.brokers.contracts.recoverable import WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 
 log = logging.getLogger(__name__)
@@ -21,11 +21,11 @@ MOST_REMEMBERED = 100
 class WorkerCheck:
     """Safe to share between threads: two threads that ask at the same time may both ask the broker."""
 
-    def __init__(self, ask: Callable[[], Sequence[WorkerEntry]], look_every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, ask: Callable[[], Sequence[LiveProcess]], look_every_s: float = LOOK_EVERY_S) -> None:
         self._ask = ask
         self._look_every_s = look_every_s
         # The last answer, and until when it is used (monotonic clock). One assignment, so no lock.
-        self._seen: tuple[float, Sequence[WorkerEntry]] = (0.0, ())
+        self._seen: tuple[float, Sequence[LiveProcess]] = (0.0, ())
         self._warned_of: set[str] = set()
         self._lock = threading.Lock()
 
@@ -51,7 +51,7 @@ class WorkerCheck:
                 "them: since 0.2.0 a process leaves such jobs to others, an older one runs them without the feature",
             )
 
-    def _look(self) -> Sequence[WorkerEntry]:
+    def _look(self) -> Sequence[LiveProcess]:
         until, seen = self._seen
         if time.monotonic() >= until:
             seen = self._ask()

@@ -76,7 +76,7 @@ def reload(app: App) -> None:
 
 
 def _try_new_code(app: App) -> None:
-    if not daemon.tried(app.config, app.checked_plan):
+    if not daemon.imports_cleanly(app.config, app.checked_plan):
         fail("the new code does not start, see above; the running process was left as it is", USAGE)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,8 @@ from goworkers_py.core.errors import PoisonPill, UnreadablePayload
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number
+
+log = logging.getLogger(__name__)
 
 # In the payload: {"v", "count": deaths, "since": epoch seconds of the first death, "rounds": waits to run alone that
 # failed}.
@@ -79,7 +82,14 @@ class PoisonPolicy:
 
     def judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
         """`begun`: the job can have been running when `dead_owner` died. `alone`: the name of the suspect that was in
-        quarantine there, or empty."""
+        quarantine there, or empty. Never raises, so that the other jobs are recovered whatever strangers wrote."""
+        try:
+            return self._judge(raw, queue, dead_owner, begun, alone, now)
+        except Exception:
+            log.exception("a job of dead process %s cannot be judged, and goes back to queue %s", dead_owner, queue)
+            return RecoveryDecision(raw)
+
+    def _judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
         try:
             message = Message(raw, queue)
         except UnreadablePayload:

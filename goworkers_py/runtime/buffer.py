@@ -16,8 +16,8 @@ STOP: Final = None
 class Buffer:
     """The local queue between one fetcher and its workers, bounded by how many deliveries may be out at once.
 
-    A delivery is out from `put` until `done` or `drain`: while it waits here and while a worker runs it. The fetcher's
-    thread waits in `room` until a worker has finished a delivery.
+    A delivery is out from `put` until `done` or `take_back`: while it waits here and while a worker runs it. The
+    fetcher's thread waits in `room` until a worker has finished a delivery.
 
     Workers call `get` and `done` for every job. They take `_lock` by a plain `with`, which is a single step of C code,
     see `hand_over`; to enter a Condition would be Python code. A worker that loses the interpreter while it holds
@@ -74,7 +74,7 @@ class Buffer:
             self._closed = True
             self._changed.notify_all()
 
-    def drain(self) -> list[Delivery]:
+    def take_back(self) -> list[Delivery]:
         """Takes back the deliveries that no worker has taken, oldest first."""
         taken: list[Delivery | None] = []
         with suppress(queue.Empty):

@@ -105,7 +105,7 @@ class Fetcher(BrokerService):
         """Gives back jobs that wait here behind long ones: another process may be free. A reserve is for short jobs."""
         if self._buffer.last_done is last_done and not self.stopping.is_set():
             self._stalled_at = last_done
-            self._go_back(self._buffer.drain())
+            self._go_back(self._buffer.take_back())
 
     def _go_back(self, deliveries: list[Delivery]) -> None:
         self._going_back = deliveries
@@ -132,7 +132,7 @@ class Fetcher(BrokerService):
             self._buffer.put(deliveries)
             if not self._is_allowed():
                 # Paused after the check above: the pausing thread may have drained the buffer before `put`.
-                self._go_back(self._buffer.drain())
+                self._go_back(self._buffer.take_back())
             if len(deliveries) == 1:
                 time.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
 

@@ -96,7 +96,7 @@ class Manager:
 
     def give_back_waiting(self) -> None:
         """Gives back the deliveries that no worker has taken yet. From any thread."""
-        self._give_back(self._flow.buffer.drain())
+        self._give_back(self._flow.buffer.take_back())
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
         """The newest first, each to the front of the queue: so the oldest is the next to run again."""

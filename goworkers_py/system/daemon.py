@@ -158,7 +158,7 @@ def _work_detached(say: int, work: Callable[[Callable[[], None]], int]) -> NoRet
         sys.exit(code)
 
 
-def tried(config: Config, build: Callable[[], object]) -> bool:
+def imports_cleanly(config: Config, build: Callable[[], object]) -> bool:
     """Whether the user's code can be imported. A forked process tries to import it, as the daemon's user, and prints
     what is wrong: root must not run that user's code."""
     owner = _owner(config)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from goworkers_py.api.worker_check import WorkerCheck
-from goworkers_py.brokers.contracts.recoverable import WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 
-OLD, NEW = WorkerEntry("old", ["q"]), WorkerEntry("new", ["q"], "0.3.0", {"locks"})
+OLD, NEW = LiveProcess("old", ["q"]), LiveProcess("new", ["q"], "0.3.0", {"locks"})
 
 
 def test_a_feature_that_no_live_worker_of_the_queue_knows_is_refused() -> None:
-    elsewhere = WorkerEntry("other", ["other"], "0.3.0", {"locks"})
+    elsewhere = LiveProcess("other", ["other"], "0.3.0", {"locks"})
     with pytest.raises(ArgumentError, match=r"queue q knows locks: old \(before 0\.2\.0\)"):
         WorkerCheck(lambda: [OLD, elsewhere]).check("q", ["locks"])
 
@@ -34,7 +34,7 @@ def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixt
 
 
 def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse() -> list[WorkerEntry]:
+    def refuse() -> list[LiveProcess]:
         raise BrokerRefused("NOPERM")
 
     WorkerCheck(refuse).check("q", ["locks"])

@@ -30,7 +30,7 @@ def recover_by_a_fresh_proof(process: Process) -> list[object]:
 
 def test_a_lease_expires_after_the_time_of_the_configuration(start: Processes, me: Process) -> None:
     other = start(timing=Timing(lease_s=1.0))
-    assert eventually(lambda: other.identity not in [one.identity for one in me.broker.recoverable.workers()])
+    assert eventually(lambda: other.identity not in [one.identity for one in me.broker.recoverable.live_processes()])
     with pytest.raises(LeaseGone):
         other.broker.transport.consume(other.identity, "q", 1)
 

@@ -61,7 +61,7 @@ def test_a_lease_that_has_run_out_is_made_again_while_nobody_has_declared_its_pr
 def test_workers_returns_every_process_with_a_lease(start: Processes, me: Process, other: Process) -> None:
     other.beat(queues=["a", "b"])
     start.expire(me)
-    [entry] = other.broker.recoverable.workers()
+    [entry] = other.broker.recoverable.live_processes()
     assert entry.identity == other.identity
     assert sorted(entry.queues) == ["a", "b"]
     assert entry.version == __version__
@@ -70,7 +70,7 @@ def test_workers_returns_every_process_with_a_lease(start: Processes, me: Proces
 def test_workers_returns_no_dead_process(start: Processes, me: Process, other: Process) -> None:
     start.expire(other)
     me.recover(proof="")
-    assert [entry.identity for entry in me.broker.recoverable.workers()] == [me.identity]
+    assert [entry.identity for entry in me.broker.recoverable.live_processes()] == [me.identity]
 
 
 # --- who is dead
@@ -226,20 +226,6 @@ def test_a_recovered_job_goes_where_the_judge_says(start: Processes, me: Process
     assert (admin.stats().processed, admin.stats().failed) == (1, 1)
 
 
-def test_a_job_for_which_the_judge_raises_goes_back_as_it_is_and_the_others_are_recovered(
-    start: Processes, me: Process, other: Process
-) -> None:
-    def judge(found: Found) -> RecoveryDecision:
-        if found.payload == job(2):
-            raise RuntimeError("cannot be read")
-        return as_it_was(found)
-
-    strand(other, job(1), job(2), job(3))
-    start.expire(other)
-    recovered = list(me.broker.recoverable.recover(me.identity, judge, proof=""))
-    assert recovered == [back("q", other, job(number)) for number in (1, 2, 3)]
-
-
 def test_each_job_has_been_moved_when_it_is_yielded(
     start: Processes, me: Process, other: Process, admin: Admin
 ) -> None:
@@ -307,7 +293,7 @@ def test_a_process_that_leaves_gives_back_its_jobs_in_progress(
     assert other.leave(silent) == [back("q", other, job(1)), back("q", other, job(2))]
     assert waiting(admin) == [job(1), job(2)]
     assert [*admin.in_progress()] == []
-    assert [entry.identity for entry in me.broker.recoverable.workers()] == [me.identity]
+    assert [entry.identity for entry in me.broker.recoverable.live_processes()] == [me.identity]
     with pytest.raises(LeaseGone):
         other.broker.transport.consume(other.identity, "q", 1)
 

@@ -178,9 +178,10 @@ FIELDS = ("jid", "class", "args", "queue", "recovered", "failed_at", "retry_coun
 def test_no_field_makes_judge_raise(told: dict[str, Any], alone: bool) -> None:
     raw = json.dumps(told).replace("Infinity", "1e999").replace("NaN", "0").encode()
     message = Message(raw, "q")
-    decision = judge(raw, alone=name_of(message) if alone else "")
-    assert isinstance(json.loads(decision.payload), dict)
     policy = PoisonPolicy()
+    # `judge` would log what `_judge` raises.
+    decision = policy._judge(raw, "q", "host:1:abc", True, name_of(message) if alone else "", NOW)
+    assert isinstance(json.loads(decision.payload), dict)
     assert policy.alone_s(message) >= ALONE_S
     if policy.is_suspect(message) and policy.patience_s(message) is not None:
         assert isinstance(json.loads(policy.next_round(message)), dict)
@@ -226,3 +227,10 @@ def test_a_job_that_kills_its_process_is_buried_after_three_deaths_and_its_neigh
 
 def _told_of_death(fleet: Fleet) -> bool:
     return (fleet.directory / "death-poison").exists()
+
+
+def test_a_job_that_cannot_be_judged_goes_back_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    faulty = PoisonPolicy("three")  # type: ignore[arg-type]
+    raw = job(jid="abc")
+    assert faulty.judge(raw, "q", "host:1:abc", True, name_of(Message(raw, "q")), 1.0) == RecoveryDecision(raw)
+    assert caplog.messages == ["a job of dead process host:1:abc cannot be judged, and goes back to queue q"]

@@ -97,7 +97,7 @@ def test_a_buffer_that_shrank_below_what_is_out_has_no_room() -> None:
         (lambda buffer: buffer.done(buffer.get()), 1),
         (lambda buffer: buffer.resize(3), 2),
         (Buffer.close, 0),
-        (Buffer.drain, 1),
+        (Buffer.take_back, 1),
     ],
     ids=["done", "resize", "close", "drain"],
 )
@@ -124,16 +124,16 @@ def test_deliveries_that_no_worker_has_taken_can_be_drained() -> None:
     buffer, jobs = Buffer(5), deliveries("a", "b", "c")
     buffer.put(jobs)
     buffer.get()
-    assert buffer.drain() == jobs[1:]
+    assert buffer.take_back() == jobs[1:]
     assert (buffer.out, len(buffer)) == (1, 0)
-    assert buffer.drain() == []
+    assert buffer.take_back() == []
 
 
 def test_a_stop_marker_is_not_drained() -> None:
     buffer, jobs = Buffer(5), deliveries("a")
     buffer.put(jobs)
     buffer.stop_workers(2)
-    assert buffer.drain() == jobs
+    assert buffer.take_back() == jobs
     assert buffer.out == 0
 
 
@@ -172,6 +172,6 @@ def test_draining_leaves_the_stop_markers_for_the_workers() -> None:
     buffer = Buffer(4)
     buffer.put(deliveries("a", "b"))
     buffer.stop_workers(2)
-    assert [delivery.payload for delivery in buffer.drain()] == [b"a", b"b"]
+    assert [delivery.payload for delivery in buffer.take_back()] == [b"a", b"b"]
     assert buffer.out == 0
     assert [buffer.get(), buffer.get()] == [STOP, STOP]

@@ -53,7 +53,7 @@ class Fetching:
         return OWNER_LIST.format(self.lease.identity)
 
     def buffered(self) -> list[bytes]:
-        return [delivery.payload for delivery in self.buffer.drain()]
+        return [delivery.payload for delivery in self.buffer.take_back()]
 
 
 @pytest.fixture

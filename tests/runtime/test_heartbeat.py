@@ -16,7 +16,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.recoverable import Beat, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leases import Leases
+from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -72,13 +72,13 @@ def declared_dead(broker: RedisBroker, redis: redis_py.Redis, process: str = "")
 
 
 def before_each_beat(monkeypatch: pytest.MonkeyPatch, note: Callable[[Presence], None]) -> None:
-    beat = Leases.beat
+    beat = RedisLeases.beat
 
-    def noted(self: Leases, presence: Presence) -> Beat:
+    def noted(self: RedisLeases, presence: Presence) -> Beat:
         note(presence)
         return beat(self, presence)
 
-    monkeypatch.setattr(Leases, "beat", noted)
+    monkeypatch.setattr(RedisLeases, "beat", noted)
 
 
 def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis_py.Redis) -> None:
@@ -336,16 +336,16 @@ def test_a_process_with_a_fixed_name_is_reborn_though_the_reply_to_its_first_bea
 ) -> None:
     it, lease = declared_dead(broker, redis, "one")
     redis.delete(KEYS.lease(lease.identity))
-    beat, lost = Leases.beat, []
+    beat, lost = RedisLeases.beat, []
 
-    def losing(self: Leases, presence: Presence) -> Beat:
+    def losing(self: RedisLeases, presence: Presence) -> Beat:
         answer = beat(self, presence)
         if not lost:
             lost.append(presence.identity)
             raise BrokerUnavailable("the reply is lost")
         return answer
 
-    monkeypatch.setattr(Leases, "beat", losing)
+    monkeypatch.setattr(RedisLeases, "beat", losing)
     with pytest.raises(BrokerUnavailable):
         it.beat()
     it.beat()

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leases import Leases
+from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -517,7 +517,7 @@ def test_stop_follows_the_data_and_deregisters_last(
         monkeypatch.setattr(manager + name, noted(name, getattr(Manager, name)))
     for kind in (Scheduler, Recoverer, Watchdog, Heartbeat):
         monkeypatch.setattr(kind, "stop", noted(kind.__name__.lower(), kind.stop))
-    monkeypatch.setattr(Leases, "leave", noted("deregister", Leases.leave))
+    monkeypatch.setattr(RedisLeases, "leave", noted("deregister", RedisLeases.leave))
     app.process("q", print, 1)
     with started(app) as launcher:
         launcher.stop()

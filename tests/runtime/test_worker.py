@@ -49,7 +49,7 @@ class Working:
             Clock(),
             self.beat,
             lambda delivery: False,
-            lambda: self.give_back(self.buffer.drain()),
+            lambda: self.give_back(self.buffer.take_back()),
         )
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters

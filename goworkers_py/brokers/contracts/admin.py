@@ -158,8 +158,8 @@ class Admin(Protocol):
     def damage(self) -> list[str]:
         """Returns a line for each damaged thing that all queues share: no program of the fleet wrote what it holds."""
 
-    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
-        """Returns a line for each damaged queue, likewise. Looks at all known queues and at `others`."""
+    def damaged_queues(self) -> list[str]:
+        """Returns a line for each damaged queue, likewise."""
 
     def checks(self, queues: Collection[str]) -> Checks:
         """Returns the checks of this kind of broker: what an operator should mend. `queues` are those that this

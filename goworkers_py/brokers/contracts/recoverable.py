@@ -45,7 +45,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerEntry:
+class LiveProcess:
     """A live process, as it described itself in its last beat. Release 0.1.0 tells neither version nor features.
 
     `beat` stores both beside the presence: `__version__` of `core.version`, and `SPEAKS` of `wire.needs`.
@@ -93,8 +93,8 @@ class DeclaredDead(Exception):
 
 # Decides about a job of a dead process. Without an `error` the job goes to the back of its queue with the payload of
 # the decision, and counts as nothing. With an `error` it goes to the dead jobs, and counts as processed and as failed;
-# dead jobs beyond the limits are deleted. When the judge raises, the broker logs that, and the job goes to the back of
-# its queue as it is. Hold no lock while you call the judge: it takes time, and may ask the broker.
+# dead jobs beyond the limits are deleted. It does not raise: if it does, that is a fault of the caller, and `recover`
+# may raise the same. Hold no lock while you call it: it takes time, and may ask the broker.
 Judge = Callable[[Found], RecoveryDecision]
 
 
@@ -111,7 +111,7 @@ class Recoverable(Protocol):
         it is declared dead.
         """
 
-    def workers(self) -> list[WorkerEntry]:
+    def live_processes(self) -> list[LiveProcess]:
         """Returns what every process that has a lease said of itself in its last beat."""
 
     def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:

@@ -112,7 +112,7 @@ class MemoryAdmin(Admin):
     def damage(self) -> list[str]:
         return []
 
-    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
+    def damaged_queues(self) -> list[str]:
         return []
 
     def checks(self, queues: Collection[str]) -> Checks:

@@ -6,7 +6,6 @@ lease has expired or it has left. And no `consume` can bring a dead identity a j
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 
 from goworkers_py.brokers.contracts.recoverable import (
@@ -14,10 +13,10 @@ from goworkers_py.brokers.contracts.recoverable import (
     DeclaredDead,
     Found,
     Judge,
+    LiveProcess,
     Presence,
     Recoverable,
     Recovered,
-    WorkerEntry,
 )
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, State
 from goworkers_py.core.errors import BrokerRefused
@@ -25,8 +24,6 @@ from goworkers_py.core.version import __version__
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire import needs
-
-log = logging.getLogger(__name__)
 
 # Dead identities are remembered for so long: a process that was frozen must not go on under its old identity.
 DEAD_FOR_S = 86_400.0
@@ -69,11 +66,11 @@ class MemoryLeases(Recoverable):
             )
         self._state.holders[process] = identity
 
-    def workers(self) -> list[WorkerEntry]:
+    def live_processes(self) -> list[LiveProcess]:
         with self._state.lock:
             now = self._state.clock()
             return [
-                WorkerEntry(identity, record.presence.queues, __version__, needs.SPEAKS)
+                LiveProcess(identity, record.presence.queues, __version__, needs.SPEAKS)
                 for identity, record in self._state.leases.items()
                 if record.is_alive(now)
             ]
@@ -112,7 +109,7 @@ class MemoryLeases(Recoverable):
     def _move_all(self, dead: str, judge: Judge, alone: str) -> Iterator[Recovered]:
         """Oldest first, each job only if it is still in progress: another process may recover the same jobs."""
         for receipt, found in self._found(dead, alone):
-            decision = _judged(judge, found)
+            decision = judge(found)
             with self._state.lock:
                 moved = self._state.take_from_progress(dead, found.queue, receipt)
                 if moved:
@@ -153,15 +150,6 @@ def _declare_dead(others: Iterable[LeaseRecord], now: float) -> None:
     for record in others:
         if record.died_at is None and not record.is_alive(now):
             record.died_at = now
-
-
-def _judged(judge: Judge, found: Found) -> RecoveryDecision:
-    """When the judge raises, the job goes back as it is, and the other jobs are recovered all the same."""
-    try:
-        return judge(found)
-    except Exception:
-        log.exception("a job of dead process %s cannot be judged, and goes back to queue %s", found.owner, found.queue)
-        return RecoveryDecision(found.payload)
 
 
 def _ran_alone(dead: str, others: Mapping[str, LeaseRecord], now: float) -> str:

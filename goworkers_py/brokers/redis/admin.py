@@ -91,8 +91,8 @@ class RedisAdmin(Admin):
         except BrokerRefused:  # the access rules do not allow TYPE
             return told
 
-    def damaged_queues(self, others: Collection[str] = ()) -> list[str]:
-        return self._queues.damaged(others)
+    def damaged_queues(self) -> list[str]:
+        return self._queues.damaged()
 
     def checks(self, queues: Collection[str]) -> Checks:
         return ServerChecks(self._connections, self._keys, self._queues).by_name(queues)

@@ -10,7 +10,7 @@ from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.leases import Leases
+from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
@@ -28,7 +28,7 @@ class RedisBroker(Broker):
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
         self.store = RedisStore(connections, keys, dead_limits)
-        self.recoverable = Leases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
+        self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
         self.admin = RedisAdmin(connections, keys, dead_limits)
         self.neighbours = RedisNeighbours(connections, keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import Membership
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 WORDS = {"TSTP": Command.QUIET, "TERM": Command.STOP, "TTIN": Command.DUMP}
 
 
-class RedisControl:
+class RedisControl(Control):
     def __init__(self, connections: Connections, keys: Keys, metrics: str) -> None:
         """`metrics` is the option of that name: which layouts of Sidekiq's Metrics page are written."""
         self._membership = Membership(connections, keys)

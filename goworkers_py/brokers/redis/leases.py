@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.brokers.contracts.recoverable import Beat, DeclaredDead, Judge, Presence, Recovered, WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import (
+    Beat,
+    DeclaredDead,
+    Judge,
+    LiveProcess,
+    Presence,
+    Recoverable,
+    Recovered,
+)
 from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
@@ -48,7 +56,7 @@ _BEAT = Script(_LUA / "beat.lua", list_of(bytes))
 _DECLARE_DEAD = Script(_LUA / "declare_dead.lua", one_of(int))
 
 
-class Leases:
+class RedisLeases(Recoverable):
     def __init__(
         self,
         connections: Connections,
@@ -111,14 +119,14 @@ class Leases:
             )
         return answer
 
-    def workers(self) -> list[WorkerEntry]:
+    def live_processes(self) -> list[LiveProcess]:
         told, gone = self._connections.exchange([("HGETALL", self._keys.owners), ("HGETALL", self._keys.gone)])
         entries, _ = read_entries(told)
         for owner in _pairs(gone):
             entries.pop(owner, None)
         leased = self._leased(entries)
         return [
-            WorkerEntry(owner, entry.queues, entry.version, entry.speaks)
+            LiveProcess(owner, entry.queues, entry.version, entry.speaks)
             for owner, entry in entries.items()
             if owner in leased
         ]

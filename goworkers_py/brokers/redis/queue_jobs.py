@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import PAGE, Changed, Decide
+from goworkers_py.brokers.contracts.admin import PAGE, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
@@ -18,7 +18,7 @@ PUSHED_MEANWHILE = 500
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua")
 
 
-class QueueJobs:
+class QueueJobs(PlacedJobs):
     def __init__(self, connections: Connections, keys: Keys, queue: str) -> None:
         self._connections = connections
         self._keys = keys

@@ -50,7 +50,7 @@ class QueueList:
     def resume(self, name: str) -> bool:
         return bool(self._connections.call("SREM", self._keys.paused, name))
 
-    def damaged(self, others: Collection[str]) -> list[str]:
+    def damaged(self, others: Collection[str] = ()) -> list[str]:
         """A line for each queue, of `others` too, whose key is no list."""
         known, _ = self._names()
         names = sorted({*known, *others})

@@ -52,7 +52,7 @@ class Recovery:
                 Found(queue, owner, payload, position < begun, entry.alone)
                 for position, payload in enumerate(reversed(listed))
             ]
-            jobs = [Recovered(queue, owner, one.payload, _judged(judge, one)) for one in found]
+            jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
             items = [(owner, job.payload, _target(job.decision)) for job in jobs]
             results = self._settlement.settle(mover, number, queue, items)
             yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
@@ -60,16 +60,6 @@ class Recovery:
             if errors:
                 log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
                 break
-
-
-def _judged(judge: Judge, found: Found) -> RecoveryDecision:
-    """When the judge raises, the job goes back as it is. The other jobs are recovered all the same, and the process
-    that recovers at its start does start."""
-    try:
-        return judge(found)
-    except Exception:
-        log.exception("a job of dead process %s cannot be judged, and goes back to queue %s", found.owner, found.queue)
-        return RecoveryDecision(found.payload)
 
 
 def _target(decision: RecoveryDecision) -> Target:

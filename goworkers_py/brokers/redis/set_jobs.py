@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place
+from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -22,7 +22,7 @@ from goworkers_py.wire.stored_job import StoredJob
 _MOVE = Script(Path(__file__).parent / "lua" / "move.lua")
 
 
-class SetJobs:
+class SetJobs(PlacedJobs):
     def __init__(self, connections: Connections, keys: Keys, state: JobState, dead_limits: tuple[int, float]) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections

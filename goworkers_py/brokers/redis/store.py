@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.store import Forward
+from goworkers_py.brokers.contracts.store import Forward, Store
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -24,7 +24,7 @@ _DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) a
 _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
 
 
-class RedisStore:
+class RedisStore(Store):
     def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections

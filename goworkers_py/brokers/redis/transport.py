@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Push, Settled, Transport
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
@@ -27,7 +27,7 @@ MOST_READ_UNCOUNTED = 1_000
 _FETCH = Script(Path(__file__).parent / "lua/fetch.lua", lambda reply: reply is None or list_of(bytes)(reply), typed=2)
 
 
-class RedisTransport:
+class RedisTransport(Transport):
     """Finds a delivery again by its identity, which names the in-progress list, and by its exact bytes."""
 
     # How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.

@@ -34,7 +34,7 @@ from verbs import (
 )
 from waiting import eventually
 
-from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence, WorkerEntry
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead, LiveProcess, Presence
 from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.errors import BrokerUnavailable
@@ -99,7 +99,8 @@ def test_a_live_process_publishes_its_version_and_the_needs_that_it_knows(
         broker.recoverable.beat(Presence(owner, {"q": 1}))
     assert not list(broker.recoverable.leave("dead:1:aaaaaaaaaaaa"))
     redis.delete(KEYS.lease("late:1:aaaaaaaaaaaa"))
-    assert broker.recoverable.workers() == [WorkerEntry("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})]
+    lives = LiveProcess("lives:1:aaaaaaaaaaaa", {"q": 1}, __version__, {"locks"})
+    assert broker.recoverable.live_processes() == [lives]
     entry = json.loads(redis.hget(KEYS.owners, "lives:1:aaaaaaaaaaaa") or b"")
     assert (entry["v"], entry["version"], entry["speaks"]) == (1, __version__, ["locks"])
 
@@ -222,7 +223,7 @@ def test_an_entry_of_an_unknown_shape_is_left_alone_and_the_others_are_recovered
     assert recover(broker, by_lease=True) == []
     assert redis.hget(KEYS.owners, "later:1:x") == entry
     assert sum("cannot read the entries of these owners" in message for message in caplog.messages) == 1
-    assert len(broker.recoverable.workers()) == 0
+    assert len(broker.recoverable.live_processes()) == 0
 
 
 @pytest.mark.parametrize("name", ["pid", "started"])

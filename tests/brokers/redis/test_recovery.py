@@ -115,23 +115,6 @@ def test_a_recovered_job_goes_where_the_judge_says(make: Make, broker: RedisBrok
     assert consume_all(broker) == [job("changed"), job(4)]
 
 
-def test_a_job_for_which_the_judge_raises_goes_back_and_the_next_one_is_judged(
-    broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
-) -> None:
-    def judge(found: Found) -> RecoveryDecision:
-        if found.payload == job(1):
-            raise OverflowError("int too large to convert to float")
-        return RecoveryDecision(job("judged"))
-
-    strand(broker, job(1), job(2))
-    redis.delete(KEYS.lease(OTHER))
-    assert [found.decision.payload for found in broker.recoverable.recover(OWNER, judge, proof="")] == [
-        job(1),
-        job("judged"),
-    ]
-    assert "cannot be judged, and goes back to queue q" in caplog.text
-
-
 def test_a_job_that_reaches_the_list_of_a_dead_owner_later_is_recovered_too(
     make: Make, broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
