@@ -9,6 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
@@ -65,9 +66,8 @@ class RunStats:
 
     def _count(self) -> None:
         """The caller holds the lock. Workers may append to `_runs` meanwhile."""
-        take, row_of = self._runs.popleft, self._rows.get
-        for _ in range(len(self._runs)):
-            job_class, outcome, ran_s, waited_s = take()
+        row_of, runs = self._rows.get, islice(iter(self._runs.popleft, None), len(self._runs))
+        for job_class, outcome, ran_s, waited_s in runs:
             row = row_of(job_class) or self._new_row(job_class)
             if outcome is DONE:
                 row[0] += 1
@@ -78,7 +78,8 @@ class RunStats:
             row[RUN_SUM] += ran_s
             row[RUN + bisect_left(BOUNDS_S, ran_s)] += 1
             if waited_s is not None:
-                row[WAIT_SUM] += waited_s if waited_s > 0 else 0.0  # below 0 if the producer's clock is ahead
+                if waited_s > 0:  # below 0 if the producer's clock is ahead
+                    row[WAIT_SUM] += waited_s
                 row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
 
     def _new_row(self, job_class: str) -> Row:

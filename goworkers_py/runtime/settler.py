@@ -158,7 +158,8 @@ class Settler(Service):
         try:
             self._tell(batch, results, errors)
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
-            self._unsettled.remove([delivery for delivery, _ in batch if delivery not in self._parked])
+            settled = [delivery for delivery, _ in batch]
+            self._unsettled.remove([one for one in settled if one not in self._parked] if errors else settled)
 
     def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
         """Tells counters, log and scheduler how a batch was settled."""
@@ -167,15 +168,19 @@ class Settler(Service):
             self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._parked:
             self._outage.recovered(self.name)
-        for (delivery, outcome), result in zip(batch, results, strict=True):
-            if result is False:
-                self._counters.add("lost_leases")
-                log.warning(
-                    "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
-                    describe_job(delivery.payload, self._queue),
-                )
-            elif outcome is not DONE and result is True and isinstance(outcome, Retry | Reschedule):
+        for (_, outcome), result in zip(batch, results, strict=True):
+            if outcome is not DONE and result is True and isinstance(outcome, Retry | Reschedule):
                 self._on_later(outcome.at)
+        if False in results:
+            self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
+
+    def _tell_of_lost(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self._counters.add("lost_leases")
+            log.warning(
+                "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
+                describe_job(delivery.payload, self._queue),
+            )
 
     def _pause(self, seconds: float) -> None:
         if self.stopping.is_set():

@@ -25,7 +25,7 @@ class Worker(Service):
     def __init__(self, name: str, buffer: Buffer, guard: Guard, settler: Settler, shared: Shared) -> None:
         super().__init__(name)
         self._buffer = buffer
-        self._guard = guard
+        self._outcome_of = guard.run
         self._settler = settler
         self._lease = shared.lease
         self._quarantine = shared.quarantine
@@ -96,7 +96,7 @@ class Worker(Service):
             delivery.begun_at = 0.0
             self._settler.put(delivery, REQUEUE)
             return
-        outcome = self._guard.run(delivery)
+        outcome = self._outcome_of(delivery)
         if os.getpid() != self._pid:
             os._exit(0)  # a child that a link forked came back here: only the parent settles the job
         self._settler.put(delivery, outcome)

@@ -65,7 +65,7 @@ _SEPARATOR = simplejson.RawJSON("\nnull")
 def read(raw: bytes) -> dict[str, Any]:
     """The fields of a job. Raises UnreadablePayload for bytes that are not one strict JSON object in UTF-8."""
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode()
         value, end = _scan(text, 0)
     except (ValueError, RecursionError):
         text, value, end = _read_slowly(raw)
