@@ -259,7 +259,7 @@ class App:
         try:
             return run(self.config, self._launcher_of_command, lambda: self.inspector.stats(), ready)
         finally:
-            self._replace(self._config)  # closes the daemon's broker
+            self._replace(self._config)  # the daemon's broker is closed
 
     def _launcher_of_command(self, obey: Obey) -> Launcher:
         launcher = self.launcher(obey)
@@ -274,8 +274,7 @@ class App:
         return self._health.report() if self._health else merged(STARTING, [])
 
     def _warn_of_unworked(self, launcher: Launcher) -> None:
-        if unworked := self.unworked(launcher.plan.queues):
-            queues = ", ".join(unworked)
+        if queues := ", ".join(self.unworked(launcher.plan.queues)):
             log.warning("jobs are registered for queue %s, but this process fetches from others: add -q", queues)
 
     def start(self) -> None:
@@ -295,5 +294,7 @@ class App:
         self._stop_asked.set()
         launcher, self._launcher = self._launcher, None
         if launcher is not None:
-            launcher.stop()
-            self._replace(self._config)
+            try:
+                launcher.stop()
+            finally:
+                self._replace(self._config)

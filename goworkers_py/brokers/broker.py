@@ -75,7 +75,8 @@ class Broker:
         """Logs a warning for each setting that may lose jobs. A daemon calls it once, after the server has answered."""
 
     def close(self) -> None:
-        """Closes all connections. No verb is called after that."""
+        """Closes all connections. It may be called again. After it only `admin` may still be called, for a page that
+        somebody opens just then: that answers, or raises BrokerUnavailable."""
 
     def __getattr__(self, part: str) -> NoReturn:
         raise AttributeError(f"the broker {type(self).__name__} has no {part}")

@@ -42,7 +42,7 @@ class Services:
     scheduler: Scheduler
 
     def __iter__(self) -> Iterator[Service]:
-        """In the order in which they start and stop. Without the heartbeat, which starts first and stops last."""
+        """In the order in which they start and stop. Without the heartbeat, which starts before them."""
         return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler))
 
 
@@ -84,14 +84,14 @@ class Launcher:
             return self._start(stop_asked)
         finally:
             if not self.state.started:
-                self._recoverer.tell_of_deaths()  # the recoverer's thread has not started to do it
+                self._recoverer.tell_of_deaths()  # no recoverer runs that would do it
 
     def _start(self, stop_asked: threading.Event) -> bool:
         warn_where_unsupported()
         if not self._register(stop_asked):
             return False
-        self._heartbeat.start()  # before the hooks, which may take longer than a lease lasts
         try:
+            self._heartbeat.start()  # before the hooks, which may take longer than a lease lasts
             self._broker.warn_at_start()
             for hook in self.plan.before_start:
                 hook()
@@ -100,15 +100,15 @@ class Launcher:
             silent = self._heartbeat.join(Deadline(self.after_jobs_s)) and self._heartbeat.silence(self.after_jobs_s)
             self._deregister(0, silent)
             raise
-        forks.watch()
         try:
+            forks.watch()
             for part in (*self._services, *self.managers):
                 part.start()
+            self.state.started = True
+            self._heartbeat.beat_now()  # tells the fleet that this process works
         except BaseException:  # the system gives this process no more threads, say; some of the jobs may run already
             self.stop()
             raise
-        self.state.started = True
-        self._heartbeat.beat_now()  # tells the fleet that this process works
         return True
 
     def _register(self, stop_asked: threading.Event) -> bool:
@@ -244,6 +244,8 @@ class Launcher:
                 self._broker.name, error, unsettled,
             )  # fmt: skip
             return False
+        finally:
+            self._broker.close()
         return True
 
 

@@ -77,6 +77,7 @@ class Service:
         # `run` raises because of a fault in the daemon's code, or of an exception thrown into this thread from outside.
         # `run` is called again in both cases: a pool that lost a thread unnoticed would be worse. An exception that
         # strikes here, outside of the `try`, ends the thread; then the watchdog's thread calls `revive`.
+        faults_while_stopping = 0
         while not self._ended:
             try:
                 self.run()
@@ -85,7 +86,8 @@ class Service:
                 log.critical("thread %s failed; starting it again", self.name, exc_info=True)
                 # No Event: another exception in its `wait` could leave its lock locked.
                 time.sleep(self.pause_after_fault_s)
-                if self.stopping.is_set():
+                faults_while_stopping += self.stopping.is_set()
+                if faults_while_stopping > 1:  # one more run may bring to its end what the stop waits for
                     return
 
 

@@ -87,6 +87,7 @@ class ParentLink:
                         self._say(WORN_OUT)  # each time: the first successor may have failed to start
                 with _kept_alive():
                     self.tell(launcher)
+                    self._tell_figures()
                 continue
             except OSError:  # ECONNRESET: the parent died before it read our last line
                 heard = b""
@@ -100,6 +101,8 @@ class ParentLink:
 
     def tell(self, launcher: Launcher) -> None:
         self._say(REPORT + simplejson.dumps(launcher.health.report()).encode())
+
+    def _tell_figures(self) -> None:
         if self._look is not None and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_AT_SERVER_EVERY_S
             with suppress(BrokerError):  # the parent drops older figures itself

@@ -280,10 +280,10 @@ def test_start_does_not_wait_for_ever_for_a_server(tmp_path: Path, monkeypatch: 
 AS_NOBODY = """
 import os
 from goworkers_py.api.app import App
-from goworkers_py.system.daemon import settled
+from goworkers_py.system.daemon import daemon_context
 app = App()
 app.configure(user="nobody", pidfile={pidfile!r})
-with settled(app.config):
+with daemon_context(app.config):
     print(os.getuid(), os.getgid(), os.getgroups(), os.environ["USER"])
 """
 
@@ -308,7 +308,7 @@ def test_new_code_is_tried_as_the_user_that_is_named() -> None:
     heard, say = os.pipe()
     app = App()
     app.configure(user="nobody")
-    assert daemon_module.tried(app.config, lambda: os.write(say, b"%d" % os.geteuid()))
+    assert daemon_module.imports_cleanly(app.config, lambda: os.write(say, b"%d" % os.geteuid()))
     assert int(os.read(heard, 32)) == pwd.getpwnam("nobody").pw_uid
     os.close(heard)
     os.close(say)
@@ -318,7 +318,8 @@ def test_new_code_is_tried_as_the_user_that_is_named() -> None:
 def test_only_root_can_change_to_another_user() -> None:
     app = App()
     app.configure(user="root")
-    with pytest.raises(ConfigError, match="only root can change to another user"), daemon_module.settled(app.config):
+    told = "only root can change to another user"
+    with pytest.raises(ConfigError, match=told), daemon_module.daemon_context(app.config):
         pass
 
 

@@ -130,6 +130,31 @@ def test_a_log_filter_that_raises_keeps_no_settled_delivery(settling: Settling, 
     assert redis.llen(LIST) == 0
 
 
+def test_a_log_filter_that_raises_during_a_stop_leaves_no_outcome_unsettled(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError("a filter's fault")
+
+    monkeypatch.setattr(module, "LARGEST_BATCH", 1)
+    with own_broker(redis_url) as broker:
+        settling = Settling(broker, redis)
+        gone, done = settling.fetched(job(jid="1"), job(jid="2"))
+        redis.lrem(LIST, 1, gone.payload)
+        settling.settler.pause_after_fault_s = 0.01
+        for delivery in (gone, done):
+            settling.settler.put(delivery, DONE)
+        settling.settler.stop()
+        module.log.addFilter(refuse)
+        try:
+            with settling:
+                pass
+        finally:
+            module.log.removeFilter(refuse)
+    assert len(settling.unsettled) == 0
+    assert redis.llen(LIST) == 0
+
+
 def test_a_delivery_that_is_not_acknowledged_stays_where_it_is(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
