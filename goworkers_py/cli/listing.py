@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import click
+import simplejson
 
 from goworkers_py.admin.summary import Kind
 from goworkers_py.brokers.contracts.admin import PAGE
@@ -96,6 +98,17 @@ def list_rows(
         report_none(what)
     if limit and shown == limit and next(rest, None) is not None:
         click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
+
+
+def show_all(found: Sequence[Any], as_json: bool, show: Callable[[Any], None], what: str) -> None:
+    """Prints dataclasses, as JSON or by `show`."""
+    if as_json:
+        for one in found:
+            click.echo(simplejson.dumps(dataclasses.asdict(one)))
+    elif found:
+        show(found)
+    else:
+        report_none(what)
 
 
 def report_none(what: str) -> None:

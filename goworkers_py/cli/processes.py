@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 
 import click
-import simplejson
 
 from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process
 from goworkers_py.cli.base import FAILED, ListGroup, connected, fail
-from goworkers_py.cli.listing import report_none
+from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, confirm, yes
 from goworkers_py.cli.tables import Table, duration
 from goworkers_py.core.command import Command
@@ -29,14 +27,7 @@ def processes() -> None:
 @connected
 def list_(app: App, as_json: bool) -> None:
     """Lists the processes with their threads, state and queues."""
-    found = app.inspector.processes()
-    if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(dataclasses.asdict(one)))
-    elif found:
-        _show(found)
-    else:
-        report_none("processes")
+    show_all(app.inspector.processes(), as_json, _show, "processes")
 
 
 def _show(found: Sequence[Process]) -> None:

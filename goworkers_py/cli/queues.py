@@ -15,7 +15,7 @@ from goworkers_py.brokers.contracts.admin import Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.job_sets import PLACES, list_place
-from goworkers_py.cli.listing import IN_QUEUE, list_rows, report_none
+from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
 from goworkers_py.cli.selection import (
     TrackingFilter,
     as_json,
@@ -36,14 +36,7 @@ from goworkers_py.wire import payload
 @connected
 def queues(app: App, as_json: bool) -> None:
     """Lists the queues: size, how long the next job has waited, paused or not."""
-    found = app.inspector.queues()
-    if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(dataclasses.asdict(one)))
-    elif found:
-        _show(found)
-    else:
-        report_none("queues")
+    show_all(app.inspector.queues(), as_json, _show, "queues")
     if damaged := app.inspector.damaged_queues():
         fail("; ".join(damaged), FAILED)
 
