@@ -48,7 +48,7 @@ class Run:
         return {system.name: self.left_out[system.name] for system in systems if system.name in self.left_out}
 
     def in_turn(self, table: Table, contestants: Mapping[str, Callable[[], Any]]) -> dict[str, list[Any]]:
-        """What each measured, round by round. Who fails is noted in the table and measured no more."""
+        """Measures each system in every round. The table notes a system that fails, and no later round measures it."""
         found: dict[str, list[Any]] = {label: [] for label in contestants}
         others = {system.name for system in ALL if system is not OURS}
         table.vital = [label for label in contestants if label not in others]

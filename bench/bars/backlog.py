@@ -1,4 +1,4 @@
-"""What should not matter: how many jobs wait, and how many queues there are."""
+"""The number of waiting jobs and the number of queues should not matter."""
 
 from __future__ import annotations
 

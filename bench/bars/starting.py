@@ -1,4 +1,4 @@
-"""What an idle worker takes, and how soon it runs its first job."""
+"""Measures the memory and processor time of an idle worker, and how soon it runs its first job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the programs of all Python systems share: three jobs to run, and a client that is told on stdin what to push.
+"""The programs of all Python systems share this: three jobs to run, and a client that reads from stdin what to push.
 
 `noop` does nothing, `nap` sleeps, `stamp` notes how long after a given moment its first line ran. No job
 talks to Redis.

@@ -305,7 +305,7 @@ def top_on_a_terminal(redis_url: str) -> Iterator[tuple[int, subprocess.Popen[by
 
 
 def shown(terminal: int, text: str, within_s: float = 20) -> str:
-    """What is drawn from now on, up to and with the text."""
+    """Reads what the program draws from now on, up to and with the text."""
     drawn, deadline = "", time.monotonic() + within_s
     while text not in drawn and time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:

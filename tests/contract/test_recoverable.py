@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 from harness import DEAD, Process, Processes, account, as_it_was, back, can, job, jobs, payloads, stored, waiting
-from waiting import eventually
+from waiting import eventually, waiting_child
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
@@ -366,17 +364,9 @@ sys.stdin.read()
 """
 
 
-@contextmanager
-def child(address: str) -> Iterator[subprocess.Popen[bytes]]:
+def child(address: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Another process of the system, which has consumed a job."""
-    command = [sys.executable, "-c", PROGRAM, address]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-            yield process
-        finally:
-            process.kill()
+    return waiting_child(PROGRAM, address)
 
 
 @pytest.mark.parametrize("reaped", [True, False])

@@ -1,4 +1,4 @@
-"""What becomes of jobs when processes die, are stopped for a while, or are not told what the server did for them.
+"""Processes die, are stopped for a while, or do not learn what the server did for them: no job is lost.
 
 Real processes and real signals; where a minute's lease would have to be waited for, it lasts seconds.
 """

@@ -213,8 +213,8 @@ def no_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
-    """What is logged, through the handler of the daemon. Pytest's are there too, of the kind that a strike leaves
-    locked, so they take their lock in one step."""
+    """Collects the log lines, through the handler of the daemon. A strike could leave the handlers of pytest locked:
+    here these take their lock in one step."""
 
     def handle(self: logging.Handler, record: logging.LogRecord) -> bool:
         assert self.lock is not None

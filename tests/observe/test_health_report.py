@@ -1,4 +1,4 @@
-"""What a health report says of a process: whether it fetches jobs, whether it should be restarted."""
+"""A health report says whether a process fetches jobs, and whether somebody should restart it."""
 
 from __future__ import annotations
 

@@ -62,6 +62,22 @@ def heartbeat(
     return Heartbeat(broker.recoverable, shared(lease, quarantine, clock), Telling(process), timing)
 
 
+def beating(broker: RedisBroker) -> tuple[Heartbeat, Lease]:
+    """A heartbeat that has sent its first beat."""
+    lease = Lease(50)
+    it = heartbeat(broker, lease)
+    it.beat()
+    return it, lease
+
+
+def beating_with_quarantine(broker: RedisBroker) -> tuple[Heartbeat, Lease, Quarantine]:
+    lease = Lease(50)
+    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: it.beat(), lambda delivery: False, lambda: None)
+    it = heartbeat(broker, lease, quarantine=quarantine)
+    it.beat()
+    return it, lease, quarantine
+
+
 def declared_dead(broker: RedisBroker, redis: redis_py.Redis, process: str = "") -> tuple[Heartbeat, Lease]:
     """The heartbeat of a process that has beaten once and does not know yet that it was declared dead."""
     lease = Lease(50)
@@ -96,9 +112,7 @@ def test_a_beat_renews_the_lease_on_both_sides(broker: RedisBroker, redis: redis
 def test_a_process_silent_for_longer_than_the_server_remembers_goes_on_under_another_identity(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     identity = lease.identity
     lease.confirm(awake_and_asleep() - module.FORGOTTEN_AFTER_S - 1)
     redis.delete(KEYS.lease(identity))  # and nothing says any more that it was declared dead
@@ -111,9 +125,7 @@ def test_a_process_silent_for_longer_than_the_server_remembers_goes_on_under_ano
 def test_a_lease_that_vanished_but_whose_jobs_nobody_took_is_made_again(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     identity = lease.identity
     redis.delete(KEYS.lease(identity))
     it.beat()
@@ -124,9 +136,7 @@ def test_a_lease_that_vanished_but_whose_jobs_nobody_took_is_made_again(
 def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     dead = lease.identity
     redis.delete(KEYS.lease(dead))
     assert not list(broker.recoverable.recover("another", lambda found: RecoveryDecision(found.payload), proof=""))
@@ -168,12 +178,7 @@ def test_nothing_is_begun_under_a_dead_identity_while_the_new_one_is_not_known_t
 def test_the_name_of_a_suspect_is_told_while_it_runs_alone_and_taken_back(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
-    lease = Lease(50)
-    beats: list[Callable[[], None]] = []
-    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: beats[0](), lambda delivery: False, lambda: None)
-    it = heartbeat(broker, lease, quarantine=quarantine)
-    beats.append(it.beat)
-    it.beat()
+    it, lease, quarantine = beating_with_quarantine(broker)
 
     def told() -> str:
         return str(json.loads(redis.hget(KEYS.owners, lease.identity) or b"")["trial"])
@@ -193,12 +198,7 @@ def test_no_other_job_begins_when_a_suspect_ends_during_a_beat_with_its_name(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the next beat takes the name back: until then a death of the process would convict the suspect."""
-    lease = Lease(50)
-    beats: list[Callable[[], None]] = []
-    quarantine = Quarantine(PoisonPolicy(), lease, Clock(), lambda: beats[0](), lambda delivery: False, lambda: None)
-    it = heartbeat(broker, lease, quarantine=quarantine)
-    beats.append(it.beat)
-    it.beat()
+    it, lease, quarantine = beating_with_quarantine(broker)
     raw = job(jid="j1", recovered={"v": 1, "count": 2, "since": time.time()})
     delivery = Delivery(raw, "q", lease.identity)
 
@@ -240,9 +240,7 @@ def test_a_look_for_the_dead_while_a_beat_finds_writes_lost_makes_nobody_dead(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By then the server has the beat, and the heartbeat does not know yet that other leases may be missing too."""
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     broker.recoverable.beat(Presence("other:1:x", {}))
     beat, declared = broker.recoverable.beat, []
 
@@ -416,9 +414,7 @@ def test_deregistering_waits_for_a_beat_that_is_on_its_way(
 
 def test_no_beat_is_sent_after_deregistering(broker: RedisBroker, redis: redis_py.Redis) -> None:
     """A worker whose job is not over beats too."""
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     assert it.silence(5)
     assert not list(broker.recoverable.leave(lease.identity, silent=True))
     it.beat()
@@ -471,9 +467,7 @@ def test_it_beats_on_its_own_until_stopped(
 
 def test_a_lease_that_ran_out_while_this_process_slept_makes_it_unsteady(broker: RedisBroker) -> None:
     """The others may have slept too, on the same suspended machine."""
-    lease = Lease(50)
-    it = heartbeat(broker, lease)
-    it.beat()
+    it, lease = beating(broker)
     time.sleep(0.02)
     assert it.proof(0.02)
     lease.lapse()

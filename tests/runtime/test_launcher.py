@@ -493,7 +493,7 @@ def test_a_process_declared_dead_while_it_works_goes_on_and_runs_nothing_twice_i
 
 
 def declare_dead(redis_url: str, redis: redis_py.Redis, identity: str) -> None:
-    """What another process does whose recoverer finds the lease run out."""
+    """Another process does this when its recoverer finds that the lease has expired."""
     with own_broker(redis_url) as broker:
         while redis.exists(KEYS.lease(identity)) or not redis.hexists(KEYS.gone, identity):
             redis.delete(KEYS.lease(identity))

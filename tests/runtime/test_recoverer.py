@@ -28,7 +28,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 @pytest.fixture
 def left(broker: RedisBroker, redis: redis_py.Redis) -> list[bytes]:
-    """What a process left whose lease has run out, oldest first."""
+    """Puts jobs in progress under a process whose lease has expired, oldest first."""
     raws = [job("J", jid=str(number)) for number in range(3)]
     broker.recoverable.beat(Presence(GONE, {"q": 0}))
     redis.delete(Keys().lease(GONE))

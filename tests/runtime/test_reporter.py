@@ -1,4 +1,4 @@
-"""What a process tells the broker and the fleet, and what it does with the answer."""
+"""A process reports to the broker and the fleet, and obeys the commands in the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done about jobs that do not end at their time limit. With real ones: test_watchdog.py."""
+"""A process replaces workers whose jobs do not end at their time limit, or stops. With real jobs: test_watchdog.py."""
 
 from __future__ import annotations
 

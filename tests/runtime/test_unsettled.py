@@ -1,4 +1,4 @@
-"""What a process answers for until the broker has confirmed its end."""
+"""A process keeps each delivery as unsettled until the broker has confirmed its end."""
 
 from __future__ import annotations
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
 
 import pytest
 import redis as redis_py
 from redis.backoff import NoBackoff
 from redis.retry import Retry as Again
-from waiting import eventually
+from waiting import eventually, waiting_child
 
 from goworkers_py.brokers.contracts.recoverable import Beat, Found, Presence, Recovered
 from goworkers_py.brokers.contracts.store import TIMED
@@ -96,22 +95,15 @@ from goworkers_py.config.options import Config
 url, owner, process = sys.argv[1:]
 broker = RedisBroker(url, Config())
 broker.recoverable.beat(Presence(owner, {"q": 1}, process))
-print(len(broker.transport.consume(owner, "q", 1)), flush=True)
+assert broker.transport.consume(owner, "q", 1)
+print("ready", flush=True)
 sys.stdin.read()
 """
 
 
-@contextmanager
-def child(url: str, owner: str, process: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def child(url: str, owner: str, process: str = "") -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A child process that has sent a beat, has consumed a job of `q` and waits."""
-    command = [sys.executable, "-c", CHILD, url, owner, process]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        try:
-            assert running.stdout is not None
-            assert running.stdout.readline() == b"1\n"
-            yield running
-        finally:
-            running.kill()
+    return waiting_child(CHILD, url, owner, process)
 
 
 def let_lease_run_out(redis: redis_py.Redis, owner: str) -> None:

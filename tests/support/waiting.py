@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,3 +18,16 @@ def eventually(condition: Callable[[], T], within_s: float = 20.0) -> T:
     while not (answer := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return answer
+
+
+@contextmanager
+def waiting_child(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python process that has printed its first line. It is killed at the end of the block."""
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process
+        finally:
+            process.kill()

@@ -1,4 +1,4 @@
-"""What children may say to their parent: a real parent, and small programs that speak as children of any version do."""
+"""Children report to their parent: a real parent, and small programs that speak as children of any version do."""
 
 from __future__ import annotations
 

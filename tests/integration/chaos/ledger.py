@@ -18,7 +18,7 @@ UNREADABLE = "goworkers_py.UnreadablePayload"
 
 @dataclass
 class Left:
-    """What the server still has at the end."""
+    """The jobs that the server still has at the end."""
 
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)  # key: jids; all but the dead set
     buried: Mapping[str, str] = field(default_factory=dict)  # jid: class of its error

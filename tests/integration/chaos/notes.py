@@ -1,4 +1,4 @@
-"""What the producer and the processes wrote into files, read when all is over."""
+"""Reads the files that the producer and the processes wrote, when all is over."""
 
 from __future__ import annotations
 

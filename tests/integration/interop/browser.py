@@ -35,7 +35,7 @@ _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the name that the standard g
 
 
 def missing() -> str:
-    """What is not there, and where it is to be had; empty when all is."""
+    """Names what this machine lacks, and the package that has it; empty when it lacks nothing."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         return "no chromium and chromedriver on PATH (Debian: apt-get install chromium chromium-driver)"
     if subprocess.run(["ruby", "-rwebrick", "-rsidekiq/web", "-e", "1"], capture_output=True).returncode:
@@ -108,7 +108,7 @@ class Browser:
         return [element[_ELEMENT] for element in found]
 
     def texts(self, xpath: str) -> list[str]:
-        """What is to be seen of each, on one line."""
+        """Returns the visible text of each element, on one line."""
         return [" ".join(self._ask("GET", f"/element/{element}/text").split()) for element in self._find(xpath)]
 
     @property

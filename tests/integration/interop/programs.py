@@ -193,7 +193,7 @@ class PyWorkers:
 
 
 def runs(redis: redis_py.Redis, name: str = "ran") -> list[dict[str, Any]]:
-    """What was recorded in `ran` or `raised`, by Python's jobs or as the payloads that Ruby and Go ran."""
+    """Returns the entries of `ran` or `raised`. Python's jobs write entries, Ruby and Go write payloads."""
     return [json.loads(line) for line in redis.lrange(name, 0, -1)]
 
 

@@ -222,7 +222,7 @@ def test_each_due_entry_is_promoted_once_while_ruby_and_python_poll(
 
 
 class Written:
-    """What Python left in every place that the API looks at."""
+    """Sidekiq's API reads what Python left in every place that it looks at."""
 
     def __init__(self, redis: redis_py.Redis, python: App, pyworkers: PyWorkers) -> None:
         self._redis = redis

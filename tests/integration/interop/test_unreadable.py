@@ -1,4 +1,4 @@
-"""What Ruby cannot read, and what a daemon of ours makes of it, as Ruby's API and pages see it."""
+"""Ruby cannot read some payloads. Its API and pages show what a daemon of ours makes of them."""
 
 from __future__ import annotations
 
