@@ -42,7 +42,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return refuse
 
 
-@pytest.mark.parametrize("name", ["recoverer", "settler:a", "worker:b:2", "fetcher:b"])
+@pytest.mark.parametrize("name", ["heartbeat", "recoverer", "settler:a", "worker:b:2", "fetcher:b"])
 def test_a_start_without_room_for_a_thread_fails_and_leaves_nothing(
     name: str, app: App, refuse: Callable[[str], None]
 ) -> None:
@@ -89,6 +89,22 @@ def test_after_a_start_that_failed_a_quit_calls_nothing(app: App, caplog: pytest
     app.quit()
     assert called == []
     assert "could not deregister" not in caplog.text
+
+
+def test_a_stop_that_fails_closes_the_broker(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may go on after it, and an embedded server must not run for it any longer."""
+
+    def refuse(*_: object, **__: object) -> Iterator[object]:
+        raise ValueError("the lease cannot be read")
+
+    broker, closed = app.broker, []
+    monkeypatch.setattr(broker.recoverable, "leave", refuse)
+    monkeypatch.setattr(broker, "close", lambda: closed.append(True))
+    app.start()
+    with pytest.raises(ValueError, match="the lease cannot be read"):
+        app.quit()
+    assert closed
+    assert app.broker is not broker
 
 
 def test_a_long_death_handler_keeps_no_lease_after_the_stop(app: App) -> None:
