@@ -28,6 +28,7 @@ LONGEST_RETURN_S = 0.5
 STALLED_AFTER_S = 0.02
 # When more jobs than this have ended and cannot be settled, no more are fetched.
 MOST_UNSETTLED = 1_000
+UNSETTLED_LOOK_S = 0.1
 
 # A marker: differs from every delivery, and from None, which means that no job is done yet.
 _NEVER = Delivery(b"", "", "")
@@ -78,7 +79,7 @@ class Fetcher(BrokerService):
             if jobs_wait:
                 self._look_for_stall(last_done)
             return 0.0
-        if pause_s := self._not_now():
+        if (pause_s := self._not_now()) is not None:
             return pause_s
         self._await_return()
         identity = self._lease.identity  # read after the wait for room, because it may have changed meanwhile
@@ -93,13 +94,16 @@ class Fetcher(BrokerService):
             self._look_for_stall(last_done)
         return 0.0
 
-    def _not_now(self) -> float:
-        """Seconds to pause because nothing may be fetched now; 0 to fetch."""
+    def _not_now(self) -> float | None:
+        """Seconds to pause because nothing may be fetched now; None to fetch."""
         if self._quarantine.closed:
             return QUARANTINE_LOOK_S
-        if self._too_much_unsettled() or not self._lease.fresh or not self._may_fetch.is_set():
+        if not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
-        return 0.0
+        if self._too_much_unsettled():
+            self._unsettled.await_removal(UNSETTLED_LOOK_S)
+            return 0.0
+        return None
 
     def _look_for_stall(self, last_done: Delivery | None) -> None:
         """Gives back jobs that wait here behind long ones: another process may be free. A reserve is for short jobs."""

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 LARGEST_BATCH = 200
 # The broker does nothing else while it reads and does a batch.
 LARGEST_BATCH_BYTES = 1_000_000
+# How many of the oldest deliveries in progress the broker gets with a batch, see `Batch.held`.
+OLDEST_HELD = 4 * LARGEST_BATCH
 # The settler lingers for jobs that are about to end: an exchange costs nearly as much for one job as for ten. For very
 # short jobs it does not linger: many of them end while the exchange before is on its way.
 LONGEST_LINGER_S = 0.001
@@ -137,10 +139,8 @@ class Settler(Service):
 
     def _settle(self) -> None:
         try:
-            # Jobs that were not acknowledged are the oldest in progress: the broker would step over all of them.
-            oldest_stay = self._unsettled.kept > len(self._unsettled) / 2
-            finished = list(self._batch.items())
-            results = self._transport.settle(Batch(self._id, self._number, self._queue, finished, oldest_stay))
+            finished, held = list(self._batch.items()), self._unsettled.oldest(OLDEST_HELD)
+            results = self._transport.settle(Batch(self._id, self._number, self._queue, finished, held))
         except BrokerError as error:
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import islice
 
 from goworkers_py.core.delivery import Delivery, Stage
 
@@ -40,6 +41,14 @@ class Unsettled:
             return self._removed.wait_for(
                 lambda: not any(delivery in self.deliveries for delivery in deliveries), timeout_s
             )
+
+    def await_removal(self, timeout_s: float) -> None:
+        with self._removed:
+            self._removed.wait(timeout_s)
+
+    def oldest(self, count: int) -> list[Delivery]:
+        with self._lock:
+            return list(islice(self.deliveries, count))
 
     def snapshot(self) -> list[Delivery]:
         with self._lock:

@@ -307,6 +307,25 @@ def test_one_batch_may_hold_deliveries_of_the_identities_that_a_process_had(
     assert me.settle((third, DONE)) == [True]
 
 
+@pytest.mark.parametrize("size", [1, 5_000])
+def test_some_of_a_batch_are_no_longer_in_progress(me: Process, admin: Admin, size: int) -> None:
+    me.publish(*(job(number, text="x" * size) for number in range(9)))
+    deliveries = me.consume(9)
+    me.settle(*((deliveries[number], DONE) for number in (0, 4, 8)))
+    results = me.broker.transport.settle(me.batch(*((one, DONE) for one in deliveries[:6]), held=deliveries))
+    assert list(results) == [False, True, True, True, False, True]
+    assert [one.job.payload for one in admin.in_progress()] == payloads(deliveries[6:8])
+
+
+@pytest.mark.parametrize("size", [1, 5_000])
+def test_equal_jobs_of_a_batch_are_settled_each(me: Process, admin: Admin, size: int) -> None:
+    me.publish(*[job(1, text="x" * size)] * 4, job(2))
+    deliveries = me.consume(5)
+    batch = me.batch(*((one, DONE) for one in deliveries[:3]), held=deliveries)
+    assert [list(me.broker.transport.settle(batch)) for _ in range(2)] == [[True] * 3] * 2
+    assert [one.job.payload for one in admin.in_progress()] == payloads(deliveries[3:])
+
+
 def test_settling_one_of_equal_jobs_leaves_the_others_in_progress(me: Process, admin: Admin) -> None:
     me.publish(job(1), job(1), job(1))
     deliveries = me.consume(3)
@@ -325,14 +344,34 @@ def test_settling_a_kept_delivery_raises(me: Process) -> None:
     assert me.settle((one, DONE), (two, DONE)) == [True, True]
 
 
-@pytest.mark.parametrize("oldest_stay", [False, True])
-def test_a_batch_of_many_is_settled_wherever_its_jobs_stand(me: Process, admin: Admin, oldest_stay: bool) -> None:
-    me.publish(*jobs(300))
+@pytest.mark.parametrize("hint", ["none", "right", "wrong order", "one unknown", "those that stay"])
+@pytest.mark.parametrize("size", [1, 5_000])
+@pytest.mark.parametrize("leaving", ["the oldest", "the newest", "all", "all but a few", "every third"])
+def test_a_batch_of_many_is_settled_wherever_its_jobs_stand(
+    me: Process, admin: Admin, hint: str, leaving: str, size: int
+) -> None:
+    published = [job(number, text="x" * size) for number in range(300)]
+    me.publish(*published)
     deliveries = me.consume(300)
-    finished = [(delivery, DONE) for delivery in deliveries[-150:]]
-    assert set(me.broker.transport.settle(me.batch(*finished, oldest_stay=oldest_stay))) == {True}
-    assert sorted(one.job.payload for one in admin.in_progress()) == jobs(300)[:150]
-    assert admin.stats().processed == 150
+    which = {
+        "the oldest": range(150),
+        "the newest": range(150, 300),
+        "all": range(300),
+        "all but a few": [number for number in range(300) if number not in (0, 1, 7, 120, 299)],
+        "every third": range(0, 300, 3),
+    }[leaving]
+    held = {
+        "none": [],
+        "right": deliveries,
+        "wrong order": deliveries[::-1],
+        "one unknown": deliveries[1:],
+        "those that stay": [one for number, one in enumerate(deliveries) if number not in which],
+    }[hint]
+    batch = me.batch(*((deliveries[number], DONE) for number in which), held=held)
+    assert list(me.broker.transport.settle(batch)) == [True] * len(which)
+    staying = [payload for number, payload in enumerate(published) if number not in which]
+    assert [one.job.payload for one in admin.in_progress()] == staying
+    assert admin.stats().processed == len(which)
 
 
 # --- settling, asked again

@@ -106,7 +106,7 @@ def test_it_takes_nothing_while_too_many_that_ran_are_unsettled(
     for delivery in fetching.unsettled.snapshot():
         fetching.buffer.done(delivery)
         delivery.stage = Stage.ENDED
-    assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
+    fetching.fetcher.run_once()
     assert redis.llen("queue:q") == 2
     fetching.unsettled.remove(fetching.unsettled.snapshot())
     fetching.fetcher.run_once()

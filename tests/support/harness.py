@@ -24,7 +24,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -142,9 +142,9 @@ class Process:
         """Settles these deliveries in one batch."""
         return list(self.broker.transport.settle(self.batch(*finished)))
 
-    def batch(self, *finished: tuple[Delivery, Outcome], oldest_stay: bool = False) -> Batch:
+    def batch(self, *finished: tuple[Delivery, Outcome], held: Sequence[Delivery] = ()) -> Batch:
         queue = finished[0][0].queue if finished else "q"
-        return Batch(f"settler of {self.identity}", next(self._batches), queue, finished, oldest_stay)
+        return Batch(f"settler of {self.identity}", next(self._batches), queue, finished, held)
 
     def recover(self, proof: str | None = None) -> list[Recovered]:
         return list(self.broker.recoverable.recover(self.identity, as_it_was, proof))

@@ -48,9 +48,9 @@ class Batch:
     number: int
     queue: str
     finished: Sequence[Finished]
-    # A hint for speed. True: most of the jobs in progress are older than these deliveries and stay in progress, so a
-    # broker that searches for the deliveries should begin with the newest jobs.
-    oldest_stay: bool = False
+    # A hint for speed: the oldest of all deliveries that the caller has consumed and not settled, the oldest first. So
+    # a broker can guess at which place in progress a delivery stands. The guess may be wrong.
+    held: Sequence[Delivery] = ()
 
 
 # The result of settling one delivery.

@@ -34,6 +34,7 @@ FEATURES = (
         "zremrangebyscore zremrangebyrank hget hgetall hset hsetnx hexists hdel",
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
+    Feature("speed of large jobs", "lpos lset", ""),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -82,7 +83,8 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
     member = "doctor:1:aaaaaaaaaaaa"
     return [
         ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
-        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
+        ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("LPOS", held, ""), ("LSET", held, 0, ""),
+        ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
         ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
         ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),
         ("ZCARD", keys.retry), ("ZREM", keys.retry, ""), ("ZMSCORE", keys.retry, ""),

@@ -53,10 +53,10 @@ class Recovery:
                 for position, payload in enumerate(reversed(listed))
             ]
             jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
-            items = [(owner, job.payload, _target(job.decision)) for job in jobs]
-            results = self._settlement.settle(mover, number, queue, items)
-            yield from [job for job, result in zip(jobs, results, strict=True) if result is True]
-            errors = [result for result in results if isinstance(result, str)]
+            items = [(owner, job.payload, _target(job.decision), False) for job in jobs]
+            not_moved = self._settlement.settle(mover, number, queue, (), items)
+            yield from [job for at, job in enumerate(jobs) if at not in not_moved]
+            errors = [result for result in not_moved.values() if isinstance(result, str)]
             if errors:
                 log.error("jobs of %s in queue %s cannot be recovered: %s", owner, queue, errors[0])
                 break

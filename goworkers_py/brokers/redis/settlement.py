@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import itertools
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.wire import enclosure
 
@@ -20,8 +21,7 @@ RECEIPT_LIFE_S = 3_600
 
 # The step for one job, as settle.lua names it, with a score and a payload where the step needs them.
 Target = tuple[str, float, bytes]
-REMOVE: Target = ("remove", 0, b"")
-Item = tuple[str, bytes, Target]  # owner of the list, payload, target
+Item = tuple[str, bytes, Target, bool]  # owner of the list, payload, target, whether to look from the newest on
 
 _SETTLE = Script(
     Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
@@ -37,21 +37,20 @@ class Settlement:
         self._dead_limits = dead_limits
 
     def settle(
-        self, settler: str, number: int, queue: str, items: Sequence[Item], newest_first: bool = False
-    ) -> list[Settled]:
+        self, settler: str, number: int, queue: str, rows: Iterable[Row], items: Sequence[Item]
+    ) -> dict[int, Settled]:
+        """Settles `rows`, then `items`. Returns the results of those that were not settled, by their number."""
         keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
         lists: dict[str, int] = {}
-        arguments: list[Argument] = [
-            number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, 1 if newest_first else -1,
-        ]  # fmt: skip
-        for owner, row in itertools.groupby(items, _removed_from):
-            if owner is not None:
-                payloads = [payload for _, payload, _ in row]
-                arguments += (lists.setdefault(owner, len(lists) + 1), len(payloads), *payloads)
-                continue
-            for other, payload, target in row:
-                what, score, rewritten = _readable(target, queue)
-                arguments += (what, lists.setdefault(other, len(lists) + 1), payload, score, rewritten)
+        arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
+        for row in rows:
+            place, end = lists.setdefault(row.owner, len(lists) + 1), 1 if row.newest_first else -1
+            how = secrets.token_hex(16) if row.large else row.places
+            arguments += ("large" if row.large else "row", place, end, how, len(row.deliveries), *row.payloads)
+        for owner, payload, target, newest_first in items:
+            what, score, rewritten = _readable(target, queue)
+            place, end = lists.setdefault(owner, len(lists) + 1), 1 if newest_first else -1
+            arguments += (what, place, end, payload, score, rewritten)
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
@@ -59,21 +58,15 @@ class Settlement:
         )  # fmt: skip
         in_progress = (keys.inprogress(queue, owner) for owner in lists)
         answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
-        settled: list[Settled] = [True] * len(items)
         errors = self._explained(answer[1::2]) if answer else {}
-        for at, result in zip(answer[::2], answer[1::2], strict=True):
-            settled[at - 1] = False if result == 0 else errors[result]
-        return settled
+        return {
+            at - 1: False if result == 0 else errors[result]
+            for at, result in zip(answer[::2], answer[1::2], strict=True)
+        }
 
     def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
         """The error texts among the results of the script, each with its text in our words."""
         return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
-
-
-def _removed_from(item: Item) -> str | None:
-    """The owner of the list, for an item that is only removed; else None. Neighbouring items of one owner are given to
-    settle.lua as one row."""
-    return item[0] if item[2] is REMOVE else None
 
 
 def _readable(target: Target, queue: str) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.transport import Batch, Push, Settled, Transport
@@ -11,15 +12,15 @@ from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.places import LARGE, rows
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import REMOVE, Settlement, Target
+from goworkers_py.brokers.redis.settlement import Settlement, Target
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerFull, LeaseGone
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
 
-# fetch.lua passes all of them to one LPUSH, and Lua's `unpack` takes some thousands at most.
+# Limits for one fetch, because the server serves nobody else meanwhile.
 FETCHED_AT_ONCE = 1_000
-# A limit for one call of fetch.lua, because the server serves nobody else meanwhile.
 FETCHED_BYTES = 1_000_000
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
@@ -41,6 +42,7 @@ class RedisTransport(Transport):
         # dict operation is one step.
         self._lines: dict[str, BlockingLine] = {}
         self._likely_more: dict[str, bool] = {}
+        self._size: dict[str, int] = {}  # average size of the payloads that were fetched last
 
     def publish(self, pushes: Sequence[Push]) -> None:
         self._connections.transaction(list(_push_commands(self._keys, pushes)))
@@ -62,14 +64,30 @@ class RedisTransport(Transport):
 
     def _grab(self, keys: Sequence[str], queue: str, limit: int) -> list[bytes]:
         self._likely_more[queue] = True  # before the exchange: its reply may be lost
-        limit = min(limit, FETCHED_AT_ONCE)
-        line = self._line(queue)
-        taken: list[bytes] | None = line.script(_FETCH, keys, (limit, FETCHED_BYTES))
+        line, size = self._line(queue), self._size.get(queue, 0)
+        limit = min(limit, FETCHED_AT_ONCE, max(1, FETCHED_BYTES // max(1, size)))
+        if size > LARGE and line.trusted:
+            taken = self._grab_large(line, keys, limit)
+        else:
+            taken = line.script(_FETCH, keys, (limit, FETCHED_BYTES))
         if taken is None:
             raise LeaseGone("the server has no lease of this process: it fetches again after its next beat")
         line.trusted = True
-        self._likely_more[queue] = len(taken) == limit or sum(map(len, taken)) >= FETCHED_BYTES
+        fetched = sum(map(len, taken))
+        self._likely_more[queue] = len(taken) == limit or fetched >= FETCHED_BYTES
+        self._size[queue] = fetched // len(taken) if taken else 0
         return taken
+
+    def _grab_large(self, line: BlockingLine, keys: Sequence[str], limit: int) -> list[bytes] | None:
+        """Like fetch.lua, without Lua, which copies every byte several times. A job that is moved although the lease
+        has expired a moment before is found by `lost_replies`, or by a recovery."""
+        queue, in_progress, _, lease = keys
+        try:
+            leased, *moved = line.exchange([("EXISTS", lease), *[("RPOPLPUSH", queue, in_progress)] * limit])
+        except BrokerFull:
+            self._size[queue] = 0  # fetch.lua can move jobs on a full server
+            raise
+        return [payload for payload in moved if payload is not None] if leased else None
 
     def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
         try:
@@ -111,11 +129,20 @@ class RedisTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
+        leaving = dict.fromkeys([one for one, outcome in batch.finished if outcome is DONE])
+        removed = list(rows(leaving, batch.held))
+        others = [] if len(leaving) == len(batch.finished) else [one for one in batch.finished if one[0] not in leaving]
+        old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
-            (delivery.identity, delivery.payload, REMOVE if outcome is DONE else _target(outcome))
-            for delivery, outcome in batch.finished
+            (one.identity, one.payload, _target(outcome), bool(batch.held) and one not in old)
+            for one, outcome in others
         ]
-        return self._settlement.settle(batch.settler, batch.number, batch.queue, items, batch.oldest_stay)
+        not_settled = self._settlement.settle(batch.settler, batch.number, batch.queue, removed, items)
+        if not not_settled:
+            return [True] * len(batch.finished)
+        sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]
+        results = {one: not_settled.get(at, True) for at, one in enumerate(sent)}
+        return [results[one] for one, _ in batch.finished]
 
     # --- the end
 
@@ -133,7 +160,7 @@ def _target(outcome: Outcome) -> Target:
     """The step of settle.lua for an outcome, with a score and a payload where the step needs them."""
     match outcome:
         case Done():
-            return REMOVE
+            return "remove", 0, b""
         case Retry(at, payload):
             return "retry", at, payload
         case Reschedule(at, payload):

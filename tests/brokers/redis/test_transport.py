@@ -65,17 +65,6 @@ def test_a_fetch_takes_few_large_jobs_at_a_time(broker: RedisBroker, small_ones:
     assert first + consume_all(broker) == small + large
 
 
-def test_small_jobs_are_moved_by_two_commands_for_all(broker: RedisBroker, redis: redis_py.Redis) -> None:
-    publish(broker, *(job(n) for n in range(500)))
-    redis.config_resetstat()
-    assert len(consume(broker, OWNER, "q", 500)) == 500
-    told = redis.info("commandstats")
-    calls = {name: told[f"cmdstat_{name}"]["calls"] for name in ("lpush", "ltrim", "lrange")}
-    assert calls.pop("lrange") < 10
-    assert calls == {"lpush": 1, "ltrim": 2}  # one of these moves nothing
-    assert "cmdstat_rpoplpush" not in told
-
-
 def test_a_fetch_that_cannot_write_into_the_list_of_its_owner_takes_nothing(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:

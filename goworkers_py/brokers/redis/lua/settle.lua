@@ -3,15 +3,19 @@
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
 --       never exists, then in-progress lists
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
---       end of the list to look from: 1 the newest, -1 the oldest,
---       then for each row of items that are only removed: number of their list, how many, raw payloads
---       and for each other item: its step, number of its list, raw payload, score, new payload
+--       then rows and items, each beginning with a word, the number of a list, and the end of the list to look from (1 the
+--       newest, -1 the oldest):
+--       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
+--         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
+--       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
+--       the step of one item: its raw payload, score, new payload
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local NOTHING, LISTS = KEYS[11], 11
-local number, name, dead_limit, dead_age, day_life, receipt_life, from =
-  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local arguments = ARGV
+local number, name, dead_limit, dead_age, day_life, receipt_life =
+  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 
@@ -63,7 +67,7 @@ local function place(what, raw, score, payload)
   return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload), QUEUE
 end
 
-local function end_one(list, raw, what, score, payload)
+local function end_one(list, from, raw, what, score, payload)
   local refused = refusal(what)
   if refused then return refused end
   local removed = redis.pcall('LREM', list, from, raw)
@@ -75,6 +79,28 @@ local function end_one(list, raw, what, score, payload)
     return reply.err .. ' (key ' .. key .. ')'
   end
   return removed
+end
+
+-- Removes the items of a row by their places, all or none. Each entry at such a place must have the bytes of its item:
+-- else the list is not as the process believes. One LTRIM cuts off the end of the list, and the entries that stay are
+-- appended again. That writes less to replicas and to the file than an LREM with the payload of each item.
+local function cut(list, places, first)
+  local wanted, staying = first, {}
+  local last = redis.pcall('LRANGE', list, -#places, -1)
+  if last.err or #last < #places then return false end
+  for i, entry in ipairs(last) do
+    if string.byte(places, i) == 0 then
+      staying[#staying + 1] = entry
+    elseif entry == arguments[wanted] then
+      wanted = wanted + 1
+    else
+      return false
+    end
+  end
+  if #staying > 0 and refusal('front') then return false end
+  if redis.pcall('LTRIM', list, '0', -#places - 1).err then return false end
+  if #staying > 0 then redis.call('RPUSH', list, unpack(staying)) end
+  return true
 end
 
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
@@ -89,17 +115,53 @@ local function note(what, result)
   end
 end
 
-local i, arguments = 8, ARGV
+-- Finds large items by LPOS: Lua copies every byte of an entry that it reads. Returns the place of each item (false: it
+-- is not in the list), how many places there are, and the first of them. Returns nothing where LPOS is refused, and for
+-- equal items, which have the same place.
+local function find(list, from, first, last)
+  local places, taken, count, head = {}, {}, 0, math.huge
+  for j = first, last do
+    local place = redis.pcall('LPOS', list, arguments[j], 'RANK', from)
+    if type(place) == 'table' or taken[place] then return end
+    places[#places + 1] = place
+    if place then taken[place], count, head = true, count + 1, math.min(head, place) end
+  end
+  return places, count, head
+end
+
+-- Removes the found entries. LTRIM cuts them off the end of the list, or they are replaced by marks, which LREM removes:
+-- so their payloads are not written to replicas and to the file once more. False when it is refused; then nothing was
+-- done.
+local function remove(list, places, count, head, mark)
+  if count == 0 then return true end
+  if head + count == redis.call('LLEN', list) then return not redis.pcall('LTRIM', list, '0', -count - 1).err end
+  if type(redis.pcall('LREM', NOTHING, '0', '')) == 'table' then return false end
+  for _, place in ipairs(places) do
+    if place and redis.pcall('LSET', list, place, mark).err then return false end
+  end
+  redis.call('LREM', list, '0', mark)
+  return true
+end
+
+local i = 7
 while i <= #arguments do
-  local what = arguments[i]
-  if tonumber(what) then
-    local list, last = KEYS[LISTS + what], i + 1 + arguments[i + 1]
-    for j = i + 2, last do note('remove', end_one(list, arguments[j], 'remove')) end
+  local what, list, from = arguments[i], KEYS[LISTS + arguments[i + 1]], arguments[i + 2]
+  if what == 'row' or what == 'large' then
+    local how, count = arguments[i + 3], tonumber(arguments[i + 4])
+    local first, last = i + 5, i + 4 + count
+    local places, found, head
+    if what == 'large' then places, found, head = find(list, from, first, last) end
+    if places and remove(list, places, found, head, how) then
+      for _, place in ipairs(places) do note('remove', place and 1 or 0) end
+    elseif what == 'row' and how ~= '' and cut(list, how, first) then
+      at, processed = at + count, processed + count
+    else
+      for j = first, last do note('remove', end_one(list, from, arguments[j], 'remove')) end
+    end
     i = last + 1
   else
-    local list = KEYS[LISTS + arguments[i + 1]]
-    note(what, end_one(list, arguments[i + 2], what, arguments[i + 3], arguments[i + 4]))
-    i = i + 5
+    note(what, end_one(list, from, arguments[i + 3], what, arguments[i + 4], arguments[i + 5]))
+    i = i + 6
   end
 end
 
