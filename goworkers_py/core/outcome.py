@@ -1,17 +1,29 @@
-"""How a run can end. Each outcome is one atomic step on the server."""
+"""How a run can end. Each outcome is one atomic step on the server, together with its effects.
+
+Outcomes are values: look at the type of one, not at its identity.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from goworkers_py.core.effect import Effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WithEffects:
+    effects: tuple[Effect, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The run succeeded: remove the job."""
+class Done(_WithEffects):
+    """The run succeeded: remove the job. `result` is what the job's code returned, if a link wants to keep it."""
+
+    result: object = None
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(_WithEffects):
     """The run failed: remove the job and put `payload` into the retry set, due at `at` (epoch seconds)."""
 
     at: float
@@ -19,36 +31,39 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class Dead(_WithEffects):
     """The job failed for good: remove it and put `payload` into the dead set."""
 
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(_WithEffects):
     """The run failed and the job is not to be retried or buried: remove it."""
+
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Requeue:
+class Requeue(_WithEffects):
     """The job did not run to its end, without a failure of its own: put it back into its queue, to run next, or last if
-    `last` is true."""
+    `last` is true. With `payload`, that payload replaces the job's own."""
 
+    payload: bytes | None = None
     last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reschedule:
-    """The job was not run, without a failure of its own: remove it and put `payload` into the schedule, due at `at`
-    (epoch seconds). It counts neither as processed nor as failed."""
+class Reschedule(_WithEffects):
+    """The job was not run to its end, without a failure of its own: remove it and put `payload` into the schedule, due
+    at `at` (epoch seconds). It costs no retry, and counts neither as processed nor as failed."""
 
     at: float
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(_WithEffects):
     """A middleware did not acknowledge the job: it stays in progress until this process stops."""
 
 
@@ -61,3 +76,4 @@ REQUEUE_LAST = Requeue(last=True)
 KEEP = Keep()
 
 FAILED = (Retry, Dead, Discard)
+UNCOUNTED = (Requeue, Reschedule)  # neither processed nor failed

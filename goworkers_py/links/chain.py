@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from goworkers_py.core.outcome import DONE, KEEP, Outcome
+from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome
 from goworkers_py.wire.message import Message
 
 Run = Callable[[Message], Outcome]
@@ -59,7 +59,7 @@ def adapt(link: Middleware) -> Wrap:
             def call_next() -> bool:
                 nonlocal outcome
                 outcome = inner(message)
-                return outcome is not KEEP
+                return type(outcome) is not Keep
 
             acknowledged = link.call(message.queue, message, call_next)
             if acknowledged is None and outcome is not None:
@@ -67,7 +67,7 @@ def adapt(link: Middleware) -> Wrap:
             if not acknowledged:
                 return KEEP
             # A link may acknowledge a job that an inner link did not, and a job for which it did not call `call_next`.
-            return DONE if outcome is KEEP or outcome is None else outcome
+            return DONE if outcome is None or type(outcome) is Keep else outcome
 
         return run
 

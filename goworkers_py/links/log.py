@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any
 
-from goworkers_py.core.outcome import DONE, KEEP, Outcome
+from goworkers_py.core.outcome import Done, Keep, Outcome
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.policy.registry import Registry
@@ -36,9 +36,9 @@ def _logged(inner: Run, registry: Registry) -> Run:
         began = time.monotonic()
         outcome = inner(message)
         elapsed = round(time.monotonic() - began, 3)
-        if outcome is DONE:
+        if type(outcome) is Done:
             _say("done", elapsed=elapsed)
-        elif outcome is KEEP:
+        elif type(outcome) is Keep:
             _say("ended unacknowledged", elapsed=elapsed)
         else:
             _say("ended in failure", elapsed=elapsed)

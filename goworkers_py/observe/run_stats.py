@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Retry
+from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
@@ -69,7 +69,7 @@ class RunStats:
         row_of, runs = self._rows.get, islice(iter(self._runs.popleft, None), len(self._runs))
         for job_class, outcome, ran_s, waited_s in runs:
             row = row_of(job_class) or self._new_row(job_class)
-            if outcome is DONE:
+            if type(outcome) is Done:
                 row[0] += 1
                 row[DONE_SUM] += ran_s
                 row[DONE_RUN + bisect_right(SIDEKIQS_BOUNDS_S, ran_s)] += 1

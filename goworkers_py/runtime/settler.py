@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.outcome import DONE, KEEP, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import KEEP, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -62,7 +62,7 @@ class Settler(Service):
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two outcomes for the same delivery the first one counts."""
-        if outcome is KEEP:
+        if type(outcome) is Keep:
             self._unsettled.keep(delivery)
             log.warning(
                 "not acknowledged, stays in progress until this process stops: %s",
@@ -104,11 +104,13 @@ class Settler(Service):
                 # here: its delivery is settled (not in `unsettled`), parked or in the batch already.
                 if item is not None and item[0] in unsettled and not (parked and item[0] in parked):
                     delivery, outcome = item
-                    if outcome is not KEEP:
+                    if type(outcome) is Keep:
+                        self._lost(delivery)
+                    else:
                         batch.setdefault(delivery, outcome)
                         size += len(delivery.payload)
-                    elif delivery not in batch:
-                        self._lost(delivery)
+                        if outcome.effects:
+                            size += sum(effect.size for effect in outcome.effects)
                 if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
                     break
                 item = self._outcomes.get_nowait()
@@ -123,9 +125,10 @@ class Settler(Service):
             self._parked = {}
 
     def _lost(self, delivery: Delivery) -> None:
-        """Counts a delivery that `forget` was called for as a lost lease."""
-        self._unsettled.remove([delivery])
-        self._counters.add("lost_leases")
+        """Counts a delivery that `forget` was called for as a lost lease, unless it has an outcome already."""
+        if delivery not in self._batch:
+            self._unsettled.remove([delivery])
+            self._counters.add("lost_leases")
 
     def _linger(self) -> None:
         seconds = min(LONGEST_LINGER_S, self._prefetch.average_s / 4)
@@ -169,7 +172,7 @@ class Settler(Service):
         elif not self._parked:
             self._outage.recovered(self.name)
         for (_, outcome), result in zip(batch, results, strict=True):
-            if outcome is not DONE and result is True and isinstance(outcome, Retry | Reschedule):
+            if type(outcome) is not Done and result is True and isinstance(outcome, Retry | Reschedule):
                 self._on_later(outcome.at)
         if False in results:
             self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])

@@ -126,8 +126,8 @@ class Process:
         self.broker.transport.publish([Push(queue, payload, at) for payload in payloads])
 
     @staticmethod
-    def push(payload: bytes, queue: str = "q", at: float | None = None) -> Push:
-        return Push(queue, payload, at)
+    def push(payload: bytes, queue: str = "q", at: float | None = None, push_id: str = "") -> Push:
+        return Push(queue, payload, at, push_id)
 
     def consume(self, count: int, queue: str = "q") -> list[Delivery]:
         """Consumes until it has `count` deliveries; fails after CONSUMED_WITHIN_S."""

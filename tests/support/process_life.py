@@ -22,9 +22,10 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import PushJobs, StoreValue
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DONE, Dead, Outcome, Requeue, Retry
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
@@ -99,8 +100,32 @@ def retries(life: ProcessLife) -> object:
 
 def gives_back(life: ProcessLife) -> object:
     before = life.redis.llen("queue:q")
-    settled = [life.settle(lambda payload, last=last: Requeue(last)) for last in (False, True)]
+    settled = [life.settle(lambda payload, last=last: Requeue(last=last)) for last in (False, True)]
     return settled, life.redis.llen("queue:q") - before
+
+
+def settles_large_jobs(life: ProcessLife) -> object:
+    held = [Delivery(job("J", "x" * 5_000, nonce=number), "q", "me") for number in range(4)]
+    for delivery in held:
+        life.redis.lpush("queue:q:me:inprogress", delivery.payload)
+    batches = [held[1:2], [held[0], *held[2:]]]
+    return [
+        life.broker.transport.settle(Batch("large", number, "q", [(one, DONE) for one in batch], held))
+        for number, batch in enumerate(batches)
+    ]
+
+
+def has_effects(life: ProcessLife) -> object:
+    pushes = PushJobs("jid", (Push("children", job()), Push("children", job(), 5.0)))
+    effects = (pushes, StoreValue("jid", "result", b"value", 60))
+    settled = life.settle(lambda payload: Done(effects=effects))
+    children = life.redis.llen("queue:children"), life.redis.zcount("schedule", 5, 5)
+    return settled, children, life.broker.store.value("result", "jid")
+
+
+def publishes_once(life: ProcessLife) -> object:
+    pushes = [Push("once", job(), id="now"), Push("once", job(), 6.0, id="later"), Push("once", job(), id="now")]
+    return [one.value for one in life.broker.transport.publish(pushes)], life.redis.llen("queue:once")
 
 
 def dies(life: ProcessLife) -> object:
@@ -187,7 +212,8 @@ def leaves(life: ProcessLife) -> object:
 
 
 STEPS: list[Callable[[ProcessLife], Any]] = [
-    beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back, dies,
-    counts_for_a_time_only, promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another,
-    meets_the_fleet, writes_metrics, sees_what_is_paused, leaves,
+    beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
+    settles_large_jobs, has_effects, publishes_once, dies, counts_for_a_time_only, promotes,
+    promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
+    sees_what_is_paused, leaves,
 ]  # fmt: skip

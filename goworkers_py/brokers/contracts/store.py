@@ -32,3 +32,6 @@ class Store(Protocol):
         with an error in the log, and the other jobs are moved all the same. Raises BrokerUnavailable and BrokerRefused;
         the caller then promotes again.
         """
+
+    def value(self, kind: str, jid: str) -> bytes | None:
+        """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

@@ -7,7 +7,7 @@ outcome says.
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no
 and would say no again. After either of them the caller does not know whether the step was done, so:
 
-- `publish` is not called again: the producer gets the error.
+- `publish` is not called again with pushes that have no id: the producer gets the error.
 - `consume` may have taken jobs without a reply. The caller asks `lost_replies` for them.
 - `settle` is called again with the same batch, and a batch that was done is not done twice.
 - `paused` and `wake` may be called again.
@@ -15,21 +15,19 @@ and would say no again. After either of them the caller does not know whether th
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
 from goworkers_py.core.outcome import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Push:
-    """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then."""
-
-    queue: str
-    payload: bytes
-    at: float | None = None
+class Published(enum.Enum):
+    PUSHED = "pushed"
+    DUPLICATE = "duplicate"  # a push with the same id was published within the last day
 
 
 Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
@@ -63,8 +61,12 @@ Settled = bool | str
 class Transport(Protocol):
     """Threads share it. Only one thread at a time consumes from a given queue."""
 
-    def publish(self, pushes: Sequence[Push]) -> None:
-        """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none.
+    def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
+        """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
+        result for each push, in order.
+
+        A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
+        nothing. So a push with an id may be asked again when its reply was lost.
 
         A queue exists from the first job on that is put into it. A job with `at` makes no queue until it is promoted.
         Equal payloads are separate jobs, so a publish that is asked twice makes two jobs of each.
@@ -109,7 +111,13 @@ class Transport(Protocol):
                     neither
 
         A delivery leaves progress and reaches its new place in one step, and only if it is still in progress under its
-        identity. A batch that was done before returns its first results and changes nothing. Raises ValueError when an
+        identity. In the same step all its effects happen, see `core.effect`:
+
+        PushJobs    the jobs are published. The ids of its pushes are not looked at
+        StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
+
+        A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A
+        batch that was done before returns its first results and changes nothing. Raises ValueError when an
         outcome is Keep, before anything is done: such a delivery stays in progress and is not settled.
         """
 

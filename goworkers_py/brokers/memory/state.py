@@ -23,15 +23,17 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch, Push, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Published, Settled
+from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.command import Command
+from goworkers_py.core.effect import Effect, Push, PushJobs, StoreValue
 from goworkers_py.core.job_state import JobState
 
 Bell = SimpleQueue[None]
@@ -95,6 +97,9 @@ class TimedJobs:
 # Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
 # again and again has had more.
 MOST_SETTLERS = 1_000
+PUSH_ID_LIFE_S = 86_400
+
+PUSHED, DUPLICATE = Published.PUSHED, Published.DUPLICATE
 
 
 @dataclass(slots=True)
@@ -153,17 +158,29 @@ class State:
         self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}
         self.processed = 0
         self.failed = 0
+        self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
+        self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
         self._timed = {state: TimedJobs() for state in (JobState.SCHEDULED, JobState.RETRY, JobState.DEAD)}
         self._published: deque[list[tuple[int, Push]]] = deque()  # `publish` appends without the lock
 
-    def publish(self, pushes: Sequence[Push]) -> None:
+    def publish(self, pushes: Sequence[Push]) -> list[Published]:
         """The append publishes all of them. If an exception ends this method before the jobs are sorted in, the next
         step that reads `queues` or `timed` sorts them in."""
-        self._published.append([(next(self._numbers), push) for push in pushes])
+        numbered = [(next(self._numbers), push) for push in pushes]
+        self._published.append(numbered)
         with self.lock:
             self._sort_in()
+            return [PUSHED if self._is_first(number, push) else DUPLICATE for number, push in numbered]
+
+    def _is_first(self, number: int, push: Push) -> bool:
+        """Under the lock. Answers the same for one push however often it is asked."""
+        if not push.id:
+            return True
+        if self._pushed.get(push.id) is None:
+            self._pushed.put(push.id, number, PUSH_ID_LIFE_S)
+        return self._pushed.get(push.id) == number
 
     @property
     def queues(self) -> dict[str, Waiting]:
@@ -182,6 +199,8 @@ class State:
         start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
         while self._published:
             for number, push in self._published[0]:
+                if not self._is_first(number, push):
+                    continue
                 if push.at is None:
                     self._queues.setdefault(push.queue, Waiting())[number] = push.payload
                 else:
@@ -204,6 +223,18 @@ class State:
         if first:
             waiting.move_to_end(number, last=False)
         self.ring()
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case PushJobs(_, pushes):
+                    for push in pushes:
+                        if push.at is None:
+                            self.put(push.queue, push.payload)
+                        else:
+                            self.put_timed(JobState.SCHEDULED, push.at, push.payload)
+                case StoreValue(jid, kind, value, life_s):
+                    self.values.put((kind, jid), value, life_s)
 
     def put_timed(self, state: JobState, at: float, payload: bytes) -> None:
         self.timed[state].add(TimedJob(at, next(self._numbers), payload))

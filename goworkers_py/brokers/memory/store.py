@@ -30,6 +30,10 @@ class MemoryStore(Store):
             more = len(due) == at_once
             yield None if next_at is None else next_at - now
 
+    def value(self, kind: str, jid: str) -> bytes | None:
+        with self._state.lock:
+            return self._state.values.get((kind, jid))
+
     def _move(self, queue: str | None, payload: bytes) -> None:
         if queue is None:
             self._state.bury(payload, self._dead_limits)

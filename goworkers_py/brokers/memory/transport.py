@@ -9,12 +9,13 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from goworkers_py.brokers.contracts.transport import Batch, Push, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
 from goworkers_py.brokers.memory.state import Bell, DeadLimits, State
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import FAILED, Dead, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Requeue, Reschedule, Retry
 
 WAIT_S = 2.0
 
@@ -27,13 +28,13 @@ class MemoryTransport(Transport):
         self._bells: dict[str, Bell] = {}  # by queue
         self._woken: set[str] = set()  # queues whose next `consume` does not wait
 
-    def publish(self, pushes: Sequence[Push]) -> None:
+    def publish(self, pushes: Sequence[Push]) -> list[Published]:
         if os.getpid() != self._state.pid:
             raise BrokerRefused(
                 f"the jobs of this memory broker are in process {self._state.pid}; this is a forked child, whose "
                 f"copy no other process sees: publish in that process, or set a broker that processes share"
             )
-        self._state.publish(pushes)
+        return self._state.publish(pushes)
 
     # --- consuming
 
@@ -100,8 +101,9 @@ class MemoryTransport(Transport):
                 state.put_timed(JobState.SCHEDULED, at, payload)
             case Dead(payload):
                 state.bury(payload, self._dead_limits)
-            case Requeue(last):
-                state.put(delivery.queue, delivery.payload, first=not last)
-        if not isinstance(outcome, Requeue | Reschedule):
+            case Requeue(payload, last):
+                state.put(delivery.queue, delivery.payload if payload is None else payload, first=not last)
+        state.apply(outcome.effects)
+        if not isinstance(outcome, UNCOUNTED):
             state.count(failed=isinstance(outcome, FAILED))
         return True

@@ -76,6 +76,14 @@ class Keys:
         """Holds the number and the results of the settler's last batch."""
         return f"{self.prefix}pyworkers:receipt:{settler}"
 
+    def value(self, kind: str, jid: str) -> str:
+        """Holds what an effect of a job has stored."""
+        return f"{self.prefix}pyworkers:value:{kind}:{jid}"
+
+    def pushed(self, push_id: str) -> str:
+        """Exists for a day after a push with this id."""
+        return f"{self.prefix}pyworkers:pushed:{push_id}"
+
     def processed_on(self, day: datetime.date) -> str:
         return f"{self.processed}:{day.isoformat()}"
 

@@ -12,7 +12,7 @@ from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recovered
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry
-from goworkers_py.brokers.redis.settlement import Settlement, Target
+from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
 from goworkers_py.policy.deaths import Life, died_together
 from goworkers_py.policy.poison import RecoveryDecision
 
@@ -53,7 +53,7 @@ class Recovery:
                 for position, payload in enumerate(reversed(listed))
             ]
             jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
-            items = [(owner, job.payload, _target(job.decision), False) for job in jobs]
+            items = [Item(owner, job.payload, _target(job.decision)) for job in jobs]
             not_moved = self._settlement.settle(mover, number, queue, (), items)
             yield from [job for at, job in enumerate(jobs) if at not in not_moved]
             errors = [result for result in not_moved.values() if isinstance(result, str)]

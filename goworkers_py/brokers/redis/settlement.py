@@ -7,13 +7,16 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.effect import Effect
 from goworkers_py.wire import enclosure
 
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
@@ -21,7 +24,15 @@ RECEIPT_LIFE_S = 3_600
 
 # The step for one job, as settle.lua names it, with a score and a payload where the step needs them.
 Target = tuple[str, float, bytes]
-Item = tuple[str, bytes, Target, bool]  # owner of the list, payload, target, whether to look from the newest on
+
+
+class Item(NamedTuple):
+    owner: str
+    payload: bytes
+    target: Target
+    effects: tuple[Effect, ...] = ()
+    newest_first: bool = False  # from which end of the list to look for it
+
 
 _SETTLE = Script(
     Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
@@ -41,23 +52,27 @@ class Settlement:
     ) -> dict[int, Settled]:
         """Settles `rows`, then `items`. Returns the results of those that were not settled, by their number."""
         keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
-        lists: dict[str, int] = {}
+        numbers: dict[str, int] = {}  # of the keys that this call needs beside the fixed ones
+
+        def number_of(key: str) -> int:
+            return numbers.setdefault(key, len(numbers) + 1)
+
         arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
         for row in rows:
-            place, end = lists.setdefault(row.owner, len(lists) + 1), 1 if row.newest_first else -1
-            how = secrets.token_hex(16) if row.large else row.places
-            arguments += ("large" if row.large else "row", place, end, how, len(row.deliveries), *row.payloads)
-        for owner, payload, target, newest_first in items:
-            what, score, rewritten = _readable(target, queue)
-            place, end = lists.setdefault(owner, len(lists) + 1), 1 if newest_first else -1
-            arguments += (what, place, end, payload, score, rewritten)
+            word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
+            place = number_of(keys.inprogress(queue, row.owner)), 1 if row.newest_first else -1
+            arguments += (word, *place, how, len(row.deliveries), *row.payloads)
+        for item in items:
+            what, score, rewritten = _readable(item.target, queue)
+            place = number_of(keys.inprogress(queue, item.owner)), 1 if item.newest_first else -1
+            effects = list(encode(item.effects, keys, number_of))
+            arguments += (what, *place, item.payload, score, rewritten, len(effects), *effects)
         fixed = (
             keys.queue(queue), keys.retry, keys.dead, keys.queues,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.schedule, keys.nothing,
         )  # fmt: skip
-        in_progress = (keys.inprogress(queue, owner) for owner in lists)
-        answer = self._connections.script(_SETTLE, (*fixed, *in_progress), arguments)
+        answer = self._connections.script(_SETTLE, (*fixed, *numbers), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
         return {
             at - 1: False if result == 0 else errors[result]

@@ -43,6 +43,10 @@ class RedisStore(Store):
             skip += len(errors)
             yield max(0.0, float(next_score) - now) if next_score else None
 
+    def value(self, kind: str, jid: str) -> bytes | None:
+        stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))
+        return stored
+
     def _move(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
         """Moves the due entries. Returns an error for each entry that stays."""
         queues: dict[str, int] = {}

@@ -7,15 +7,16 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.transport import Batch, Push, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import LARGE, rows
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Settlement, Target
+from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, LeaseGone
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
 
@@ -25,6 +26,9 @@ FETCHED_BYTES = 1_000_000
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
 
+PUSH_ID_LIFE_S = 86_400
+
+_PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
 _FETCH = Script(Path(__file__).parent / "lua/fetch.lua", lambda reply: reply is None or list_of(bytes)(reply), typed=2)
 
 
@@ -44,8 +48,22 @@ class RedisTransport(Transport):
         self._likely_more: dict[str, bool] = {}
         self._size: dict[str, int] = {}  # average size of the payloads that were fetched last
 
-    def publish(self, pushes: Sequence[Push]) -> None:
+    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+        if any(push.id for push in pushes):
+            return self._publish_once(pushes)
         self._connections.transaction(list(_push_commands(self._keys, pushes)))
+        return [Published.PUSHED] * len(pushes)
+
+    def _publish_once(self, pushes: Sequence[Push]) -> list[Published]:
+        numbers: dict[str, int] = {}
+        arguments: list[Argument] = [PUSH_ID_LIFE_S]
+        for push in pushes:
+            number = 0 if push.at is not None else numbers.setdefault(self._keys.queue(push.queue), len(numbers) + 1)
+            id_number = numbers.setdefault(self._keys.pushed(push.id), len(numbers) + 1) if push.id else 0
+            arguments += (number, push.queue if push.at is None else push.at, id_number, push.payload)
+        keys = (self._keys.queues, self._keys.schedule, *numbers)
+        new = self._connections.script(_PUBLISH, keys, arguments)
+        return [Published.PUSHED if one else Published.DUPLICATE for one in new]
 
     # --- consuming
 
@@ -134,7 +152,7 @@ class RedisTransport(Transport):
         others = [] if len(leaving) == len(batch.finished) else [one for one in batch.finished if one[0] not in leaving]
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
-            (one.identity, one.payload, _target(outcome), bool(batch.held) and one not in old)
+            Item(one.identity, one.payload, _target(outcome), outcome.effects, bool(batch.held) and one not in old)
             for one, outcome in others
         ]
         not_settled = self._settlement.settle(batch.settler, batch.number, batch.queue, removed, items)
@@ -169,8 +187,8 @@ def _target(outcome: Outcome) -> Target:
             return "dead", 0, payload
         case Discard():
             return "fail", 0, b""
-        case Requeue(last):
-            return ("back" if last else "front"), 0, b""
+        case Requeue(payload, last):
+            return ("back" if last else "front"), 0, payload or b""
         case Keep():
             raise ValueError("a delivery that is kept is not settled")
 

@@ -1,14 +1,15 @@
 -- Settles deliveries of one queue: each item is taken off its in-progress list and put into its new place, or stays.
 -- An item that is not in its in-progress list was recovered by another process, and is left alone.
 -- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
---       never exists, then in-progress lists
+--       never exists, then in-progress lists and the keys of effects, in any order
 -- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then rows and items, each beginning with a word, the number of a list, and the end of the list to look from (1 the
 --       newest, -1 the oldest):
 --       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
---       the step of one item: its raw payload, score, new payload
+--       the step of one item: its raw payload, score, new payload, how many arguments its effects have, and these: each
+--         effect begins with a word, the number of its key, an option, and how many values follow
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
 local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
@@ -37,7 +38,7 @@ redis.call('EXPIRE', RECEIPT, receipt_life)
 local function find_refusal(what)
   local cleaned = redis.pcall('LREM', NOTHING, '0', '')
   if type(cleaned) == 'table' then return cleaned.err end
-  local to_set = what ~= 'front' and what ~= 'back'
+  local to_set = what == 'retry' or what == 'schedule' or what == 'dead'
   local replies = {
     redis.pcall('SET', NOTHING, '', 'XX'), -- the receipt: without it a repeated batch may remove an equal item
     to_set and redis.pcall('ZADD', NOTHING, 'XX', '0', ''),
@@ -67,18 +68,66 @@ local function place(what, raw, score, payload)
   return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload), QUEUE
 end
 
-local function end_one(list, from, raw, what, score, payload)
+local TARGETS = {retry = RETRY, schedule = SCHEDULE, dead = DEAD, front = QUEUE, back = QUEUE}
+local STEPS = {push = 'back', later = 'schedule', value = 'value'}
+
+-- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
+local function each_effect(first, last, act)
+  while first <= last do
+    local key, count = KEYS[LISTS + arguments[first + 1]], tonumber(arguments[first + 3])
+    local failed = act(arguments[first], key, arguments[first + 2], first + 4, first + 3 + count)
+    if failed then return failed .. ' (key ' .. key .. ')' end
+    first = first + 4 + count
+  end
+end
+
+local function wrong_type(step, key)
+  local to_set = step == 'retry' or step == 'schedule' or step == 'dead'
+  local reply = to_set and redis.pcall('ZCARD', key) or redis.pcall('LLEN', key)
+  return type(reply) == 'table' and reply.err
+end
+
+-- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
+local function effect_refusal(word, key)
+  return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
+end
+
+-- Each of these calls passes as many values as Lua's `unpack` takes.
+local AT_ONCE = 1000
+
+local function apply(word, key, option, first, last)
+  if word == 'push' then redis.pcall('SADD', QUEUES, option) end
+  for from = first, last, AT_ONCE do
+    local to, reply = math.min(last, from + AT_ONCE - 1)
+    if word == 'push' then
+      reply = redis.pcall('LPUSH', key, unpack(arguments, from, to))
+    elseif word == 'later' then
+      reply = redis.pcall('ZADD', key, unpack(arguments, from, to))
+    else
+      reply = redis.pcall('SET', key, arguments[from], 'EX', option)
+    end
+    if type(reply) == 'table' and reply.err then return reply.err end
+  end
+end
+
+local function end_one(list, from, raw, what, score, payload, first, last)
   local refused = refusal(what)
+  if not refused and first then
+    if TARGETS[what] then refused = wrong_type(what, TARGETS[what]) end
+    refused = refused or each_effect(first, last, effect_refusal)
+  end
   if refused then return refused end
   local removed = redis.pcall('LREM', list, from, raw)
   if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
-  if removed == 0 or what == 'remove' or what == 'fail' then return removed end
-  local reply, key = place(what, raw, score, payload)
-  if type(reply) == 'table' and reply.err then
-    redis.call('RPUSH', list, raw)
-    return reply.err .. ' (key ' .. key .. ')'
+  if removed == 0 then return 0 end
+  local failed = first and each_effect(first, last, apply)
+  if not failed and TARGETS[what] then
+    local reply, key = place(what, raw, score, payload)
+    failed = type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
   end
-  return removed
+  if not failed then return 1 end
+  redis.call('RPUSH', list, raw)
+  return failed
 end
 
 -- Removes the items of a row by their places, all or none. Each entry at such a place must have the bytes of its item:
@@ -160,8 +209,10 @@ while i <= #arguments do
     end
     i = last + 1
   else
-    note(what, end_one(list, from, arguments[i + 3], what, arguments[i + 4], arguments[i + 5]))
-    i = i + 6
+    local last = i + 6 + arguments[i + 6]
+    local effects = last > i + 6 and i + 7
+    note(what, end_one(list, from, arguments[i + 3], what, arguments[i + 4], arguments[i + 5], effects, last))
+    i = last + 1
   end
 end
 

@@ -1,0 +1,39 @@
+"""Effects as arguments of settle.lua. Only this module writes them, and only `each_effect` in settle.lua reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.effect import Effect, Push, PushJobs, StoreValue
+
+NumberOf = Callable[[str], int]
+
+
+def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    """Each effect begins with a word, the number of its key, an option, and how many values follow. `number_of` gives
+    the number of a key among the keys of the call."""
+    for effect in effects:
+        match effect:
+            case PushJobs():
+                yield from _pushes(effect.pushes, keys, number_of)
+            case StoreValue():
+                yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
+                yield from (1, effect.value)
+
+
+def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    now: dict[str, list[bytes]] = {}
+    later: list[Argument] = []
+    for push in pushes:
+        if push.at is None:
+            now.setdefault(push.queue, []).append(push.payload)
+        else:
+            later += (push.at, push.payload)
+    for queue, payloads in now.items():
+        yield from ("push", number_of(keys.queue(queue)), queue, len(payloads))
+        yield from payloads
+    if later:
+        yield from ("later", number_of(keys.schedule), "", len(later))
+        yield from later

@@ -1,0 +1,53 @@
+"""Effects: what else happens in the step in which a delivery is settled.
+
+An outcome carries its effects. They happen only if the delivery was still in progress, and then all of them. Each has
+an id, (jid, kind): an effect that is applied twice changes nothing the second time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then.
+
+    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing.
+    """
+
+    queue: str
+    payload: bytes
+    at: float | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PushJobs:
+    """Pushes other jobs, as `Transport.publish` does."""
+
+    jid: str
+    pushes: tuple[Push, ...]
+    kind: ClassVar[str] = "push"
+
+    @property
+    def size(self) -> int:
+        return sum(len(push.payload) for push in self.pushes)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreValue:
+    """Stores a value under the id of the effect, for `life_s` seconds. It replaces the value that is there."""
+
+    jid: str
+    kind: str
+    value: bytes
+    life_s: int
+
+    @property
+    def size(self) -> int:
+        return len(self.value)
+
+
+Effect = PushJobs | StoreValue
