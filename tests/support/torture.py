@@ -4,7 +4,8 @@
 
 It forks the processes from one that has imported everything and has opened no broker, so a life costs milliseconds.
 Each process appends lines to the ledger: `P NAME` after the publish of a job, `D NAME` when it has run the job. A job's
-name is its jid: PUBLISH/COUNT/NUMBER. One call of `publish` publishes all COUNT jobs of one PUBLISH.
+name is its jid: PUBLISH/COUNT/NUMBER. One call of `publish` publishes all COUNT jobs of one PUBLISH. A job whose number
+is even pushes a child, in the step in which it is done; the child has no children.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.open_broker import kind_of_broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.identity import new_identity
-from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 from goworkers_py.policy.poison import RecoveryDecision
 
 QUEUES = ("a", "b")
@@ -45,6 +47,12 @@ def config_of(address: str) -> Config:
 def names_of(publish: str) -> list[str]:
     """The names of all jobs of PUBLISH/COUNT."""
     return [f"{publish}/{number}" for number in range(int(publish.rpartition("/")[2]))]
+
+
+def child_of(name: str) -> str:
+    """The name of the child of a job, or an empty text for a job that has no child."""
+    _, slash, number = name.rpartition("/")
+    return f"child-of-{name}" if slash and not name.startswith("child-of-") and int(number) % 2 == 0 else ""
 
 
 def job(name: str) -> bytes:
@@ -96,7 +104,7 @@ class Life:
         deliveries = self._broker.transport.consume(self._identity, queue, self._random.randrange(1, 9), wait=False)
         # Some stay in progress until this process is killed.
         finished = [(one, self._outcome(one)) for one in deliveries if self._random.random() < 0.9]
-        self._write("D", [name_of(one.payload) for one, outcome in finished if outcome is DONE])
+        self._write("D", [name_of(one.payload) for one, outcome in finished if isinstance(outcome, Done)])
         if finished:
             batch = Batch(self._identity, next(self._numbers), queue, finished)
             results = [list(self._broker.transport.settle(batch)) for _ in range(self._random.choice([1, 1, 2]))]
@@ -104,11 +112,18 @@ class Life:
 
     def _outcome(self, delivery: Delivery) -> Outcome:
         if self._random.random() < 0.4:
-            return DONE
+            return self._done(delivery)
         if self._random.random() < 0.05:
             return Dead(delivery.payload)
         at, payload = time.time() + self._random.uniform(-1, 0.2), delivery.payload
         return self._random.choice([REQUEUE, REQUEUE_LAST, Retry(at, payload), Reschedule(at, payload)])
+
+    def _done(self, delivery: Delivery) -> Done:
+        name = name_of(delivery.payload)
+        if child := child_of(name):
+            push = Push(self._random.choice(QUEUES), job(child), self._some_time())
+            return Done(effects=(PushJobs(name, (push,)),))
+        return DONE
 
     def _promote(self) -> None:
         for _ in self._broker.store.promote(self._random.choice(TIMED), self._forward, 5):
