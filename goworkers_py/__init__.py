@@ -30,6 +30,7 @@ from goworkers_py.core.errors import (
     PoisonPill,
     RetryJob,
     TimeLimitExceeded,
+    TooManyHeld,
     UnknownJob,
     UnreadablePayload,
     WorkersError,
@@ -55,6 +56,7 @@ enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
 enqueue_bulk = app.enqueue_bulk
 enqueue_with_options = app.enqueue_with_options
+atomic = app.atomic
 stats_server = app.stats_server
 run = app.run
 start = app.start
@@ -82,11 +84,13 @@ __all__ = [
     "PoisonPill",
     "RetryJob",
     "TimeLimitExceeded",
+    "TooManyHeld",
     "UnknownJob",
     "UnreadablePayload",
     "WorkersError",
     "WrongType",
     "app",
+    "atomic",
     "before_start",
     "client_middleware",
     "configure",

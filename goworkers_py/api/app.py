@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
@@ -17,11 +17,11 @@ from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
+from goworkers_py.api.pushing import Pushing
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
-from goworkers_py.config.job_options import NO_OPTIONS, CodeOptions, EnqueueOptions
+from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.config.loader import load, of_call
-from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
@@ -51,7 +51,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App:
+class App(Pushing):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -132,12 +132,13 @@ class App:
         function. Without a name, the class is the function's name.
 
         Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
-        log_level. docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
+        atomic, log_level. docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
-            spec = JobSpec(wire_name, function, options.get("queue") or "default", code_options(options))
+            code = self.atomically(function) if options.get("atomic") else function
+            spec = JobSpec(wire_name, code, options.get("queue") or "default", code_options(options))
             self.registry.add(spec)
             return Job(lambda: self.client, self.clock, spec)
 
@@ -188,30 +189,6 @@ class App:
             # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
             client = self._client = Client(lambda: self.broker, links, self.config, self.clock, self._hints.scheduled)
         return client
-
-    def enqueue(self, queue: str, job_class: str, args: Sequence[Any]) -> str | None:
-        """`workers.enqueue("mail", "Send", ["ada", 1])` returns the jid, or None if a client link stopped the push."""
-        return self.client.push(queue, job_class, args)
-
-    def enqueue_in(self, queue: str, job_class: str, delay: Delay, args: Sequence[Any]) -> str | None:
-        """Seconds or a timedelta from now: `workers.enqueue_in("mail", "Send", 60, ["ada"])`."""
-        return self.enqueue_at(queue, job_class, after(delay, self.clock.wall()), args)
-
-    def enqueue_at(self, queue: str, job_class: str, at: Moment, args: Sequence[Any]) -> str | None:
-        """At epoch seconds or a datetime: `workers.enqueue_at("mail", "Send", 4102444800, ["ada"])`."""
-        return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
-
-    def enqueue_with_options(
-        self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions
-    ) -> str | None:
-        """`workers.enqueue_with_options("mail", "Send", ["ada"], workers.EnqueueOptions(retry=3))`."""
-        return self.client.push(queue, job_class, args, options)
-
-    def enqueue_bulk(
-        self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
-    ) -> list[str | None]:
-        """One job for each row of arguments: `workers.enqueue_bulk("mail", "Send", [["ada"], ["grace"]])`."""
-        return self.client.push_bulk(queue, job_class, rows, options)
 
     # --- looking
 

@@ -15,6 +15,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.links.atomic import holding
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, field_of
@@ -70,6 +71,7 @@ class Client:
         self._links = links
         self._timestamps = Timestamps(config.timestamps)
         self._address = without_password(config.broker)  # for the advice in an error
+        self.home = config.home
         self._clock = clock or Clock()
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._on_later = on_later
@@ -108,19 +110,25 @@ class Client:
             jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
             self._push([Push(job.queue, job.payload, later) for job in jobs if job is not None], needs)
             jids += [None if job is None else job.jid for job in jobs]
-        if later is not None:
-            self._on_later(later)
         return jids
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str]) -> None:
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
-        if pushes:
-            try:
-                self._broker().transport.publish(pushes)
-            except BrokerUnreachable as error:
-                raise error.with_advice(self._address) from error
+        if (held := holding(self.home)) is not None:
+            held.add(pushes)
+        elif pushes:
+            self.publish(pushes)
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        try:
+            self._broker().transport.publish(pushes)
+        except BrokerUnreachable as error:
+            raise error.with_advice(self._address) from error
+        for at in {push.at for push in pushes}:
+            if at is not None:
+                self._on_later(at)
 
     def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
         """The fields that all jobs of a push share."""

@@ -152,6 +152,10 @@ class CodeOptions(WireOptions, total=False):
         bool | None,
         Option(_is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),
     ]
+    atomic: Annotated[
+        bool | None,
+        Option(_is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),
+    ]
 
 
 class PushOptions(WireOptions, total=False):

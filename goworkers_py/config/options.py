@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from goworkers_py.config.parsers import auto_or_whole, broker_address, octal, one_of, seconds, size, text, whole, words
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
@@ -140,6 +141,10 @@ class Config:
     @property
     def needs_a_parent(self) -> bool:
         return self.processes > 1 or bool(self.max_jobs or self.max_memory)
+
+    @property
+    def home(self) -> Home:
+        return self.broker, self.namespace
 
     def spelling(self, name: str) -> str:
         """The name under which the user gave an option: the alias, if the user wrote the alias."""

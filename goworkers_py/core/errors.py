@@ -3,6 +3,7 @@
 WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead
 ├── ArgumentError           a push was refused at the call (also a ValueError)
+│   └── TooManyHeld         `atomic` cannot hold back this push
 ├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
@@ -48,6 +49,10 @@ def error_from_json(sent: list[object]) -> WorkersError:
 
 
 class ArgumentError(WorkersError, ValueError):
+    pass
+
+
+class TooManyHeld(ArgumentError):
     pass
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from goworkers_py.core.errors import ArgumentError, UnknownJob
 from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
@@ -28,7 +29,9 @@ MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 _own = threading.local()
 
 
-def perform(registry: Registry) -> Run:
+def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
+    atomic = atomic or AtomicFinish()
+    home = atomic.home
     process = os.getpid()  # the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
@@ -43,6 +46,7 @@ def perform(registry: Registry) -> Run:
                 warned_of.add(name)
                 log.warning("%s", error)
             raise
+        message.held = home
         try:
             result = spec.function(*_arguments(message, spec))
             # The result is asked, because a partial or a decorated function does not show that it is async.
@@ -51,7 +55,7 @@ def perform(registry: Registry) -> Run:
         finally:
             if os.getpid() != process:
                 _end_of_child()
-        return DONE
+        return DONE if message.held is home else atomic.done(message)
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,7 +122,8 @@ def _full_name(function: Callable[..., Any]) -> str:
 def _same_code(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether both functions begin at the same line of a file. A module that is imported twice (as __main__ and by its
     name, or reloaded) registers its own jobs again."""
-    code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
+    # Unwrapped: all atomic jobs are wrapped by one function.
+    code, other_code = (getattr(inspect.unwrap(function), "__code__", None) for function in (one, other))
     if code is None or other_code is None:
         return one is other
     return (code.co_filename, code.co_firstlineno) == (other_code.co_filename, other_code.co_firstlineno)

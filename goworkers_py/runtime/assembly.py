@@ -8,6 +8,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
@@ -93,7 +94,7 @@ def _chain(plan: Plan, flow: Flow, run_stats: RunStats, watchdog: Watchdog, cloc
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(flow.queue, ())]
     return wrap_all(
-        perform(plan.registry),
+        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall)),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,

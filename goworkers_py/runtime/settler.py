@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
+from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.outcome import KEEP, Done, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -172,8 +173,9 @@ class Settler(Service):
         elif not self._parked:
             self._outage.recovered(self.name)
         for (_, outcome), result in zip(batch, results, strict=True):
-            if type(outcome) is not Done and result is True and isinstance(outcome, Retry | Reschedule):
-                self._on_later(outcome.at)
+            if outcome is not DONE and result is True:
+                for at in _due_times(outcome):
+                    self._on_later(at)
         if False in results:
             self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
 
@@ -190,3 +192,10 @@ class Settler(Service):
             threading.Event().wait(HURRIED_PAUSE_S)
         else:
             self.stopping.wait(seconds)
+
+
+def _due_times(outcome: Outcome) -> set[float]:
+    """When the jobs are due that an outcome has stored for later."""
+    pushes = [push for effect in outcome.effects if isinstance(effect, PushJobs) for push in effect.pushes]
+    own = {outcome.at} if isinstance(outcome, Retry | Reschedule) else set()
+    return own | {push.at for push in pushes if push.at is not None}

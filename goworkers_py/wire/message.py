@@ -12,6 +12,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.wire import payload
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
@@ -30,7 +31,11 @@ class Message:
     bytes that were fetched.
     """
 
-    __slots__ = ("args", "expired", "fields", "interrupt", "job_class", "queue", "raw")
+    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw")
+
+    # Set when the job's code is called: the broker to which its pushes may be held back. The first `atomic` of the job
+    # replaces it by the pushes.
+    held: Home | HeldPushes
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed

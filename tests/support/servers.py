@@ -78,6 +78,12 @@ class RedisServer(Killable):
         log = self._directory / "redis.log"
         return log.read_text("utf-8", "replace") if log.exists() else ""
 
+    @property
+    def append_only_file(self) -> Path:
+        """The file that the server appends to: the only one before Redis 7, the last of several since."""
+        [*_, last] = sorted(path for path in self._directory.rglob("*.aof") if ".base." not in path.name)
+        return last
+
     def client(self) -> redis.Redis:
         """A client without retries: an outage is an error at once. Closed together with the server."""
         client = redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0))

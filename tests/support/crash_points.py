@@ -1,0 +1,99 @@
+"""Daemons that run one atomic job each, and kill themselves at the n-th step of its end.
+
+    python crash_points.py ADDRESS STRIDE OFFSET
+
+A step is a line of goworkers_py or of the Redis driver, in the thread of the worker or of the settler, after the job's
+code has returned. The daemon of step n consumes from queue `parents-n`, and its job pushes CHILDREN jobs into queue
+`children-n`. Prints `n killed` for each, until one survives, which prints `n survived`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from goworkers_py.admin.inspector import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+
+CHILDREN = 3
+TRACED_FILES = ("/goworkers_py/", "/redis/connection.py")
+TRACED_THREADS = ("worker:", "settler:")
+LONGEST_LIFE_S = 30.0
+
+
+class Killer:
+    """Kills its process at the line with this number, counted from `begin` on."""
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+        self._counts = False
+
+    def begin(self) -> None:
+        self._counts = True
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Called by the interpreter for each new frame of a thread, see `sys.settrace`."""
+        if not threading.current_thread().name.startswith(TRACED_THREADS):
+            return None
+        return self._line if any(part in frame.f_code.co_filename for part in TRACED_FILES) else None
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if self._counts and event == "line":
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self._line
+
+
+def live(address: str, step: int) -> None:
+    """The life of one daemon. It returns when its job is settled."""
+    app, killer, queue = App(), Killer(step), f"parents-{step}"
+    app.configure(broker=address)
+    app.use(dataclasses.replace(app.config, queues=(QueueConfig(queue, concurrency=1),)))
+
+    @app.job("Parent", queue=queue, atomic=True)
+    def parent() -> None:
+        app.enqueue_bulk(f"children-{step}", "Child", [[number] for number in range(CHILDREN)])
+        killer.begin()
+
+    parent.enqueue()
+    threading.settrace(killer)
+    app.start()
+    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
+    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"step {step}: the job was not settled")
+        time.sleep(0.005)
+
+
+def survives(address: str, step: int) -> bool:
+    if pid := os.fork():
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            raise SystemExit(f"step {step}: exit code {os.WEXITSTATUS(status)}")
+        return os.WIFEXITED(status)
+    code = 1
+    try:
+        live(address, step)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def main(address: str, stride: str, offset: str) -> None:
+    step, alive = 1 + int(offset), False
+    while not alive:
+        alive = survives(address, step)
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
