@@ -71,6 +71,15 @@ class Connections(Exchanges):
             self._raise_error(reply, keys_of(command))
         return self._checked(commands, replies[-1])
 
+    def only_last(self, commands: Sequence[RedisCommand]) -> Any:
+        """Sends commands in one round trip. Returns the reply to the last one, or raises if it is an error reply. The
+        replies to the others do not matter."""
+        if not commands:
+            return None
+        reply = self._exchange_raw(commands)[-1]
+        self._raise_error(reply, keys_of(commands[-1]))
+        return reply
+
     def answers(self, commands: Sequence[RedisCommand]) -> list[Any]:
         """Like `exchange`, but the reply for a key of a wrong type is None, so that one damaged key does not hide the
         other keys."""

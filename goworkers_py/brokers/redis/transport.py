@@ -51,7 +51,13 @@ class RedisTransport(Transport):
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
         if any(push.id for push in pushes):
             return self._publish_once(pushes)
-        self._connections.transaction(list(_push_commands(self._keys, pushes)))
+        commands = list(_push_commands(self._keys, pushes))
+        if len(commands) <= 2:
+            # Jobs of one queue are pushed by one command, which needs no transaction. That the queue is named before
+            # without it, or is not named after it because only SADD was refused, does no harm: the next push names it.
+            self._connections.only_last(commands)
+        else:
+            self._connections.transaction(commands)
         return [Published.PUSHED] * len(pushes)
 
     def _publish_once(self, pushes: Sequence[Push]) -> list[Published]:

@@ -121,11 +121,11 @@ def test_a_push_whose_reply_was_lost_is_not_made_again(
     proxied: tuple[Proxy, RedisBroker], own_redis: RedisServer
 ) -> None:
     proxy, broker = proxied
-    proxy.drop_reply_of(b"EXEC")
+    proxy.drop_reply_of(b"LPUSH")
     with pytest.raises(BrokerUnavailable):
         publish(broker, job(1), job(2))
     assert own_redis.client().lrange(KEYS.queue("q"), 0, -1) == [job(2), job(1)]
-    assert proxy.commands[b"EXEC"] == 1
+    assert proxy.commands[b"LPUSH"] == 1
 
 
 @pytest.mark.parametrize("waits", [False, True])
