@@ -384,7 +384,10 @@ def test_every_module_of_a_repeated_r_is_imported(here: Path, call: Call) -> Non
 def test_a_queue_flag_in_sidekiqs_form_is_refused() -> None:
     done = pyworkers("config", "check", "-q", "mail,5")
     assert done.returncode == 2
-    assert one_line(done.stderr) == "--queue 'mail,5': write the threads as mail=5"
+    assert one_line(done.stderr) == (
+        "--queue 'mail,5': write the threads as mail=5; queues with weights, as in Sidekiq, share a pool in the file: "
+        "[pool:NAME] with queues = mail, ... and weights = 5, ..."
+    )
 
 
 # --- run
