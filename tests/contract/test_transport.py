@@ -35,7 +35,7 @@ def test_jobs_are_consumed_in_the_order_in_which_they_were_published(me: Process
 def test_a_consume_brings_no_more_than_its_limit(me: Process) -> None:
     me.publish(*jobs(5))
     for limit in (2, 2, 1):
-        assert len(me.broker.transport.consume(me.identity, "q", limit)) in range(1, limit + 1)
+        assert len(me.broker.transport.consume(me.identity, [("q", limit)], limit)) in range(1, limit + 1)
 
 
 def test_a_delivery_has_its_payload_queue_and_identity(me: Process) -> None:
@@ -136,14 +136,14 @@ def test_a_consume_after_the_lease_has_run_out_takes_nothing_until_the_next_beat
 def test_a_consume_without_wait_returns_at_once(me: Process) -> None:
     began = time.monotonic()
     for _ in range(3):
-        assert list(me.broker.transport.consume(me.identity, "q", 5, wait=False)) == []
+        assert list(me.broker.transport.consume(me.identity, [("q", 5)], 5, 0)) == []
     assert time.monotonic() - began < 0.5
 
 
 def test_a_consume_that_waits_brings_the_job_that_comes(me: Process, other: Process) -> None:
     for number in range(3):
         with ThreadPoolExecutor(1) as pool:
-            consuming = pool.submit(me.broker.transport.consume, me.identity, "q", 5)
+            consuming = pool.submit(me.broker.transport.consume, me.identity, [("q", 5)], 5)
             time.sleep(0.1)
             other.publish(job(number))
             came_at = time.monotonic()
@@ -173,7 +173,7 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
     def consume(process: Process, queue: str) -> float:
         """Returns after how many seconds the consume returned no job."""
         began = time.monotonic()
-        assert not process.broker.transport.consume(process.identity, queue, 5)
+        assert not process.broker.transport.consume(process.identity, [(queue, 5)], 5)
         return time.monotonic() - began
 
     with ThreadPoolExecutor(3) as pool:
@@ -186,11 +186,11 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
 
 def test_a_consume_waits_for_some_seconds_only_and_a_wake_before_it_ends_it_at_once(me: Process) -> None:
     began = time.monotonic()
-    me.broker.transport.consume(me.identity, "q", 5)
+    me.broker.transport.consume(me.identity, [("q", 5)], 5)
     woken_at = time.monotonic()
     assert woken_at - began < LONGEST_WAIT_S
     me.broker.transport.wake("q")
-    assert not me.broker.transport.consume(me.identity, "q", 5)
+    assert not me.broker.transport.consume(me.identity, [("q", 5)], 5)
     assert time.monotonic() - woken_at < 1
 
 

@@ -29,12 +29,12 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.system.lifecycle import SAME_REQUEST_S
-from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, ProcessSnapshot, info, state, work
+from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, MemberPool, ProcessSnapshot, info, state, work
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
 SOON = Timing(beat_every_s=0.05)
-MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
+MEMBER = Member(1700000000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
 JOBS = """
 import time
 import goworkers_py as workers

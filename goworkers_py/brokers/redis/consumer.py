@@ -1,0 +1,107 @@
+"""Consumes from one queue, over one connection: fetch.lua while the queue is busy, BRPOPLPUSH while it is idle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from goworkers_py.brokers.redis.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerFull, LeaseGone
+from goworkers_py.policy.priorities import Ask
+
+# fetch.lua passes all payloads of an ask to one LPUSH, and Lua's `unpack` takes some thousands at most.
+FETCHED_AT_ONCE = 1_000
+# A limit for one call of fetch.lua, because the server serves nobody else meanwhile.
+FETCHED_BYTES = 1_000_000
+
+FETCH = Script(
+    Path(__file__).parent / "lua/fetch.lua",
+    lambda reply: reply is None or (type(reply) is list and all(map(list_of(bytes), reply))),
+    typed=-2,
+)
+
+
+class Consumer(Protocol):
+    """Consumes from certain queues. The fetcher's thread uses it; `wake` may be called by any thread."""
+
+    line: BlockingLine  # over which no command is on its way between two calls
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]: ...
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]: ...
+
+    def wake(self) -> None: ...
+
+    def lines(self) -> Iterator[BlockingLine]: ...
+
+    def close(self) -> None: ...
+
+
+def grab(
+    line: BlockingLine, keys: Keys, identity: str, queues: Sequence[str], asks: Sequence[Ask], limit: int
+) -> list[list[bytes]]:
+    """One call of fetch.lua. Returns the payloads for each ask that it came to. Afterwards the line is trusted."""
+    places = {queue: place for place, queue in enumerate(queues, 1)}
+    names = [key for queue in queues for key in (keys.queue(queue), keys.inprogress(queue, identity))]
+    numbers = [number for queue, most in asks for number in (places[queue], most)]
+    limits = (min(limit, FETCHED_AT_ONCE), FETCHED_BYTES)
+    taken: list[list[bytes]] | None = line.script(
+        FETCH, (*names, keys.nothing, keys.lease(identity)), (*limits, *numbers)
+    )
+    if taken is None:
+        raise LeaseGone("the server has no lease of this process: it fetches again after its next beat")
+    line.trusted = True
+    return taken
+
+
+class QueueConsumer(Consumer):
+    def __init__(self, connections: Connections, keys: Keys, block_s: float, queue: str) -> None:
+        self._keys = keys
+        self._queue = queue
+        self._block_s = block_s
+        self._likely_more = True
+        self.line = connections.blocking_line(block_s)
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
+        limit = min(limit, sum(most for _, most in asks), FETCHED_AT_ONCE)
+        if limit <= 0:
+            return []
+        # fetch.lua looks at the lease; a blocking command cannot. So a connection that is not trusted calls fetch.lua.
+        if self._likely_more or not self.line.trusted:
+            self._likely_more = True  # before the exchange: its reply may be lost
+            [taken] = grab(self.line, self._keys, identity, [self._queue], [(self._queue, limit)], limit)
+            self._likely_more = len(taken) == limit or sum(map(len, taken)) >= FETCHED_BYTES
+            if taken:
+                return [Delivery(payload, self._queue, identity) for payload in taken]
+        if wait_s <= 0:
+            return []
+        payload = self._wait_for_one(identity, wait_s)
+        self._likely_more = payload is not None
+        return [] if payload is None else [Delivery(payload, self._queue, identity)]
+
+    def _wait_for_one(self, identity: str, wait_s: float) -> bytes | None:
+        keys = self._keys.queue(self._queue), self._keys.inprogress(self._queue, identity)
+        try:
+            payload: bytes | None = self.line.block("BRPOPLPUSH", *keys, min(wait_s, self._block_s), trusted=True)
+        except BrokerFull:
+            self._likely_more = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
+            raise
+        return payload
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        return []  # its waits end before `consume` returns
+
+    def wake(self) -> None:
+        self.line.wake()
+
+    def lines(self) -> Iterator[BlockingLine]:
+        yield self.line
+
+    def close(self) -> None:
+        self.line.close()
