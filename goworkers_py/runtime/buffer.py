@@ -43,6 +43,8 @@ class Buffer:
         self._out: set[Delivery] = set()  # used by any thread, also without the lock: each change is one step of C code
         self.last_done: Delivery | None = None  # set by `done`; the fetcher compares it: has a job ended since?
         self._closed = False
+        self._expected = 0  # number of calls of `expect_room`, by the fetcher's thread
+        self._rung_for = 0  # for which of these calls a worker's thread has rung
         # Called in a worker's thread when there is room that was announced with `expect_room`. Set before the start.
         self.ring: Callable[[], None] | None = None
 
@@ -68,10 +70,20 @@ class Buffer:
                 # Not `notify`: it might wake a stale waiter, left by an earlier call that an exception broke off.
                 self._changed.notify_all()
             if self.ring is not None:
-                self.ring()
+                self._ring_once(self.ring)
+
+    def _ring_once(self, ring: Callable[[], None]) -> None:
+        """A ring costs a call of the system, and until the fetcher's thread gets the interpreter many jobs may end."""
+        expected = self._expected
+        if self._rung_for != expected:
+            ring()
+            # After the ring, so that an exception in between makes no worker silent. `expected` was read before it: a
+            # worker that comes here late does not silence the ring for a later call of `expect_room`.
+            self._rung_for = expected
 
     def expect_room(self, at_least: int) -> int:
         """Like `room`, but does not wait: when it returns 0, a worker rings as soon as there is room for `at_least`."""
+        self._expected += 1
         self._awaited = at_least  # before `_out` is read, see `done`
         room = self.capacity - len(self._out)
         if room < at_least or self._closed:

@@ -20,9 +20,10 @@ FETCHED_AT_ONCE = 1_000
 # A limit for one call of fetch.lua, because the server serves nobody else meanwhile.
 FETCHED_BYTES = 1_000_000
 
+_payloads = list_of(bytes)
 FETCH = Script(
     Path(__file__).parent / "lua/fetch.lua",
-    lambda reply: reply is None or (type(reply) is list and all(map(list_of(bytes), reply))),
+    lambda reply: reply is None or (type(reply) is list and all(map(_payloads, reply))),
     typed=-2,
 )
 
@@ -43,17 +44,16 @@ class Consumer(Protocol):
     def close(self) -> None: ...
 
 
-def grab(
-    line: BlockingLine, keys: Keys, identity: str, queues: Sequence[str], asks: Sequence[Ask], limit: int
-) -> list[list[bytes]]:
-    """One call of fetch.lua. Returns the payloads for each ask that it came to. Afterwards the line is trusted."""
-    places = {queue: place for place, queue in enumerate(queues, 1)}
+def names_of(keys: Keys, identity: str, queues: Sequence[str]) -> list[str]:
+    """The keys of fetch.lua."""
     names = [key for queue in queues for key in (keys.queue(queue), keys.inprogress(queue, identity))]
-    numbers = [number for queue, most in asks for number in (places[queue], most)]
-    limits = (min(limit, FETCHED_AT_ONCE), FETCHED_BYTES)
-    taken: list[list[bytes]] | None = line.script(
-        FETCH, (*names, keys.nothing, keys.lease(identity)), (*limits, *numbers)
-    )
+    return [*names, keys.nothing, keys.lease(identity)]
+
+
+def grab(line: BlockingLine, names: Sequence[str], limit: int, asks: Sequence[int]) -> list[list[bytes]]:
+    """One call of fetch.lua. `asks` has two numbers for each: of its queue in `names`, from 1 on, and how many at most.
+    Returns the payloads for each ask that it came to. Afterwards the line is trusted."""
+    taken: list[list[bytes]] | None = line.script(FETCH, names, (limit, FETCHED_BYTES, *asks))
     if taken is None:
         raise LeaseGone("the server has no lease of this process: it fetches again after its next beat")
     line.trusted = True
@@ -66,29 +66,32 @@ class QueueConsumer(Consumer):
         self._queue = queue
         self._block_s = block_s
         self._likely_more = True
+        self._names = "", [""]  # the identity of the last call, and the keys
         self.line = connections.blocking_line(block_s)
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
         limit = min(limit, sum(most for _, most in asks), FETCHED_AT_ONCE)
         if limit <= 0:
             return []
+        if self._names[0] != identity:
+            self._names = identity, names_of(self._keys, identity, [self._queue])
+        queue, names = self._queue, self._names[1]
         # fetch.lua looks at the lease; a blocking command cannot. So a connection that is not trusted calls fetch.lua.
         if self._likely_more or not self.line.trusted:
             self._likely_more = True  # before the exchange: its reply may be lost
-            [taken] = grab(self.line, self._keys, identity, [self._queue], [(self._queue, limit)], limit)
+            [taken] = grab(self.line, names, limit, (1, limit))
             self._likely_more = len(taken) == limit or sum(map(len, taken)) >= FETCHED_BYTES
             if taken:
-                return [Delivery(payload, self._queue, identity) for payload in taken]
+                return [Delivery(payload, queue, identity) for payload in taken]
         if wait_s <= 0:
             return []
-        payload = self._wait_for_one(identity, wait_s)
+        payload = self._wait_for_one(names, min(wait_s, self._block_s))
         self._likely_more = payload is not None
-        return [] if payload is None else [Delivery(payload, self._queue, identity)]
+        return [] if payload is None else [Delivery(payload, queue, identity)]
 
-    def _wait_for_one(self, identity: str, wait_s: float) -> bytes | None:
-        keys = self._keys.queue(self._queue), self._keys.inprogress(self._queue, identity)
+    def _wait_for_one(self, names: Sequence[str], wait_s: float) -> bytes | None:
         try:
-            payload: bytes | None = self.line.block("BRPOPLPUSH", *keys, min(wait_s, self._block_s), trusted=True)
+            payload: bytes | None = self.line.block("BRPOPLPUSH", *names[:2], wait_s, trusted=True)
         except BrokerFull:
             self._likely_more = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
             raise

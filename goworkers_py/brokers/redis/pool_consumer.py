@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, Consumer, grab
+from goworkers_py.brokers.redis.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, Consumer, grab, names_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.core.delivery import Delivery
@@ -76,7 +76,9 @@ class PoolConsumer(Consumer):
             self._likely_more[queue] = True
         taken: list[Delivery] = []
         bytes_taken = 0
-        payloads_of_asks = grab(self.line, self._keys, identity, queues, asks, limit)
+        places = {queue: place for place, queue in enumerate(queues, 1)}
+        numbers = [number for queue, most in asks for number in (places[queue], most)]
+        payloads_of_asks = grab(self.line, names_of(self._keys, identity, queues), limit, numbers)
         for (queue, most), payloads in zip(asks, payloads_of_asks, strict=False):  # it may not have come to the last
             bytes_taken += sum(map(len, payloads))
             stopped = len(payloads) == min(most, limit - len(taken)) or bytes_taken >= FETCHED_BYTES
@@ -98,7 +100,7 @@ class PoolConsumer(Consumer):
 
     def _trust(self, line: WaitingLine, identity: str) -> None:
         """fetch.lua looks at the lease; a blocking command cannot."""
-        grab(line, self._keys, identity, (), (), 0)
+        grab(line, names_of(self._keys, identity, ()), 0, ())
 
     def _poll(self, wait_s: float) -> list[str]:
         """The queues whose wait has an answer. Ends early when the bell rings."""
