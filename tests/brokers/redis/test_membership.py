@@ -97,6 +97,19 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("weights", "mode"),
+    [((0, 0, 0), "strict"), ((6, 3, 1), "weighted"), ((1, 1, 1), "random"), ((2, 2, 2), "weighted")],
+)
+def test_a_pool_is_a_capsule_and_its_threads_are_counted_once(weights: tuple[int, ...], mode: str) -> None:
+    of_queues = dict(zip(("critical", "default", "low"), weights, strict=True))
+    told = json.loads(info(ME, Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]), embedded=False))
+    assert (told["concurrency"], told["queues"]) == (25, ["mail", "critical", "default", "low"])
+    assert told["weights"] == [{"mail": 0}, of_queues]
+    assert told["capsules"]["web"] == {"concurrency": 20, "mode": mode, "weights": of_queues}
+    assert Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]).threads == {"mail": 5}
+
+
 def test_the_entry_of_an_embedded_process_says_so() -> None:
     assert json.loads(info(ME, MEMBER, embedded=True))["embedded"] is True
 
