@@ -63,7 +63,7 @@ class PoolConfig:
         "strict", one_of("strict"), "strict: while a queue has jobs, none of a later queue begins; not with `weights`"
     )
     weights: tuple[int, ...] = option(
-        (), shares, "instead of `order`: shares of the threads' jobs, one number for each queue: 6, 3, 1"
+        (), shares, "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1"
     )
     concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`")
     prefetch: int | None = option(

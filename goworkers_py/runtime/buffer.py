@@ -28,8 +28,9 @@ class Buffer:
 
     The order changes only by `rearrange`: it takes all waiting deliveries out and puts them in again, under `_lock`, so
     that no other thread puts or rearranges meanwhile. Workers need no `_lock` for `get`. Meanwhile a worker gets a
-    delivery that was in front, or waits for a moment. So at every instant a delivery is in `_waiting`, in the hand of a
-    worker, or in the thread that rearranges, and exceptions are not thrown into the threads that do.
+    delivery that was in front, or waits for a moment. So at every instant a delivery is in `_waiting`, in the hand of
+    a worker, or in the list of the thread that rearranges. No exceptions are thrown into that thread: it is that of the
+    fetcher, of a pause or of a stop, or a worker's thread before the time limit of a suspect begins.
     """
 
     def __init__(self, capacity: int) -> None:
