@@ -80,13 +80,14 @@ class Weights:
         self._forget(lacking)
 
     def _forget(self, queues: Collection[str]) -> None:
-        """Takes the credit of these queues away and shares it among the others, so that all credits add up to zero."""
-        others = [queue for queue in self._weights if queue not in queues]
-        lost, total = sum(self._credit[queue] for queue in queues), sum(self._weights[queue] for queue in others)
-        for queue in queues:
-            self._credit[queue] = 0.0
-        for queue in others:
-            self._credit[queue] = self._credit[queue] + lost * self._weights[queue] / total
+        """Takes the credit of these queues away, and as much debt from the queues that were given too much for it; or
+        the other way round. So all credits add up to zero again."""
+        lost = sum(self._credit[queue] for queue in queues)
+        self._credit |= dict.fromkeys(queues, 0.0)
+        against = [queue for queue, credit in self._credit.items() if credit * lost < 0]
+        owed = sum(self._credit[queue] for queue in against)
+        for queue in against:
+            self._credit[queue] *= max(0.0, 1 + lost / owed)
 
     def rank(self, queue: str) -> int:
         return 0

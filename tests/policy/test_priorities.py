@@ -89,6 +89,36 @@ def test_a_paused_queue_saves_nothing_up_and_is_not_asked() -> None:
     assert abs(taken["critical"] - 60) <= 1
 
 
+def uneven() -> Weights:
+    """One fetch gave `a` what `c` lacked: 30 jobs against 3 of `b`."""
+    priorities, backlog = Weights({"a": 1, "b": 1, "c": 8}), Backlog(a=99, b=99)
+    assert backlog.fetch(priorities, 33, ("a", "b", "c")) == {"a": 30, "b": 3}
+    return priorities
+
+
+def shares(priorities: Weights, queues: str, limit: int) -> dict[str, int]:
+    asks = priorities.asks(queues.split(), limit)
+    assert {most for _, most in asks[-len(queues.split()) :]} == {limit}, "then everybody is asked for what is left"
+    return dict(asks[: -len(queues.split())])
+
+
+def test_what_one_fetch_gave_to_one_queue_the_next_ones_give_to_the_others() -> None:
+    assert shares(uneven(), "a b", 10) == {"b": 10}
+    assert shares(uneven(), "a b c", 2) == {"b": 2}, "no more than the fetch may bring"
+
+
+def test_a_queue_that_has_become_empty_has_no_credit_any_more() -> None:
+    priorities = uneven()
+    Backlog(a=99).fetch(priorities, 10, ("a", "b", "c"))
+    assert shares(priorities, "a b", 10) == {"a": 5, "b": 5}
+
+
+def test_a_queue_that_was_paused_has_no_credit_any_more() -> None:
+    priorities = uneven()
+    priorities.asks(["a", "c"], 1)
+    assert shares(priorities, "a b", 10) == {"a": 5, "b": 5}
+
+
 def test_one_queue_alone_gets_everything() -> None:
     priorities, backlog = Weights(WEIGHTS), Backlog(low=15)
     assert priorities.asks(["low"], 9)[0] == ("low", 9)
