@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
 
 
@@ -60,8 +60,8 @@ class PoolConsumer(Consumer):
         self._bell = Bell()
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        taken = self._answers(self._poll(0))
-        taken += self._grab(identity, asks, min(limit - len(taken), FETCHED_AT_ONCE))
+        # Jobs that waits have brought are returned at once: if fetch.lua failed now, they would be lost here.
+        taken = self._answers(self._poll(0)) or self._grab(identity, asks, min(limit, FETCHED_AT_ONCE))
         if taken or wait_s <= 0:
             return taken
         self._begin_waits(identity, [queue for queue, most in asks if most > 0])
@@ -107,6 +107,8 @@ class PoolConsumer(Consumer):
         waiting = {line.fileno(): queue for queue, line in self._waits.items() if line.waits}
         if not waiting and wait_s <= 0:
             return []
+        if self._bell.fileno() < 0:
+            raise BrokerUnavailable("the broker was closed")
         poll = select.poll()
         for number in (self._bell.fileno(), *waiting):
             poll.register(number, select.POLLIN)

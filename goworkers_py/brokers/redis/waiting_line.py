@@ -27,6 +27,7 @@ from goworkers_py.brokers.redis.exchange import (
 )
 from goworkers_py.brokers.redis.packing import packed
 from goworkers_py.brokers.redis.replies import check
+from goworkers_py.core.errors import BrokerUnavailable
 
 
 class WaitingLine(BlockingLine):
@@ -42,7 +43,10 @@ class WaitingLine(BlockingLine):
 
     def fileno(self) -> int:
         """For `poll`, while the line waits. redis-py tells the socket of a connection by no public name."""
-        return int(self._connection._sock.fileno())
+        socket = self._connection._sock
+        if socket is None:
+            raise BrokerUnavailable("the connection was closed")
+        return int(socket.fileno())
 
     def connect(self, trust: Callable[[WaitingLine], None]) -> None:
         """Makes a line that does not wait free. `trust` is called for a new line: it sets `trusted`, or raises."""

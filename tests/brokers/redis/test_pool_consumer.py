@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -288,3 +289,36 @@ def test_a_line_is_free_before_it_waits(consume: Consuming, own_redis: RedisServ
         assert line.answer() is None
         assert not line.waits
         assert line.call("PING") == b"PONG"
+
+
+def test_a_job_that_a_wait_brought_is_not_lost_when_the_lease_is_gone(
+    consume: Consuming, own_redis: RedisServer
+) -> None:
+    """LeaseGone is no lost reply, so nobody would look for the job."""
+    wait_in_all(consume, own_redis)
+    publish(consume.broker, job(1), queue="b")
+    own_redis.client().delete(KEYS.lease(OWNER))
+    assert consume() == [job(1)]
+    with pytest.raises(LeaseGone):
+        consume()
+
+
+def test_a_consume_after_the_end_says_so(own_redis: RedisServer) -> None:
+    consume = Consuming(own_redis)
+    wait_in_all(consume, own_redis)
+    consume.broker.close()
+    with pytest.raises(BrokerUnavailable):
+        consume(most=0)
+
+
+def test_a_wake_ends_one_consume_only(own_redis: RedisServer) -> None:
+    consume = Consuming(own_redis, block_s=30)
+    with closing(consume.broker), ThreadPoolExecutor(1) as pool:
+        assert consume(wait_s=0.01) == []
+        consume.broker.transport.wake("a")
+        assert consume() == []
+        consuming = pool.submit(consume)
+        time.sleep(0.05)
+        assert not consuming.done()
+        publish(consume.broker, job(1), queue="c")
+        assert consuming.result() == [job(1)]
