@@ -236,6 +236,20 @@ def test_a_paused_queue_keeps_its_jobs_and_the_others_are_fetched(broker: RedisB
     assert fetching.buffered() == ["critical"]
 
 
+def test_the_wait_of_a_queue_that_is_paused_ends(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    fetching = Fetching(broker)
+    running = threading.Thread(target=fetching.run_once)
+    running.start()
+    assert eventually(lambda: redis.info("clients")["blocked_clients"] == 3)
+    fetching.fetcher.pause("default")
+    running.join()
+    broker.transport.wake("default")
+    fetching.run_once()
+    assert waits(broker) == {"critical", "low"}
+    push(redis, "default", "d")
+    assert (jids(queue(redis, "default")), fetching.held(redis)) == (["d"], {})
+
+
 def test_the_wait_of_a_queue_that_is_paused_ends_and_its_job_goes_back(
     broker: RedisBroker, redis: redis_py.Redis
 ) -> None:
