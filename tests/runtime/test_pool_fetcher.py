@@ -154,15 +154,28 @@ def test_lower_jobs_go_back_in_order_when_too_many_higher_ones_have_overtaken_th
 ) -> None:
     push(redis, "low", *numbered("l", 10))
     fetching = Fetching(broker, concurrency=2, prefetch=4)
-    fetching.run_once()
-    for number in range(8):
+    fetching.fetcher.room_wait_s = 60
+    fetching.fetcher.start()
+    for number in range(3):
         push(redis, "critical", f"c{number}")
-        fetching.run_once()
-    assert fetching.buffer.out <= fetching.buffer.capacity + 2 + 1
-    fetching.run_once(3)
-    assert fetching.buffered() == numbered("c", 8)[: fetching.buffer.capacity + 2]
-    assert [one for one in fetching.given_back if one[0] == "l"], "none was given back"
-    assert jids(queue(redis, "low")) == numbered("l", 10)
+        assert eventually(lambda: not redis.exists("queue:critical"))
+    assert eventually(lambda: len(fetching.given_back) == 3)
+    fetching.fetcher.stop()
+    assert fetching.fetcher.join(Deadline(20))
+    assert fetching.given_back == ["l3", "l4", "l5"]
+    assert fetching.buffered() == ["c0", "c1", "c2", "l0", "l1", "l2"]
+    assert jids(queue(redis, "low")) == numbered("l", 10)[3:]
+
+
+def test_jobs_fill_the_room_by_rank_in_whatever_order_the_broker_returns_them(
+    broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in QUEUES:
+        push(redis, name, name)
+    fetching, consume = Fetching(broker, concurrency=3), RedisTransport.consume
+    monkeypatch.setattr(RedisTransport, "consume", lambda *asked: consume(*asked)[::-1])
+    fetching.run_once()
+    assert fetching.buffered() == ["critical", "default", "low"]
 
 
 def test_lower_jobs_that_were_overtaken_go_back_when_no_room_comes(broker: RedisBroker, redis: redis_py.Redis) -> None:
