@@ -156,6 +156,7 @@ def test_lower_jobs_go_back_in_order_when_too_many_higher_ones_have_overtaken_th
     fetching = Fetching(broker, concurrency=2, prefetch=4)
     fetching.fetcher.room_wait_s = 60
     fetching.fetcher.start()
+    assert eventually(lambda: redis.llen("queue:low") == 4)
     for number in range(3):
         push(redis, "critical", f"c{number}")
         assert eventually(lambda: not redis.exists("queue:critical"))
@@ -247,6 +248,21 @@ def test_a_paused_queue_keeps_its_jobs_and_the_others_are_fetched(broker: RedisB
     fetching.fetcher.resume("critical")
     fetching.run_once()
     assert fetching.buffered() == ["critical"]
+
+
+def test_a_queue_that_is_resumed_is_fetched_while_the_others_are_waited_for(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url, block_s=60) as broker:
+        fetching = Fetching(broker)
+        fetching.fetcher.pause("critical")
+        fetching.fetcher.start()
+        assert eventually(lambda: redis.info("clients")["blocked_clients"] == 2)
+        push(redis, "critical", "c")
+        fetching.fetcher.resume("critical")
+        assert eventually(lambda: len(fetching.buffer) == 1)
+        fetching.fetcher.stop()
+        assert fetching.fetcher.join(Deadline(20))
 
 
 def test_the_wait_of_a_queue_that_is_paused_ends(broker: RedisBroker, redis: redis_py.Redis) -> None:

@@ -115,6 +115,24 @@ def test_a_paused_queue_of_a_pool_keeps_its_jobs_while_the_others_run(redis_url:
             assert eventually(lambda: ran[2:] == ["default"])
 
 
+def test_a_pause_gives_back_the_fetched_jobs_of_its_queue_only(redis_url: str, redis: redis_py.Redis) -> None:
+    gate = threading.Event()
+    with app_of(redis_url, concurrency=1, prefetch=4) as app:
+        for name in QUEUES:
+            app.registry.handle(name, lambda message: gate.wait(30))
+            app.enqueue_bulk(name, "J", [[f"{name}{number}"] for number in range(2)])
+        with started(app) as launcher:
+            [manager] = launcher.managers
+            assert eventually(lambda: redis.llen("queue:low") == 1)
+            assert eventually(lambda: len(manager.running) == 1)
+            manager.set_paused("default", True)
+            assert eventually(lambda: redis.llen("queue:default") == 2)
+            assert names(queue(redis, "default")) == ["default0", "default1"]
+            assert (manager.waiting("critical"), manager.waiting("default")) == (1, 0)
+            assert not redis.exists("queue:critical")
+            gate.set()
+
+
 def test_each_queue_of_a_pool_has_its_own_links_and_figures(redis_url: str) -> None:
     seen: list[tuple[str, str]] = []
 
