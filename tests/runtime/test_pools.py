@@ -54,7 +54,7 @@ def test_in_strict_order_waiting_jobs_of_a_higher_queue_run_before_those_of_a_lo
     assert ran == ["critical"] * 50 + ["default"] * 50 + ["low"] * 50
 
 
-def test_a_higher_job_runs_next_whatever_lower_jobs_were_fetched_before(redis_url: str, redis: redis_py.Redis) -> None:
+def test_a_higher_job_runs_next_whatever_lower_jobs_were_fetched_before(redis_url: str) -> None:
     gate, ran = threading.Semaphore(0), []
 
     def run(message: Message) -> None:
@@ -65,12 +65,14 @@ def test_a_higher_job_runs_next_whatever_lower_jobs_were_fetched_before(redis_ur
         for name in QUEUES:
             app.registry.handle(name, run)
         app.enqueue_bulk("low", "J", [[f"l{number}"] for number in range(20)])
-        with working(app):
-            assert eventually(lambda: redis.llen("queue:low") == 20 - 6)
+        with started(app) as launcher:
+            [manager] = launcher.managers
+            buffer = manager._pool.buffer
+            assert eventually(lambda: len(manager.running) == 1 and len(buffer) == 5)
             app.enqueue("default", "J", ["d"])
-            assert eventually(lambda: not redis.exists("queue:default"))
+            assert eventually(lambda: len(buffer) == 6)
             app.enqueue("critical", "J", ["c"])
-            assert eventually(lambda: not redis.exists("queue:critical"))
+            assert eventually(lambda: len(buffer) == 7)
             gate.release(22)
             assert eventually(lambda: len(ran) == 22)
     assert ran == ["l0", "c", "d", *(f"l{number}" for number in range(1, 20))]
