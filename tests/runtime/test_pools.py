@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -207,7 +206,7 @@ def test_a_stop_gives_every_job_back_to_its_queue_in_order(redis_url: str, redis
         assert eventually(lambda: len(began) == 1 and redis.llen("queue:default") == 1)
         stopping = threading.Thread(target=launcher.stop)
         stopping.start()
-        time.sleep(0.05)
+        assert eventually(lambda: redis.llen("queue:critical") == 3), "what was not begun goes back first"
         gate.set()
         stopping.join()
     assert began == ["critical0"]
