@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from goworkers_py.api.client import ClientLink
 from goworkers_py.config.job_options import CodeOptions, checked
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.chain import Links, Middleware
@@ -45,6 +45,7 @@ class Declarations:
         return Plan(
             config=config,
             queues=queues,
+            pools=[*_pools_of_one(queues, config.pools), *config.pools],
             registry=self.registry,
             handlers=self.handlers,
             links=self._all_links(config),
@@ -76,6 +77,11 @@ class Declarations:
             with self._lock:  # the threads of a program may push for the first time at once
                 self.client_links += [link for link in of_config if link not in self.client_links]
         return self.client_links
+
+
+def _pools_of_one(queues: Sequence[QueueConfig], pools: Sequence[PoolConfig]) -> list[PoolConfig]:
+    shared = {name for pool in pools for name in pool.queues}
+    return [PoolConfig.of_one(queue) for queue in queues if queue.name not in shared]
 
 
 def code_options(options: CodeOptions) -> CodeOptions:

@@ -37,8 +37,9 @@ def check(app: App) -> None:
     """Reads the configuration and imports the modules that it names, without connecting. Exit code 1 when registered
     jobs name a queue that no process with this configuration fetches from."""
     plan = app.checked_plan()
-    for queue in plan.queues:
-        click.echo(f"queue {queue.name}: {queue.concurrency} threads")
+    for pool in plan.pools:
+        title = str(pool) if len(pool.queues) > 1 else f"queue {pool.queues[0]}"
+        click.echo(f"{title}: {pool.concurrency} threads")
     names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
     if unworked := app.unworked(plan.queues):

@@ -14,8 +14,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from goworkers_py.config.options import SECTION, Config, MiddlewareConfig, QueueConfig, names_of, options_by_any_name
+from goworkers_py.config.options import (
+    SECTION,
+    Config,
+    MiddlewareConfig,
+    PoolConfig,
+    QueueConfig,
+    names_of,
+    options_by_any_name,
+)
 from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.config.pool_rules import check_pools
 from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
@@ -39,8 +48,8 @@ def load(
     queues: Iterable[str] = (),
     name_of: NameOf = flag,
 ) -> Config:
-    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues.
-    `name_of` makes the name of a flag for errors."""
+    """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues
+    and pools. `name_of` makes the name of a flag for errors."""
     file = _read_file(path) if path else configparser.ConfigParser()
     where = str(path) if path else ""
     _refuse_unknown_sections(file, where)
@@ -49,14 +58,14 @@ def load(
         (_from_environment(environment), _in_environment),
         (flags or {}, name_of),
     )
-    of_file = tuple(
-        QueueConfig(name=_queue_name(section, where), **_section(file, section, QueueConfig, where))
-        for section in file.sections()
-        if section.startswith("queue:")
-    )
+    of_file = _named_sections(file, "queue", QueueConfig, where)
+    pools = _named_sections(file, "pool", PoolConfig, where)
+    check_pools(pools, {_kind_and_name(section): set(file[section]) for section in file.sections()}, where)
+    of_file += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(of_file))
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
-    return Config(**values, queues=_distinct(of_flags or of_file), middleware=links)
+    chosen = _distinct(of_flags or of_file)
+    return Config(**values, queues=chosen, pools=() if of_flags else pools, middleware=links)
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -87,9 +96,15 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
     known = [SECTION, "middleware"]
     for section in file.sections():
-        if section not in known and not section.startswith("queue:"):
-            hint = did_you_mean(section, [*known, "queue:NAME"])
+        if section not in known and not section.startswith(("queue:", "pool:")):
+            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME"])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
+
+
+def _named_sections(file: configparser.ConfigParser, kind: str, table: type[Any], where: str) -> tuple[Any, ...]:
+    """The sections [queue:NAME] or [pool:NAME]."""
+    sections = [section for section in file.sections() if section.startswith(f"{kind}:")]
+    return tuple(table(name=_name(section, where), **_section(file, section, table, where)) for section in sections)
 
 
 def _section(file: configparser.ConfigParser, section: str, table: type[Any], where: str) -> dict[str, Any]:
@@ -159,10 +174,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return known
 
 
-def _queue_name(section: str, where: str) -> str:
-    name = section.removeprefix("queue:").strip()
+def _kind_and_name(section: str) -> tuple[str, str]:
+    kind, _, name = section.partition(":")
+    return kind, name.strip()
+
+
+def _name(section: str, where: str) -> str:
+    kind, name = _kind_and_name(section)
     if not name:
-        raise ConfigError(f"{where}: [{section}] needs the queue's name: [queue:default]")
+        example = "web" if kind == "pool" else "default"
+        raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 
 
@@ -171,13 +192,21 @@ def _queue_flag(flag: str, of_file: tuple[QueueConfig, ...]) -> QueueConfig:
     if not name:
         raise ConfigError(f"--queue {flag!r} must be NAME or NAME=CONCURRENCY")
     if as_in_sidekiq := re.fullmatch(r"(.+)[,:](\d+)", flag):
-        raise ConfigError(f"--queue {flag!r}: write the threads as {as_in_sidekiq[1]}={as_in_sidekiq[2]}")
+        name, number = as_in_sidekiq.groups()
+        raise ConfigError(
+            f"--queue {flag!r}: write the threads as {name}={number}; queues with weights, as in Sidekiq, share a pool "
+            f"in the file: [pool:NAME] with queues = {name}, ... and weights = {number}, ..."
+        )
     known = next((queue for queue in of_file if queue.name == name), QueueConfig(name=name))
     if not concurrency:
         return known
     return dataclasses.replace(
         known, **_parse_all(QueueConfig, {"concurrency": concurrency}, lambda _: f"--queue {flag}")
     )
+
+
+def _names(queues: Iterable[QueueConfig]) -> list[str]:
+    return [queue.name for queue in queues]
 
 
 def _distinct(queues: tuple[QueueConfig, ...]) -> tuple[QueueConfig, ...]:
@@ -187,7 +216,11 @@ def _distinct(queues: tuple[QueueConfig, ...]) -> tuple[QueueConfig, ...]:
 def _elsewhere(name: str, table: type[Any]) -> str:
     if table is Config and name in options_by_any_name(QueueConfig):
         return "; it belongs in a section [queue:NAME]"
-    if table is QueueConfig and name in options_by_any_name(Config):
+    if table is QueueConfig and name in options_by_any_name(PoolConfig):
+        return "; it belongs in a section [pool:NAME]"
+    if table is PoolConfig and name in options_by_any_name(QueueConfig):
+        return "; it belongs in a section [queue:NAME] for each queue of the pool"
+    if table in (QueueConfig, PoolConfig) and name in options_by_any_name(Config):
         return f"; it belongs in the section [{SECTION}]"
     return ""
 

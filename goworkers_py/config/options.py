@@ -11,7 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from goworkers_py.config.parsers import auto_or_whole, broker_address, octal, one_of, seconds, size, text, whole, words
+from goworkers_py.config.parsers import (
+    auto_or_whole,
+    broker_address,
+    octal,
+    one_of,
+    seconds,
+    shares,
+    size,
+    text,
+    whole,
+    words,
+)
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
@@ -44,6 +55,37 @@ class QueueConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolConfig:
+    """A section [pool:NAME]: queues that share one pool of threads. A queue without such a section is a pool of one."""
+
+    name: str
+    queues: tuple[str, ...] = option((), words, "queues that share the threads of this pool, the most important first")
+    order: str = option(
+        "strict", one_of("strict"), "strict: while a queue has jobs, none of a later queue begins; not with `weights`"
+    )
+    weights: tuple[int, ...] = option(
+        (), shares, "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1"
+    )
+    concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`")
+    prefetch: int | None = option(
+        None, auto_or_whole(0, 10_000), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
+    )
+
+    @classmethod
+    def of_one(cls, queue: QueueConfig) -> PoolConfig:
+        return cls(queue.name, (queue.name,), concurrency=queue.concurrency, prefetch=queue.prefetch)
+
+    def __str__(self) -> str:
+        """For people: `mail`, or `pool web: critical, low in strict order`."""
+        if self.queues == (self.name,):
+            return self.name
+        if self.weights:
+            told = (f"{queue} {weight}" for queue, weight in zip(self.queues, self.weights, strict=True))
+            return f"pool {self.name}: {', '.join(told)} by weight"
+        return f"pool {self.name}: {', '.join(self.queues)} in strict order"
+
+
+@dataclass(frozen=True, slots=True)
 class MiddlewareConfig:
     """The section [middleware]."""
 
@@ -54,7 +96,7 @@ class MiddlewareConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues` and `middleware`."""
+    """The section [pyworkers], with the other sections in `queues`, `pools` and `middleware`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -121,7 +163,8 @@ class Config:
     umask: str = option("", octal, "permissions that new files do not get, such as 027; empty: unchanged")
     stats_port: int = option(0, whole(0, 65_535), "HTTP port for /stats, /metrics, /live and /ready; 0: none")
     stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
-    queues: tuple[QueueConfig, ...] = ()
+    queues: tuple[QueueConfig, ...] = ()  # those of pools too
+    pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     middleware: MiddlewareConfig = MiddlewareConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.

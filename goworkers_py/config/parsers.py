@@ -42,6 +42,14 @@ def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
     return parse
 
 
+def shares(value: str) -> tuple[int, ...]:
+    """Whole numbers, each at least 1."""
+    numbers = words(value)
+    if not all(re.fullmatch(r"[0-9]{1,6}", number) and int(number) for number in numbers):
+        raise ValueError(f"must be whole numbers from 1 on, such as 6, 3, 1; is {value!r}")
+    return tuple(map(int, numbers))
+
+
 def seconds(lowest: float, highest: float = 365 * 86400) -> Callable[[str], float]:
     def parse(value: str) -> float:
         try:

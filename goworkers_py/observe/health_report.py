@@ -27,8 +27,15 @@ COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "ou
 
 class QueueReport(TypedDict):
     busy: int  # threads that run a job
-    capacity: int  # threads
+    capacity: int  # threads of its own; 0 for a queue that shares those of a pool
     waiting: int  # fetched jobs that wait for a thread
+    stuck: int  # threads that a stuck job holds
+
+
+class PoolReport(TypedDict):
+    """Of a pool of several queues."""
+
+    capacity: int  # threads
     stuck: int  # threads that a stuck job holds
 
 
@@ -39,20 +46,29 @@ class HealthReport(TypedDict):
     cut_off: str  # for how long no beat has reached the server, as text; empty while the lease is fresh
     oldest_s: float  # seconds for which the oldest running job has run
     queues: dict[str, QueueReport]
+    pools: dict[str, PoolReport]
     counts: dict[str, float]  # since the start of the process, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start of the process
     running: dict[str, list[Running]]  # by queue
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
-SHAPE = " ".join(
-    [__version__, str(END), *HealthReport.__annotations__, *QueueReport.__annotations__, *Running.__annotations__]
-)
+_PARTS = (HealthReport, QueueReport, PoolReport, Running)
+SHAPE = " ".join([__version__, str(END), *(name for part in _PARTS for name in part.__annotations__)])
 
 
 def past(report: HealthReport) -> HealthReport:
     """The part of a report that still counts after its process has ended: counts and run statistics."""
-    return {**report, "processes": 0, "stale": "", "cut_off": "", "oldest_s": 0.0, "queues": {}, "running": {}}
+    return {
+        **report,
+        "processes": 0,
+        "stale": "",
+        "cut_off": "",
+        "oldest_s": 0.0,
+        "queues": {},
+        "pools": {},
+        "running": {},
+    }
 
 
 def not_live(report: HealthReport) -> str:
@@ -70,16 +86,23 @@ def not_ready(report: HealthReport) -> str:
 
 
 def all_stuck(report: HealthReport) -> str:
-    """Names the queues in which stuck jobs hold all threads; empty if there is none."""
+    """Names the queues and pools in which stuck jobs hold all threads; empty if there is none."""
     queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
-    return f"stuck jobs hold all threads of queue {', '.join(queues)}" if queues else ""
+    pools = [f"pool {name}" for name, pool in report["pools"].items() if pool["stuck"] >= pool["capacity"]]
+    found = [*([f"queue {', '.join(queues)}"] if queues else []), *pools]
+    return f"stuck jobs hold all threads of {', '.join(found)}" if found else ""
 
 
 def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
     """The reports of several processes, added up into one."""
     reports = list(reports)
     queues: dict[str, QueueReport] = {}
+    pools: dict[str, PoolReport] = {}
     for report in reports:
+        for name, pool in report["pools"].items():
+            of_all = pools.setdefault(name, PoolReport(capacity=0, stuck=0))
+            of_all["capacity"] += pool["capacity"]
+            of_all["stuck"] += pool["stuck"]
         for name, queue in report["queues"].items():
             sums = queues.setdefault(name, QueueReport(busy=0, capacity=0, waiting=0, stuck=0))
             sums["busy"] += queue["busy"]
@@ -94,6 +117,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
         cut_off="; ".join(filter(None, (report["cut_off"] for report in reports))),
         oldest_s=max((report["oldest_s"] for report in reports), default=0.0),
         queues=queues,
+        pools=pools,
         counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
         jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
         running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
@@ -103,7 +127,8 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
 def in_words(report: HealthReport) -> str:
     """One line for people."""
     queues = report["queues"]
-    busy, capacity = (sum(queue[what] for queue in queues.values()) for what in ("busy", "capacity"))
+    busy = sum(queue["busy"] for queue in queues.values())
+    capacity = sum(one["capacity"] for one in (*queues.values(), *report["pools"].values()))
     trouble = report["stale"] or report["cut_off"] or all_stuck(report)
     line = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
     return f"{line}; {trouble}" if trouble else line

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.links.atomic import AtomicFinish
@@ -21,10 +22,11 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.due_hints import DueHints
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.flow import Flow, Pool
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.manager import Manager
@@ -36,6 +38,7 @@ from goworkers_py.runtime.recoverer import Recoverer
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.watchdog import Watchdog
@@ -70,18 +73,20 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
 
-    def manager_of(queue: QueueConfig) -> Manager:
-        flow, run_stats = Flow(queue), RunStats(plan.registry.names_in(queue.name))
+    def lane_of(flow: Flow) -> Lane:
+        run_stats = RunStats(plan.registry.names_in(flow.queue))
         chain = _chain(plan, flow, run_stats, watchdog, clock)
         guard = Guard(chain, Needs(timestamps, clock.wall), quarantine)
-        return Manager(flow, broker.transport, guard, run_stats, shared, on_later=hints.scheduled)
+        return Lane(flow, guard, Settler(broker.transport, flow, shared, on_later=hints.scheduled), run_stats)
 
-    managers = [manager_of(queue) for queue in plan.queues]
+    pools = [Pool(config) for config in plan.pools]
+    managers = [Manager(pool, [*map(lane_of, pool.flows.values())], broker.transport, shared) for pool in pools]
     health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
     recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
-    pauses = Pauses(broker.transport, {manager.queue: manager.set_paused for manager in managers}, outage)
+    switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
+    pauses = Pauses(broker.transport, switches, outage)
     services = Services(heartbeat, recoverer, watchdog, pauses, scheduler)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher

@@ -1,23 +1,25 @@
-"""One queue's fetcher thread: consumes deliveries from the broker into the local buffer, while there is room."""
+"""A pool's fetcher thread: consumes deliveries from the broker into the local buffer, while there is room."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.flow import Flow, Pool
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
 
 log = logging.getLogger(__name__)
 
-# How long the fetcher of a paused queue sleeps at a time.
+# How long a fetcher whose queues are all paused sleeps at a time.
 PAUSED_LOOK_S = 5.0
 FULL_SERVER_PAUSE_S = 0.5
 # Between two looks while a suspect is in quarantine, which mostly takes a moment.
@@ -44,15 +46,16 @@ class Fetcher(BrokerService):
     room_wait_s = 5.0
 
     def __init__(
-        self, transport: Transport, flow: Flow, shared: Shared, give_back: Callable[[list[Delivery]], None]
+        self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
     ) -> None:
-        super().__init__(f"fetcher:{flow.queue}", shared.outage)
+        super().__init__(f"fetcher:{pool.name}", shared.outage)
         self._transport = transport
-        self._queue = flow.queue
-        self._concurrency = flow.concurrency
-        self._buffer = flow.buffer
-        self._unsettled = flow.unsettled
-        self._prefetch = flow.prefetch
+        self._flows = pool.flows
+        self._queues = list(pool.flows)
+        self._concurrency = pool.concurrency
+        self._buffer = pool.buffer
+        self._prefetch = pool.prefetch
+        self._priorities = pool.priorities
         self._lease = shared.lease
         self._quarantine = shared.quarantine
         self._give_back = give_back
@@ -60,10 +63,18 @@ class Fetcher(BrokerService):
         # `Buffer.last_done` when the buffered jobs were given back. No reserve is fetched until another job is done.
         self._stalled_at: Delivery | None = _NEVER
         self._reconcile_at = 0.0
-        self._may_fetch = threading.Event()  # cleared while the queue is paused
+        # Changed by the thread that pauses. Each change, and each look of the fetcher's thread, is one step of C code.
+        self._paused: set[str] = set()
+        self._may_fetch = threading.Event()  # cleared while all queues are paused
         self._may_fetch.set()
 
     def run_once(self) -> float:
+        try:
+            return self._fetch()
+        except (BrokerFull, LeaseGone):
+            return FULL_SERVER_PAUSE_S
+
+    def _fetch(self) -> float:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile()
         last_done = self._buffer.last_done
@@ -72,7 +83,7 @@ class Fetcher(BrokerService):
         jobs_wait = self._prefetch.adapts and len(self._buffer) > 0
         # The jobs in reserve keep the workers busy, so the fetcher waits for room for several jobs at once.
         at_least = max(1, reserve // 2) if self._prefetch.adapts else 1
-        room = self._buffer.room(STALLED_AFTER_S if jobs_wait else self.room_wait_s, at_least)
+        room = self._await_room(STALLED_AFTER_S if jobs_wait else self.room_wait_s, at_least)
         if self.stopping.is_set():
             return 0.0
         if room == 0:
@@ -81,18 +92,26 @@ class Fetcher(BrokerService):
             return 0.0
         if (pause_s := self._not_now()) is not None:
             return pause_s
-        self._await_return()
-        identity = self._lease.identity  # read after the wait for room, because it may have changed meanwhile
-        try:
-            taken = self._transport.consume(identity, self._queue, room, wait=not jobs_wait)
-        except (BrokerFull, LeaseGone):
-            return FULL_SERVER_PAUSE_S
-        self._take(taken)
+        taken = self._consume(room, 0 if jobs_wait else math.inf)
         # While jobs wait in the buffer, `consume` does not wait at the broker. Instead the fetcher waits here until a
         # worker is free for those jobs, or until they have waited too long.
-        if not taken and jobs_wait and not self._buffer.room(STALLED_AFTER_S, at_least=reserve + 1):
+        if not taken and jobs_wait and not self._await_room(STALLED_AFTER_S, at_least=reserve + 1):
             self._look_for_stall(last_done)
         return 0.0
+
+    def _await_room(self, timeout_s: float, at_least: int) -> int:
+        return self._buffer.room(timeout_s, at_least)
+
+    def _consume(self, room: int, wait_s: float) -> int:
+        """Consumes as many jobs as there is room for, by priority. Returns how many came."""
+        self._await_return()
+        paused = self._paused.copy()
+        asks = self._priorities.asks([queue for queue in self._queues if queue not in paused], room)
+        # `identity` is read after the wait for room, because it may have changed meanwhile.
+        taken = self._transport.consume(self._lease.identity, [*asks, *((queue, 0) for queue in paused)], room, wait_s)
+        self._priorities.note(delivery.queue for delivery in taken)
+        self._take(taken, room)
+        return len(taken)
 
     def _not_now(self) -> float | None:
         """Seconds to pause because nothing may be fetched now; None to fetch."""
@@ -101,7 +120,8 @@ class Fetcher(BrokerService):
         if not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
         if self._too_much_unsettled():
-            self._unsettled.await_removal(UNSETTLED_LOOK_S)
+            fullest = max((flow.unsettled for flow in self._flows.values()), key=len)
+            fullest.await_removal(UNSETTLED_LOOK_S)
             return 0.0
         return None
 
@@ -111,43 +131,66 @@ class Fetcher(BrokerService):
             self._stalled_at = last_done
             self._go_back(self._buffer.take_back())
 
-    def _go_back(self, deliveries: list[Delivery]) -> None:
-        self._going_back = deliveries
-        self._give_back(deliveries)
+    def _go_back(self, deliveries: Sequence[Delivery]) -> None:
+        if deliveries:
+            before = [one for one in self._going_back if one in self._flows[one.queue].unsettled.deliveries]
+            self._going_back = [*before, *deliveries]
+            self._give_back(deliveries)
 
     def _too_much_unsettled(self) -> bool:
         # First a cheap count. It also counts the jobs of replaced workers, which are stuck; the exact count does not.
-        if len(self._unsettled) - self._unsettled.kept - self._buffer.out <= MOST_UNSETTLED:
+        held = [flow.unsettled for flow in self._flows.values()]
+        if sum(len(unsettled) - unsettled.kept for unsettled in held) - self._buffer.out <= MOST_UNSETTLED:
             return False
-        return sum(delivery.stage is Stage.ENDED for delivery in self._unsettled.snapshot()) > MOST_UNSETTLED
+        stages = [delivery.stage for unsettled in held for delivery in unsettled.snapshot()]
+        return stages.count(Stage.ENDED) > MOST_UNSETTLED
 
     def _await_return(self) -> None:
         """Waits until the deliveries that were given back are in their queue: jobs fetched before would overtake them.
         The wait is short, so that a broker that refuses to take them back does not stop the queue."""
-        self._unsettled.await_gone(self._going_back, LONGEST_RETURN_S)
+        deadline = Deadline(LONGEST_RETURN_S)
+        for flow, deliveries in self._by_queue(self._going_back):
+            flow.unsettled.await_gone(deliveries, deadline.left())
         self._going_back = []
 
-    def _take(self, deliveries: list[Delivery]) -> None:
+    def _by_queue(self, deliveries: Sequence[Delivery]) -> Iterable[tuple[Flow, Sequence[Delivery]]]:
+        queues = self._queues if len(self._queues) == 1 else {delivery.queue for delivery in deliveries}
+        for queue in queues:
+            of_queue = deliveries if len(queues) == 1 else [one for one in deliveries if one.queue == queue]
+            yield self._flows[queue], of_queue
+
+    def _take(self, deliveries: list[Delivery], room: int) -> None:
         if deliveries:
-            self._unsettled.add(deliveries)
-            if not self._is_allowed():
-                self._go_back(deliveries)  # paused while the reply was on its way
-                return
-            self._buffer.put(deliveries)
-            if not self._is_allowed():
+            for flow, of_queue in self._by_queue(deliveries):
+                flow.unsettled.add(of_queue)
+            if closed := self._closed_queues():  # paused while the reply was on its way
+                self._go_back([delivery for delivery in deliveries if delivery.queue in closed])
+                deliveries = [delivery for delivery in deliveries if delivery.queue not in closed]
+            if deliveries:
+                self._put(deliveries, room)
+            if closed := self._closed_queues():
                 # Paused after the check above: the pausing thread may have drained the buffer before `put`.
-                self._go_back(self._buffer.take_back())
+                self._go_back(self._buffer.take_back(closed))
             if len(deliveries) == 1:
                 time.sleep(0)  # releases the interpreter's lock, for which the woken worker waits
 
+    def _put(self, deliveries: list[Delivery], room: int) -> None:
+        self._buffer.put(deliveries)
+
+    def _closed_queues(self) -> Collection[str]:
+        """The paused queues; all queues while this process is closed for a suspect."""
+        return self._queues if self._quarantine.closed else self._paused.copy()
+
     def _reconcile(self) -> None:
         """Runs the deliveries that are in progress here by the broker's account only: their reply was lost."""
-        known = self._unsettled.snapshot()  # read before the broker is asked, see `Transport.lost_replies`
         after_failure = self._reconcile_at == 0.0
-        lost = self._transport.lost_replies(self._lease.identity, self._queue, known, thorough=after_failure)
-        if lost:
-            log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", self._queue, len(lost))
-            self._take(lost)
+        self._take(self._transport.end_waits(self._queues), self._buffer.room(0))
+        for queue, flow in self._flows.items():
+            known = flow.unsettled.snapshot()  # read before the broker is asked, see `Transport.lost_replies`
+            lost = self._transport.lost_replies(self._lease.identity, queue, known, thorough=after_failure)
+            if lost:
+                log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", queue, len(lost))
+                self._take(lost, len(lost))
         self._reconcile_at = time.monotonic() + self.reconcile_every_s
 
     def look_once_more(self) -> None:
@@ -165,16 +208,17 @@ class Fetcher(BrokerService):
         else:
             self._may_fetch.wait(PAUSED_LOOK_S)
 
-    def _is_allowed(self) -> bool:
-        """False while the queue is paused, and while this process is closed for a suspect."""
-        return self._may_fetch.is_set() and not self._quarantine.closed
-
-    def pause(self) -> None:
-        """Fetches nothing until `resume`. From any thread."""
-        self._may_fetch.clear()
+    def pause(self, queue: str) -> None:
+        """Fetches nothing from this queue until `resume`. From any thread, but one at a time."""
+        self._paused.add(queue)
+        if len(self._paused) == len(self._queues):
+            self._may_fetch.clear()
         self._end_fetch()
 
-    def resume(self) -> None:
+    def resume(self, queue: str) -> None:
+        self._paused.discard(queue)
+        if self._may_fetch.is_set():
+            self._end_fetch()  # which waits for the other queues of the pool only
         self._may_fetch.set()
 
     def wake(self) -> None:
@@ -184,6 +228,6 @@ class Fetcher(BrokerService):
 
     def _end_fetch(self) -> None:
         try:
-            self._transport.wake(self._queue)
+            self._transport.wake(self._queues[0])
         except BrokerError:
             log.debug("cannot wake %s; its fetch ends by itself", self.name)

@@ -11,11 +11,13 @@ from goworkers_py.observe.health_report import (
     STALE_AFTER_S,
     WORKING,
     HealthReport,
+    PoolReport,
     QueueReport,
     all_stuck,
     not_live,
 )
 from goworkers_py.observe.running_jobs import shown
+from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
@@ -45,6 +47,11 @@ class Health:
         return self._shared.state.word
 
     @property
+    def lanes(self) -> list[Lane]:
+        """Of all queues."""
+        return [lane for manager in self.managers for lane in manager.lanes.values()]
+
+    @property
     def running(self) -> dict[str, Delivery]:
         """By the name of the worker's thread."""
         return {name: delivery for manager in self.managers for name, delivery in manager.running.items()}
@@ -70,17 +77,29 @@ class Health:
             cut_off=f"the server was not reached for {shared.lease.silent_s:.0f} s" if cut_off else "",
             oldest_s=max([0.0, *(now - begun_at for begun_at in begun if begun_at)]),
             queues={
-                manager.queue: QueueReport(
-                    busy=busy[manager.queue],
-                    capacity=manager.concurrency,
-                    waiting=manager.waiting,
-                    stuck=manager.stuck_threads(stuck),
+                queue: QueueReport(
+                    busy=busy[queue],
+                    capacity=manager.concurrency if len(manager.queues) == 1 else 0,
+                    waiting=manager.waiting(queue),
+                    stuck=manager.stuck_threads(stuck, queue),
                 )
                 for manager in self.managers
+                for queue in manager.queues
+            },
+            pools={
+                manager.name: PoolReport(
+                    capacity=manager.concurrency, stuck=sum(manager.stuck_threads(stuck, one) for one in manager.queues)
+                )
+                for manager in self.managers
+                if len(manager.queues) > 1
             },
             counts=counts,
-            jobs={manager.queue: manager.run_stats.snapshot() for manager in self.managers},
-            running={manager.queue: shown(manager.running.values()) for manager in self.managers},
+            jobs={lane.flow.queue: lane.run_stats.snapshot() for lane in self.lanes},
+            running={
+                queue: shown([delivery for delivery in running if delivery.queue == queue])
+                for manager in self.managers
+                for queue in manager.queues
+            },
         )
 
     def _stale(self) -> list[str]:

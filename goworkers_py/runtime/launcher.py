@@ -69,7 +69,7 @@ class Launcher:
         self._impatient = False
 
     def __str__(self) -> str:
-        queues = ", ".join(f"{manager.queue} ({manager.concurrency} threads)" for manager in self.managers)
+        queues = ", ".join(f"{manager.title} ({manager.concurrency} threads)" for manager in self.managers)
         return f"{self.identity} is processing {queues}"
 
     @property
@@ -162,7 +162,7 @@ class Launcher:
 
     @property
     def processed(self) -> int:
-        return sum(manager.run_stats.ended for manager in self.managers)
+        return sum(manager.ended for manager in self.managers)
 
     @property
     def workers_alive(self) -> int:

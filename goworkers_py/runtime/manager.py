@@ -1,4 +1,4 @@
-"""One queue's manager: its fetcher, its workers and its settler.
+"""A pool's manager: its fetcher, its workers and the settler of each of its queues.
 
     fetcher -> buffer -> workers -> settler
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.outcome import REQUEUE
-from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.fetcher import Fetcher
-from goworkers_py.runtime.flow import Flow
-from goworkers_py.runtime.guard import Guard
-from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
+from goworkers_py.runtime.flow import Pool
+from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.pool_fetcher import PoolFetcher
+from goworkers_py.runtime.settler import LARGEST_BATCH
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.worker import Worker
 
@@ -30,33 +30,28 @@ SHORT_S = 0.05
 
 
 class Manager:
-    def __init__(
-        self,
-        flow: Flow,
-        transport: Transport,
-        guard: Guard,
-        run_stats: RunStats,
-        shared: Shared,
-        on_later: Callable[[float], None],
-    ) -> None:
-        self.queue = flow.queue
-        self.concurrency = flow.concurrency
-        self.run_stats = run_stats
-        self.fetcher = Fetcher(transport, flow, shared, self._give_back)
-        self._flow = flow
-        self._guard = guard
+    def __init__(self, pool: Pool, lanes: Sequence[Lane], transport: Transport, shared: Shared) -> None:
+        self.name = pool.name
+        self.title = pool.title
+        self.concurrency = pool.concurrency
+        self.weights = pool.weights
+        self.lanes = {lane.flow.queue: lane for lane in lanes}
+        self.queues = list(self.lanes)
+        make_fetcher = Fetcher if len(lanes) == 1 else PoolFetcher
+        self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
+        self._pool = pool
         self._shared = shared
-        self._settler = Settler(transport, flow, shared, on_later)
+        self._settlers = [lane.settler for lane in lanes]
         self._numbers = itertools.count(1)
         # Changed by the watchdog's thread only: `replace` appends, `revive` assigns a new list. Other threads read it.
-        self._workers = [self._make_worker() for _ in range(flow.concurrency)]
+        self._workers = [self._make_worker() for _ in range(pool.concurrency)]
 
     def _make_worker(self) -> Worker:
-        name = f"worker:{self.queue}:{next(self._numbers)}"
-        return Worker(name, self._flow.buffer, self._guard, self._settler, self._shared)
+        name = f"worker:{self.name}:{next(self._numbers)}"
+        return Worker(name, self._pool.buffer, self.lanes, self._shared)
 
     def start(self) -> None:
-        for service in (self._settler, *self._workers, self.fetcher):
+        for service in (*self._settlers, *self._workers, self.fetcher):
             service.start()
 
     def replace(self, name: str) -> bool:
@@ -73,16 +68,16 @@ class Manager:
 
     def revive(self) -> None:
         self._workers = [worker for worker in self._workers if not worker.retired_and_ended]
-        for service in (self._settler, *self._workers, self.fetcher):
+        for service in (*self._settlers, *self._workers, self.fetcher):
             service.revive()
 
-    def set_paused(self, paused: bool) -> None:
+    def set_paused(self, queue: str, paused: bool) -> None:
         """Running jobs go on; none is fetched or begun until the queue is resumed. From any thread."""
         if paused:
-            self.fetcher.pause()
-            self.give_back_waiting()
+            self.fetcher.pause(queue)
+            self._give_back(self._pool.buffer.take_back([queue]))
         else:
-            self.fetcher.resume()
+            self.fetcher.resume(queue)
 
     def stop_fetching(self) -> None:
         self.fetcher.stop()
@@ -96,15 +91,15 @@ class Manager:
 
     def give_back_waiting(self) -> None:
         """Gives back the deliveries that no worker has taken yet. From any thread."""
-        self._give_back(self._flow.buffer.take_back())
+        self._give_back(self._pool.buffer.take_back())
 
-    def _give_back(self, deliveries: list[Delivery]) -> None:
-        """The newest first, each to the front of the queue: so the oldest is the next to run again."""
+    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """The newest first, each to the front of its queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
-            self._settler.put(delivery, REQUEUE)
+            self.lanes[delivery.queue].settler.put(delivery, REQUEUE)
 
     def stop_workers(self) -> None:
-        self._flow.buffer.stop_workers(len(self._workers))
+        self._pool.buffer.stop_workers(len(self._workers))
 
     def join_workers(self, deadline: Deadline) -> None:
         for worker in self._workers:
@@ -113,28 +108,32 @@ class Manager:
     def give_back_running(self) -> Sequence[tuple[Delivery, Stage]]:
         """Gives back the deliveries that have not ended, and returns each with the stage that it was in. If a worker
         ends such a delivery after all, the settler drops its outcome."""
-        staged = [(delivery, delivery.stage) for delivery in self._flow.unsettled.snapshot()]
+        held = [delivery for flow in self._pool.flows.values() for delivery in flow.unsettled.snapshot()]
+        staged = [(delivery, delivery.stage) for delivery in held]
         unfinished = [(delivery, stage) for delivery, stage in staged if stage is not Stage.ENDED]
         self._give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> int:
         """Returns how many deliveries could not be settled in time."""
-        self._settler.stop()
-        self._settler.join(deadline)
-        return len(self._flow.unsettled)
+        for settler in self._settlers:
+            settler.stop()
+        for settler in self._settlers:
+            settler.join(deadline)
+        return sum(len(flow.unsettled) for flow in self._pool.flows.values())
 
-    @property
-    def begun_at_most(self) -> int:
-        """How many of the oldest jobs in progress may have been begun: the running ones, and those that ran and are
-        still in progress because they were not acknowledged or are not settled yet.
+    def begun_at_most(self, queue: str) -> int:
+        """How many of the oldest jobs in progress of the queue may have been begun: the running ones, and those that
+        ran and are still in progress because they were not acknowledged or are not settled yet.
 
         A guess. Too high: a bystander runs alone once. Too low: a killer is not suspected. Neither buries a job.
         """
-        over = sum(delivery.stage in (Stage.KEPT, Stage.ENDED) for delivery in self._flow.unsettled.snapshot())
+        over = sum(
+            delivery.stage in (Stage.KEPT, Stage.ENDED) for delivery in self._pool.flows[queue].unsettled.snapshot()
+        )
         # Ended jobs are in progress, before the running ones, until they are settled. In a queue of short jobs there
         # may be more of them when the process dies than there were at its last beat, up to a batch.
-        unsettled = LARGEST_BATCH if self._flow.prefetch.average_s < SHORT_S else self.concurrency
+        unsettled = LARGEST_BATCH if self._pool.prefetch.average_s < SHORT_S else self.concurrency
         return max(self.concurrency, self.workers_alive) + max(over, unsettled)
 
     @property
@@ -146,10 +145,20 @@ class Manager:
         """By the name of the worker's thread."""
         return {worker.name: delivery for worker in self._workers[:] if (delivery := worker.running)}
 
-    def stuck_threads(self, stuck: Collection[str]) -> int:
-        """How many workers are in `stuck`, the threads whose job is stuck, and were not replaced. From any thread."""
-        return sum(worker.name in stuck and not worker.retired for worker in self._workers[:])
+    def stuck_threads(self, stuck: Collection[str], queue: str) -> int:
+        """How many workers are in `stuck`, the threads whose job is stuck, with a job of this queue, and were not
+        replaced. From any thread."""
+        workers = [worker for worker in self._workers[:] if worker.name in stuck and not worker.retired]
+        return sum(delivery.queue == queue for worker in workers if (delivery := worker.running))
+
+    def waiting(self, queue: str) -> int:
+        """How many jobs of the queue wait in the buffer."""
+        if len(self.queues) == 1:
+            return len(self._pool.buffer)
+        held = self._pool.flows[queue].unsettled.snapshot()
+        return sum(delivery.stage is Stage.FETCHED for delivery in held)
 
     @property
-    def waiting(self) -> int:
-        return len(self._flow.buffer)
+    def ended(self) -> int:
+        """How many runs have ended."""
+        return sum(lane.run_stats.ended for lane in self.lanes.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
@@ -15,6 +15,7 @@ from goworkers_py.policy.registry import Registry
 class Plan:
     config: Config
     queues: Sequence[QueueConfig]
+    pools: Sequence[PoolConfig]  # each queue is in one of them
     registry: Registry
     handlers: Handlers
     links: Links

@@ -9,8 +9,9 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.executions import total
 from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
 
 
 class Reporter:
@@ -24,11 +25,12 @@ class Reporter:
         self._health = health
         self._shared = shared
         self._obey = obey
-        queues = {manager.queue: manager.concurrency for manager in health.managers}
-        self._member = Member(shared.clock.wall(), queues, config.tag)
+        pools = [MemberPool(manager.name, manager.concurrency, _weights(manager)) for manager in health.managers]
+        self._member = Member(shared.clock.wall(), pools, config.tag)
 
     def presence(self, identity: str, alone: str) -> Presence:
-        begun_at_most = {manager.queue: manager.begun_at_most for manager in self._health.managers}
+        managers = self._health.managers
+        begun_at_most = {queue: manager.begun_at_most(queue) for manager in managers for queue in manager.queues}
         return Presence(identity, begun_at_most, self._process, alone, self._health.trouble())
 
     def report(self, round_trip_s: float) -> None:
@@ -46,11 +48,15 @@ class Reporter:
         self.record()
 
     def record(self) -> None:
-        executions = total(manager.run_stats.executions() for manager in self._health.managers)
+        executions = total(lane.run_stats.executions() for lane in self._health.lanes)
         self._control.record(executions, self._shared.clock.wall())
 
     def leave(self) -> None:
         self._control.leave()
+
+
+def _weights(manager: Manager) -> dict[str, int]:
+    return dict(zip(manager.queues, manager.weights or [0] * len(manager.queues), strict=True))
 
 
 FLEET = "the fleet"

@@ -33,7 +33,7 @@ class StuckJobs:
     def found(self, watched: Watched, stuck: int) -> None:
         """In the watchdog's thread. `stuck` is how many jobs of the process are stuck, with this one."""
         self._counters.add("stuck")
-        manager = next(manager for manager in self._managers() if manager.queue == watched.message.queue)
+        manager = next(manager for manager in self._managers() if watched.message.queue in manager.queues)
         if stuck <= self._spares and manager.replace(watched.thread.name):
             log.warning("started another worker, because the job of %s is stuck", watched.thread.name)
         if self._exit_at and stuck >= self._exit_at and not self._state.gave_up and not self._state.will_end:

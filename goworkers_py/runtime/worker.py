@@ -1,18 +1,18 @@
-"""One worker thread: takes deliveries from its queue's local buffer and runs each through the chain."""
+"""One worker thread: takes deliveries from the buffer of its pool and runs each through the chain of its queue."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.runtime.buffer import Buffer
-from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.hand_over import Hand
+from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.service import Service
-from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import describe_job
 
@@ -20,13 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Worker(Service):
-    """Owns the delivery in its hand. The buffer, the chain and the settler are safe to share."""
+    """Owns the delivery in its hand. The buffer and the lanes are safe to share."""
 
-    def __init__(self, name: str, buffer: Buffer, guard: Guard, settler: Settler, shared: Shared) -> None:
+    def __init__(self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], shared: Shared) -> None:
         super().__init__(name)
         self._buffer = buffer
-        self._outcome_of = guard.run
-        self._settler = settler
+        self._lanes = lanes  # by queue
         self._lease = shared.lease
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
@@ -57,7 +56,9 @@ class Worker(Service):
         exception thrown into this thread from outside can break it off. How far the job got is not known."""
         if delivery.stage is BEGUN:
             log.error("run broken off by an exception, requeued: %s", describe_job(delivery.payload, delivery.queue))
-            self._settler.put(delivery, REQUEUE_LAST)  # dropped if the settler has an outcome already
+            self._lanes[delivery.queue].settler.put(
+                delivery, REQUEUE_LAST
+            )  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:
@@ -87,19 +88,20 @@ class Worker(Service):
         return self._retired and self._ended
 
     def run_once(self, delivery: Delivery) -> None:
+        lane = self._lanes[delivery.queue]
         if not self._lease.surely_of(delivery.identity) and not self._still_ours(delivery):
-            self._settler.forget(delivery)
+            lane.settler.forget(delivery)
             return
         delivery.begun_at = self._wall()
         delivery.stage = BEGUN  # from here on no exception can make a worker begin it again
         if self._quarantine.closed:  # read after `begun_at` is set, see `Quarantine._admit`
             delivery.begun_at = 0.0
-            self._settler.put(delivery, REQUEUE)
+            lane.settler.put(delivery, REQUEUE)
             return
-        outcome = self._outcome_of(delivery)
+        outcome = lane.guard.run(delivery)
         if os.getpid() != self._pid:
             os._exit(0)  # a child that a link forked came back here: only the parent settles the job
-        self._settler.put(delivery, outcome)
+        lane.settler.put(delivery, outcome)
 
     def _still_ours(self, delivery: Delivery) -> bool:
         """False when the job was recovered, or given back, while it waited here: this process may have been frozen."""

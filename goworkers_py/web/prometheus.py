@@ -90,7 +90,10 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
         ("waiting", "prefetched_jobs", "fetched jobs that wait for a thread"),
         ("stuck", "stuck_threads", "threads that a stuck job holds, without those that a new worker has replaced"),
     ):
-        samples = [("", {"queue": queue}, row[what]) for queue, row in report["queues"].items()]  # type: ignore[literal-required]
+        samples: list[Sample] = [("", {"queue": queue}, row[what]) for queue, row in report["queues"].items()]  # type: ignore[literal-required]
+        if what == "capacity":
+            samples = [sample for sample in samples if sample[2]]
+            samples += [("", {"pool": name}, pool["capacity"]) for name, pool in report["pools"].items()]
         yield _metric(name, "gauge", about, samples)
     for count, (name, about) in _COUNTS.items():
         yield _one(name, "counter", about, report["counts"][count])

@@ -7,7 +7,7 @@ Each version of them reads other fields, and several fail on a missing field, so
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +29,34 @@ VERSION = f"{OURS}{__version__}"
 
 
 @dataclass(frozen=True)
+class MemberPool:
+    """A pool of threads: a queue with threads of its own, or several queues that share them."""
+
+    name: str
+    threads: int
+    weights: Mapping[str, int]  # by queue, in order; all 0: in strict order
+
+
+@dataclass(frozen=True)
 class Member:
     """The facts about a pyworkers process that never change."""
 
     started_at: float
-    queues: Mapping[str, int]  # name to number of threads
+    pools: Sequence[MemberPool]
     tag: str = ""
 
     @property
+    def queues(self) -> list[str]:
+        return [queue for pool in self.pools for queue in pool.weights]
+
+    @property
     def concurrency(self) -> int:
-        return sum(self.queues.values())
+        return sum(pool.threads for pool in self.pools)
+
+    @property
+    def threads(self) -> dict[str, int]:
+        """Of each queue that has threads of its own."""
+        return {pool.name: pool.threads for pool in self.pools if [*pool.weights] == [pool.name]}
 
 
 @dataclass(frozen=True)
@@ -74,8 +92,7 @@ def state(identity: str, member: Member, now: ProcessSnapshot) -> dict[str, str 
 
 def info(identity: str, member: Member, embedded: bool) -> str:
     hostname, pid, _ = identity.rsplit(":", 2)
-    # Each queue has its own threads, like a capsule of Sidekiq 7.
-    weights = [{queue: 0} for queue in member.queues]
+    # A pool is like a capsule of Sidekiq 7.
     return _json(
         {
             "hostname": hostname,
@@ -83,18 +100,24 @@ def info(identity: str, member: Member, embedded: bool) -> str:
             "pid": int(pid),
             "tag": member.tag,
             "concurrency": member.concurrency,
-            "queues": list(member.queues),
-            "weights": weights,
+            "queues": member.queues,
+            "weights": [dict(pool.weights) for pool in member.pools],
             "labels": ["python"],
             "identity": identity,
             "version": VERSION,
             "embedded": embedded,
             "capsules": {
-                queue: {"concurrency": threads, "mode": "strict", "weights": {queue: 0}}
-                for queue, threads in member.queues.items()
+                pool.name: {"concurrency": pool.threads, "mode": _mode(pool), "weights": dict(pool.weights)}
+                for pool in member.pools
             },
         }
     )
+
+
+def _mode(pool: MemberPool) -> str:
+    """As Sidekiq calls it."""
+    weights = set(pool.weights.values())
+    return "strict" if weights == {0} else "random" if weights == {1} else "weighted"
 
 
 def work(running: Mapping[str, Delivery]) -> dict[str, str]:

@@ -59,9 +59,9 @@ def test_jobs_are_counted_in_each_place(redis_url: str, redis: redis_py.Redis, n
         transport.publish([Push("mail", job(n=n), at=FAR + n) for n in range(3)])
         leases.beat(Presence("here:1:aaaa", {"mail": 10, "b": 1}))
         leases.beat(Presence("here:2:bbbb", {"mail": 10}))
-        transport.consume("here:1:aaaa", "mail", 2)
-        transport.consume("here:1:aaaa", "b", 1)
-        transport.consume("here:2:bbbb", "mail", 1)
+        transport.consume("here:1:aaaa", [("mail", 2)], 2)
+        transport.consume("here:1:aaaa", [("b", 1)], 1)
+        transport.consume("here:2:bbbb", [("mail", 1)], 1)
         redis.delete(keys.lease("here:2:bbbb"))  # it has died, and its job is still in progress
         redis.mset({keys.processed: 12, keys.failed: 3})
         redis.zadd(keys.retry, {"a": 1, "b": 2})

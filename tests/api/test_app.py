@@ -187,11 +187,11 @@ def test_current_message_is_the_message_of_the_running_job(app: App) -> None:
 def test_without_configured_queues_the_queues_of_the_jobs_are_used(app: App) -> None:
     for name in ("a", "b"):
         app.job(f"J{name}", queue=name)(print)
-    assert sorted(manager.queue for manager in app.launcher().managers) == ["a", "b"]
+    assert sorted(manager.name for manager in app.launcher().managers) == ["a", "b"]
 
 
 def test_without_any_job_the_queue_default_is_used(app: App) -> None:
-    assert [manager.queue for manager in app.launcher().managers] == ["default"]
+    assert [manager.name for manager in app.launcher().managers] == ["default"]
 
 
 def test_run_warns_of_a_job_whose_queue_is_not_configured(tmp_path: Path) -> None:

@@ -381,10 +381,26 @@ def test_every_module_of_a_repeated_r_is_imported(here: Path, call: Call) -> Non
 
 
 @pytest.mark.server
+def test_config_check_shows_the_pools(here: Path, call: Call) -> None:
+    (here / "conf.ini").write_text(
+        "[pool:web]\nqueues = critical, q\nweights = 3, 1\nconcurrency = 7\n[pool:two]\nqueues = a, b\n[queue:own]\n"
+    )
+    done = call("config", "check", "-c", "conf.ini")
+    assert done.stdout.splitlines()[:3] == [
+        "queue own: 10 threads",
+        "pool web: critical 3, q 1 by weight: 7 threads",
+        "pool two: a, b in strict order: 10 threads",
+    ]
+
+
+@pytest.mark.server
 def test_a_queue_flag_in_sidekiqs_form_is_refused() -> None:
     done = pyworkers("config", "check", "-q", "mail,5")
     assert done.returncode == 2
-    assert one_line(done.stderr) == "--queue 'mail,5': write the threads as mail=5"
+    assert one_line(done.stderr) == (
+        "--queue 'mail,5': write the threads as mail=5; queues with weights, as in Sidekiq, share a pool in the file: "
+        "[pool:NAME] with queues = mail, ... and weights = 5, ..."
+    )
 
 
 # --- run

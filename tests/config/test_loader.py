@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goworkers_py.config.loader import load
-from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, options_of
+from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, QueueConfig, options_of
 from goworkers_py.config.parsers import with_password, without_password
 from goworkers_py.core.errors import ConfigError
 
@@ -171,6 +171,26 @@ def test_queues_named_by_flags_replace_those_of_the_file(
     assert load(path, {}, queues=flags).queues == queues
 
 
+def test_a_pool_names_the_queues_that_share_its_threads(write: Any) -> None:
+    path = write(
+        "[pool:web]\nqueues = critical, default low\nweights = 6 3 1\nconcurrency = 20\nprefetch = 7\n"
+        "[queue:default]\nhandler = a:b\n[pool: jobs ]\nqueues = jobs, more\norder = strict\n[queue:mail]\n"
+    )
+    config = load(path, {})
+    assert config.pools == (
+        PoolConfig("web", ("critical", "default", "low"), weights=(6, 3, 1), concurrency=20, prefetch=7),
+        PoolConfig("jobs", ("jobs", "more")),
+    )
+    assert [queue.name for queue in config.queues] == ["default", "mail", "critical", "low", "jobs", "more"]
+    assert config.queues[0].handler == "a:b"
+
+
+def test_queues_named_by_flags_replace_the_pools_of_the_file_too(write: Any) -> None:
+    path = write("[pool:web]\nqueues = a, b\n[queue:a]\nhandler = x:y\n")
+    config = load(path, {}, queues=["a=3"])
+    assert (config.queues, config.pools) == ((QueueConfig("a", 3, handler="x:y"),), ())
+
+
 @pytest.mark.parametrize("text", ["auto", "AUTO", " auto "])
 def test_prefetch_may_be_auto(write: Any, text: str) -> None:
     assert load(write(f"[queue:a]\nprefetch = {text}"), {}).queues == (QueueConfig("a", prefetch=None),)
@@ -192,7 +212,7 @@ def test_a_configuration_cannot_be_changed() -> None:
         Config().timeout = 1
 
 
-@pytest.mark.parametrize("section", [Config, QueueConfig, MiddlewareConfig])
+@pytest.mark.parametrize("section", [Config, QueueConfig, PoolConfig, MiddlewareConfig])
 def test_every_option_has_a_description_and_its_parser_accepts_its_default(section: type[Any]) -> None:
     for name, row in options_of(section).items():
         assert row.metadata["help"], name
@@ -389,6 +409,29 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[DEFAULT]\nredis = x", "[DEFAULT] is not a section"),
         ("[queue:]\n", "[queue:] needs the queue's name: [queue:default]"),
         ("[queue: ]\n", "[queue: ] needs the queue's name"),
+        ("[pool]\n", "[pool] is not a section; did you mean 'pool:NAME'?"),
+        ("[pool:]\n", "[pool:] needs the pool's name: [pool:web]"),
+        ("[pool:web]\n", "[pool:web] queues must name the pool's queues, such as: queues = critical, default, low"),
+        ("[pool:web]\nqueue = a, b", "[pool:web] queue is not an option; did you mean 'queues'?"),
+        ("[pool:web]\nhandler = a:b", "handler is not an option; it belongs in a section [queue:NAME] for each queue"),
+        ("[pool:web]\ntimeout = 5", "timeout is not an option; it belongs in the section [pyworkers]"),
+        ("[queue:web]\nweights = 5", "weights is not an option; it belongs in a section [pool:NAME]"),
+        ("[pool:web]\nqueues = a, b, a", "[pool:web] queues: 'a' is named twice; name each queue once, in one pool"),
+        ("[pool:web]\nqueues = a\n[pool:b]\nqueues = b, a", "[pool:b] queues: 'a' is in [pool:web] too; name each"),
+        ("[pool:web]\nqueues = a, b\norder = random", "[pool:web] order must be one of strict"),
+        ("[pool:web]\nqueues = a, b\nweights = 3", "[pool:web] weights: 1 for 2 queues; give one for each of a, b, in"),
+        ("[pool:web]\nqueues = a, b\nweights = 3, 0", "weights must be whole numbers from 1 on, such as 6, 3, 1; is"),
+        ("[pool:web]\nqueues = a, b\nweights = 3, -1", "weights must be whole numbers from 1 on, such as 6, 3, 1"),
+        (
+            "[pool: web ]\nqueues = a, b\norder = strict\nweights = 3, 1",
+            "[pool:web] order and weights: leave one of them out",
+        ),
+        (
+            "[pool:web]\nqueues = a, b\n[queue: b]\nhandler = x:y\nconcurrency = 5",
+            "[queue:b] concurrency: the queue shares the threads of [pool:web]; set concurrency there, or take",
+        ),
+        ("[pool:web]\nqueues = a, b\n[queue:b]\nprefetch = 5", "[queue:b] prefetch: the queue shares the threads of"),
+        ("[pool:web]\nqueues = a\n[queue:web]\n", "[pool:web] has the name of queue 'web', which has threads of its"),
         ("[pyworkers]\ntimeout = soon", "[pyworkers] timeout must be a number of seconds, is 'soon'"),
         ("[pyworkers]\ntimeout = nan", "[pyworkers] timeout must be a number of seconds, is 'nan'"),
         ("[pyworkers]\ntimeout = -1", "[pyworkers] timeout must be at least 0, is -1"),

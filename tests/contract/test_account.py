@@ -54,9 +54,8 @@ class Walk:
 
     def _consume(self) -> None:
         queue = self._random.choice(QUEUES)
-        self._held += self._process.broker.transport.consume(
-            self._process.identity, queue, self._random.randrange(1, 5), wait=False
-        )
+        few = self._random.randrange(1, 5)
+        self._held += self._process.broker.transport.consume(self._process.identity, [(queue, few)], few, 0)
 
     def _settle(self) -> None:
         queue = self._random.choice(QUEUES)

@@ -11,10 +11,10 @@ from harness import Process, Processes, job
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import BOUNDS_S, Executions
-from goworkers_py.wire.process_record import VERSION, Member, ProcessSnapshot
+from goworkers_py.wire.process_record import VERSION, Member, MemberPool, ProcessSnapshot
 
 COMMAND_LIVES_S = 60.0
-MEMBER = Member(1_700_000_000.5, {"mail": 5, "low": 2}, "web")
+MEMBER = Member(1_700_000_000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
 
 pytestmark = pytest.mark.usefixtures("control")
 

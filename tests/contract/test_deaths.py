@@ -32,7 +32,7 @@ def test_a_lease_expires_after_the_time_of_the_configuration(start: Processes, m
     other = start(timing=Timing(lease_s=1.0))
     assert eventually(lambda: other.identity not in [one.identity for one in me.broker.recoverable.live_processes()])
     with pytest.raises(LeaseGone):
-        other.broker.transport.consume(other.identity, "q", 1)
+        other.broker.transport.consume(other.identity, [("q", 1)], 1)
 
 
 def test_a_proof_is_not_valid_after_half_the_life_of_a_lease(start: Processes, other: Process) -> None:

@@ -136,7 +136,7 @@ def test_an_identity_that_was_declared_dead_neither_beats_nor_consumes_nor_settl
         with pytest.raises(DeclaredDead):
             other.beat()
     with pytest.raises(LeaseGone):
-        other.broker.transport.consume(other.identity, "q", 1)
+        other.broker.transport.consume(other.identity, [("q", 1)], 1)
     assert other.settle((delivery, DONE)) == [False]
     assert payloads(me.consume(2)) == [job(2), job(1)]
 
@@ -293,7 +293,7 @@ def test_a_process_that_leaves_gives_back_its_jobs_in_progress(
     assert [*admin.in_progress()] == []
     assert [entry.identity for entry in me.broker.recoverable.live_processes()] == [me.identity]
     with pytest.raises(LeaseGone):
-        other.broker.transport.consume(other.identity, "q", 1)
+        other.broker.transport.consume(other.identity, [("q", 1)], 1)
 
 
 def test_an_identity_that_did_not_leave_silently_is_remembered_as_dead(me: Process, other: Process) -> None:
@@ -358,7 +358,7 @@ from goworkers_py.config.options import Config
 
 broker = open_broker(Config(broker=sys.argv[1]))
 broker.recoverable.beat(Presence("host:2:00000000beef", {"q": 1}, process="one"))
-assert broker.transport.consume("host:2:00000000beef", "q", 1)
+assert broker.transport.consume("host:2:00000000beef", [("q", 1)], 1)
 print("ready", flush=True)
 sys.stdin.read()
 """

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, can, job, jobs, payloads, stored, waiting
@@ -35,7 +36,7 @@ def test_jobs_are_consumed_in_the_order_in_which_they_were_published(me: Process
 def test_a_consume_brings_no_more_than_its_limit(me: Process) -> None:
     me.publish(*jobs(5))
     for limit in (2, 2, 1):
-        assert len(me.broker.transport.consume(me.identity, "q", limit)) in range(1, limit + 1)
+        assert len(me.broker.transport.consume(me.identity, [("q", limit)], limit)) in range(1, limit + 1)
 
 
 def test_a_delivery_has_its_payload_queue_and_identity(me: Process) -> None:
@@ -136,14 +137,14 @@ def test_a_consume_after_the_lease_has_run_out_takes_nothing_until_the_next_beat
 def test_a_consume_without_wait_returns_at_once(me: Process) -> None:
     began = time.monotonic()
     for _ in range(3):
-        assert list(me.broker.transport.consume(me.identity, "q", 5, wait=False)) == []
+        assert list(me.broker.transport.consume(me.identity, [("q", 5)], 5, 0)) == []
     assert time.monotonic() - began < 0.5
 
 
 def test_a_consume_that_waits_brings_the_job_that_comes(me: Process, other: Process) -> None:
     for number in range(3):
         with ThreadPoolExecutor(1) as pool:
-            consuming = pool.submit(me.broker.transport.consume, me.identity, "q", 5)
+            consuming = pool.submit(me.broker.transport.consume, me.identity, [("q", 5)], 5)
             time.sleep(0.1)
             other.publish(job(number))
             came_at = time.monotonic()
@@ -173,7 +174,7 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
     def consume(process: Process, queue: str) -> float:
         """Returns after how many seconds the consume returned no job."""
         began = time.monotonic()
-        assert not process.broker.transport.consume(process.identity, queue, 5)
+        assert not process.broker.transport.consume(process.identity, [(queue, 5)], 5)
         return time.monotonic() - began
 
     with ThreadPoolExecutor(3) as pool:
@@ -186,11 +187,11 @@ def test_a_wake_ends_a_consume_that_waits_and_not_that_of_another_queue_or_proce
 
 def test_a_consume_waits_for_some_seconds_only_and_a_wake_before_it_ends_it_at_once(me: Process) -> None:
     began = time.monotonic()
-    me.broker.transport.consume(me.identity, "q", 5)
+    me.broker.transport.consume(me.identity, [("q", 5)], 5)
     woken_at = time.monotonic()
     assert woken_at - began < LONGEST_WAIT_S
     me.broker.transport.wake("q")
-    assert not me.broker.transport.consume(me.identity, "q", 5)
+    assert not me.broker.transport.consume(me.identity, [("q", 5)], 5)
     assert time.monotonic() - woken_at < 1
 
 
@@ -199,6 +200,154 @@ def test_a_wake_loses_no_job(me: Process) -> None:
     me.broker.transport.wake("q")
     me.broker.transport.wake("never consumed from")
     assert payloads(me.consume(1)) == [job(1)]
+
+
+# --- several queues together
+
+POOL = ("a", "b", "c")
+
+
+def asks(a: int, b: int, c: int) -> list[tuple[str, int]]:
+    return [("a", a), ("b", b), ("c", c)]
+
+
+def consume_together(me: Process, limit: int, *asks: tuple[str, int], wait_s: float = math.inf) -> list[bytes]:
+    return payloads(me.broker.transport.consume(me.identity, asks, limit, wait_s))
+
+
+def test_jobs_of_several_queues_are_taken_ask_by_ask_up_to_the_limit(me: Process) -> None:
+    for queue in POOL:
+        me.publish(*(job(f"{queue}{number}") for number in range(3)), queue=queue)
+    deliveries = me.broker.transport.consume(me.identity, [("b", 2), ("c", 2), ("a", 9), ("b", 9), ("c", 9)], 8)
+    assert [(one.queue, one.payload) for one in deliveries] == [
+        (name[0], job(name)) for name in ("b0", "b1", "c0", "c1", "a0", "a1", "a2", "b2")
+    ]
+    assert {one.identity for one in deliveries} == {me.identity}
+    assert consume_together(me, 9, *asks(9, 9, 9)) == [job("c2")]
+
+
+def test_a_queue_that_is_asked_for_nothing_keeps_its_jobs(me: Process, admin: Admin) -> None:
+    me.publish(job(1), queue="a")
+    me.publish(job(2), queue="b")
+    assert consume_together(me, 5, *asks(0, 5, 5)) == [job(2)]
+    assert consume_together(me, 5, *asks(0, 0, 0), wait_s=0.1) == []
+    assert waiting(admin, "a") == [job(1)]
+
+
+def test_an_empty_queue_leaves_its_part_to_a_later_ask(me: Process) -> None:
+    me.publish(*jobs(9), queue="c")
+    assert consume_together(me, 6, *asks(4, 1, 1), *asks(6, 6, 6)) == jobs(9)[:6]
+
+
+def test_deliveries_of_several_queues_are_settled_by_queue(me: Process, admin: Admin) -> None:
+    me.publish(job(1), queue="a")
+    me.publish(job(2), queue="b")
+    one, two = me.broker.transport.consume(me.identity, asks(5, 5, 5), 5)
+    assert me.settle((one, DONE)) == me.settle((two, REQUEUE)) == [True]
+    assert (waiting(admin, "a"), waiting(admin, "b"), [*admin.in_progress()]) == ([], [job(2)], [])
+
+
+@pytest.mark.parametrize("queue", POOL)
+def test_a_consume_of_several_queues_brings_the_job_that_comes_to_any_of_them(
+    me: Process, other: Process, queue: str
+) -> None:
+    for number in range(3):
+        with ThreadPoolExecutor(1) as pool:
+            consuming = pool.submit(consume_together, me, 5, *asks(5, 5, 5))
+            time.sleep(0.05)
+            other.publish(job(number), queue=queue)
+            taken = consuming.result()
+        while not taken:
+            taken = consume_together(me, 5, *asks(5, 5, 5))
+        assert taken == [job(number)]
+
+
+def test_a_wait_that_is_left_running_brings_its_job_later_or_ends(me: Process, other: Process, admin: Admin) -> None:
+    """A job for a queue that is not asked any more is returned by the next call, or stays where it is."""
+    leave_waits_running(me, other)
+    other.publish(job("later"), queue="b")
+    late = []
+    for _ in range(3):
+        late += consume_together(me, 0, *asks(0, 0, 0), wait_s=0.05)
+    assert late in ([], [job("later")])
+    assert waiting(admin, "b") == ([] if late else [job("later")])
+
+
+def leave_waits_running(me: Process, other: Process) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        consuming = pool.submit(consume_together, me, 5, *asks(5, 5, 5))
+        time.sleep(0.05)
+        other.publish(job("first"), queue="a")
+        assert consuming.result() == [job("first")]
+
+
+def test_after_the_end_of_the_waits_no_job_is_taken_any_more(me: Process, other: Process, admin: Admin) -> None:
+    leave_waits_running(me, other)
+    other.publish(job(1), queue="b")
+    caught = me.broker.transport.end_waits(POOL)
+    other.publish(job(2), queue="b")
+    other.publish(job(3), queue="c")
+    assert me.broker.transport.end_waits(POOL) == []
+    assert payloads(caught) + waiting(admin, "b") == [job(1), job(2)]
+    assert waiting(admin, "c") == [job(3)]
+    assert {(one.queue, one.identity) for one in caught} <= {("b", me.identity)}
+
+
+def test_the_waits_of_some_queues_can_be_ended(me: Process, other: Process, admin: Admin) -> None:
+    leave_waits_running(me, other)
+    assert me.broker.transport.end_waits(["b"]) == []
+    other.publish(job(1), queue="b")
+    other.publish(job(2), queue="c")
+    assert [*consume_together(me, 5, *asks(0, 0, 5)), *payloads(me.broker.transport.end_waits(POOL))] == [job(2)]
+    assert waiting(admin, "b") == [job(1)]
+
+
+def test_no_job_of_a_wait_looks_lost_when_the_waits_are_ended_before(me: Process, other: Process) -> None:
+    leave_waits_running(me, other)
+    other.publish(job(1), queue="b")
+    known = me.broker.transport.end_waits(POOL)
+    assert not me.broker.transport.lost_replies(me.identity, "b", known, thorough=True)
+
+
+def test_a_wake_by_any_of_its_queues_ends_a_consume_of_several(me: Process) -> None:
+    began = time.monotonic()
+    for queue in POOL:
+        me.broker.transport.wake(queue)
+        with ThreadPoolExecutor(1) as pool:
+            consuming = pool.submit(consume_together, me, 5, *asks(5, 5, 5))
+            assert eventually(lambda queue=queue, consuming=consuming: wake_until(me, queue, consuming))
+    assert time.monotonic() - began < LONGEST_WAIT_S, "each waited for two seconds"
+
+
+def wake_until(me: Process, queue: str, consuming: Future[list[bytes]]) -> bool:
+    me.broker.transport.wake(queue)
+    return consuming.done()
+
+
+def test_a_consume_of_several_queues_waits_no_longer_than_it_was_told(me: Process) -> None:
+    began = time.monotonic()
+    for _ in range(3):
+        assert consume_together(me, 5, *asks(5, 5, 0), wait_s=0.1) == []
+    assert time.monotonic() - began < LONGEST_WAIT_S, "each waited for two seconds"
+
+
+def test_a_consume_of_several_queues_without_a_lease_takes_nothing(
+    start: Processes, me: Process, recoverable: Recoverable
+) -> None:
+    me.publish(job(1), queue="b")
+    with pytest.raises(LeaseGone):
+        consume_together(start.unknown(), 5, *asks(5, 5, 5))
+    assert consume_together(me, 5, *asks(5, 5, 5)) == [job(1)]
+
+
+def test_what_a_pool_has_in_progress_is_recovered(me: Process, other: Process, start: Processes, admin: Admin) -> None:
+    can(me.broker, Capability.LEASES)
+    other.beat(POOL)
+    for queue in POOL:
+        me.publish(job(queue), queue=queue)
+    assert len(other.broker.transport.consume(other.identity, asks(5, 5, 5), 5)) == 3
+    other.leave()
+    assert [waiting(admin, queue) for queue in POOL] == [[job(queue)] for queue in POOL]
 
 
 # --- lost replies

@@ -31,7 +31,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.redis import settlement, transport
+from goworkers_py.brokers.redis import consumer, settlement
 from goworkers_py.policy.poison import RecoveryDecision
 
 LEASE_S = SHORT["timing.lease_s"]
@@ -42,7 +42,7 @@ STEADY = {**SHORT, "timing.steady_for_s": 0.0}
 RECOVERED = "recovered from dead process"
 DECLARED_DEAD = "expired and its jobs were recovered; continuing as"
 LOST_LEASE = "lost lease: finished here after it was recovered elsewhere"
-FETCH, SETTLE = (b"EVALSHA " + script.sha.upper().encode() for script in (transport._FETCH, settlement._SETTLE))
+FETCH, SETTLE = (b"EVALSHA " + script.sha.upper().encode() for script in (consumer.FETCH, settlement._SETTLE))
 
 
 def lines_with(output: str, text: str) -> list[str]:

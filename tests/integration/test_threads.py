@@ -24,12 +24,12 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.log_format import PlainFormatter
 from goworkers_py.runtime import assembly, service
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.flow import Pool
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.system import logs
 
@@ -245,7 +245,7 @@ def daemon_of(app: App) -> Iterator[Launcher]:
     services = launcher._services
     services.watchdog.look_every_s = 0.05
     for manager in launcher.managers:
-        for one in (*services, services.heartbeat, manager.fetcher, manager._settler, *manager._workers):
+        for one in (*services, services.heartbeat, manager.fetcher, *manager._settlers, *manager._workers):
             one.pause_after_fault_s = 0.001
     launcher.start(threading.Event())
     try:
@@ -265,8 +265,9 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
 ) -> None:
     size, jobs = 4, 3_000
     config = QueueConfig("q", concurrency=size, prefetch=20)
-    flow = Flow(config)
-    monkeypatch.setattr(assembly, "Flow", lambda queue: flow)
+    pool = Pool(PoolConfig.of_one(config))
+    flow = pool.flows["q"]
+    monkeypatch.setattr(assembly, "Pool", lambda config: pool)
     ran: list[int] = []
     meeting = threading.Barrier(size)
 

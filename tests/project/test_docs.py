@@ -30,7 +30,7 @@ import goworkers_py
 from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.cli import main
 from goworkers_py.config.loader import load
-from goworkers_py.config.options import Config, MiddlewareConfig, QueueConfig, help_of, options_of
+from goworkers_py.config.options import Config, MiddlewareConfig, PoolConfig, QueueConfig, help_of, options_of
 from goworkers_py.core.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -356,6 +356,17 @@ def test_sample_shows_every_option_below_its_help(table: type) -> None:
     text = SAMPLE.read_text("utf-8")
     for row in options_of(table).values():
         assert f"\n; {help_of(row)}\n{row.name} =" in text
+
+
+def test_sample_shows_a_pool_as_a_comment_that_may_be_taken_out(tmp_path: Path) -> None:
+    text = SAMPLE.read_text("utf-8")
+    pool = re.search(r"; \[pool:web\]\n(; .*\n)+", text)
+    assert pool is not None
+    for row in options_of(PoolConfig).values():
+        assert f"\n; {help_of(row)}\n; {row.name} =" in pool[0]
+    settings = [line for line in pool[0].replace("; ", "").splitlines() if re.match(r"\[|\w+ =", line)]
+    (tmp_path / "pool.ini").write_text("\n".join(settings).replace("weights =", ""))
+    assert load(tmp_path / "pool.ini", {}).pools == (PoolConfig("web", ("critical", "default", "low")),)
 
 
 def test_reference_and_sample_are_up_to_date() -> None:

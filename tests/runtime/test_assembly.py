@@ -56,7 +56,7 @@ def test_nothing_is_started_and_no_server_asked(caplog: pytest.LogCaptureFixture
     with own_app(NOWHERE, QueueConfig("a", concurrency=2), QueueConfig("b")) as app:
         app.before_start(lambda: pytest.fail("it was started"))
         launcher = app.launcher()
-        assert [(manager.queue, manager.concurrency) for manager in launcher.managers] == [("a", 2), ("b", 10)]
+        assert [(manager.name, manager.concurrency) for manager in launcher.managers] == [("a", 2), ("b", 10)]
         assert launcher.health.report()["state"] == "starting"
         assert launcher.workers_alive == 0
         assert set(threading.enumerate()) == before

@@ -168,6 +168,102 @@ def test_room_is_waited_for_until_there_is_enough_of_it() -> None:
     assert buffer.room(0.01, at_least=2) == 0
 
 
+# --- several queues
+
+
+def of_queues(names: str) -> list[Delivery]:
+    """A delivery of queue a, b or c for each letter."""
+    return [Delivery(f"{name}{number}".encode(), name, "me") for number, name in enumerate(names)]
+
+
+def by_queue(delivery: Delivery) -> int:
+    return ord(delivery.queue)
+
+
+def test_deliveries_are_put_before_those_of_a_lower_rank_and_behind_those_of_their_own() -> None:
+    buffer, first, then = Buffer(9), of_queues("acc"), of_queues("abc")
+    buffer.put(first)
+    buffer.stop_workers(1)
+    buffer.put_by_rank(then, by_queue)
+    assert (buffer.out, len(buffer)) == (6, 6 + 1)
+    assert [buffer.get() for _ in range(7)] == [first[0], then[0], then[1], first[1], first[2], then[2], STOP]
+
+
+def test_the_deliveries_of_one_queue_can_be_taken_back() -> None:
+    buffer, jobs = Buffer(9), of_queues("abcab")
+    buffer.put(jobs)
+    buffer.stop_workers(1)
+    assert buffer.take_back(["b", "d"]) == [jobs[1], jobs[4]]
+    assert buffer.out == 3
+    assert [buffer.get() for _ in range(4)] == [jobs[0], jobs[2], jobs[3], STOP]
+
+
+def test_workers_get_every_delivery_once_while_the_order_is_changed() -> None:
+    """The order is changed by the fetcher's thread and by one that pauses a queue."""
+    buffer, interval, taken, back = Buffer(10_000), sys.getswitchinterval(), [], []
+    jobs = of_queues("abc" * 1_000)
+
+    def work() -> None:
+        while (delivery := buffer.get()) is not STOP:
+            taken.append(delivery)
+            buffer.done(delivery)
+
+    def pause() -> None:
+        for _ in range(300):
+            back.extend(buffer.take_back(["b"]))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        pausing = threading.Thread(target=pause)
+        with running(*(threading.Thread(target=work, daemon=True) for _ in range(3)), pausing):
+            for number in range(0, len(jobs), 10):
+                buffer.put_by_rank(jobs[number : number + 10], by_queue)
+            pausing.join()
+            buffer.stop_workers(3)
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(taken + back, key=jobs.index) == jobs
+    assert buffer.out == 0
+    assert {delivery.queue for delivery in back} <= {"b"}
+
+
+def test_a_worker_rings_once_when_it_has_made_the_room_that_is_expected() -> None:
+    buffer, jobs, rings = Buffer(3), deliveries("a", "b", "c"), []
+    buffer.ring = lambda: rings.append(buffer.out)
+    buffer.put(jobs)
+    buffer.done(jobs[0])
+    assert rings == [], "nobody expects room"
+    assert buffer.expect_room(2) == 0
+    buffer.done(jobs[1])
+    buffer.done(jobs[2])
+    assert rings == [1]
+    assert buffer.expect_room(2) == 3
+    buffer.put(jobs)
+    assert buffer.expect_room(1) == 0
+    for delivery in jobs:
+        buffer.done(delivery)
+    assert rings == [1, 2]
+    buffer.close()
+    assert buffer.expect_room(1) == 0
+
+
+def test_an_exception_in_a_ring_makes_no_later_worker_silent() -> None:
+    buffer, jobs, rings = Buffer(2), deliveries("a", "b"), []
+
+    def ring() -> None:
+        rings.append(1)
+        if len(rings) == 1:
+            raise KeyboardInterrupt
+
+    buffer.ring = ring
+    buffer.put(jobs)
+    assert buffer.expect_room(1) == 0
+    with pytest.raises(KeyboardInterrupt):
+        buffer.done(jobs[0])
+    buffer.done(jobs[0])
+    assert len(rings) == 2
+
+
 def test_draining_leaves_the_stop_markers_for_the_workers() -> None:
     buffer = Buffer(4)
     buffer.put(deliveries("a", "b"))

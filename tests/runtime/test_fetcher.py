@@ -17,13 +17,13 @@ from goworkers_py.brokers.redis import transport as redis_transport
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.transport import RedisTransport
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.runtime import fetcher as module
 from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S, Fetcher
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.flow import Pool
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.wire.message import Message
@@ -38,10 +38,10 @@ class Fetching:
         self, broker: RedisBroker, concurrency: int = 2, prefetch: int | None = 1, lease: Lease | None = None
     ) -> None:
         self.lease = lease or fresh_lease()
-        flow = Flow(QueueConfig("q", concurrency=concurrency, prefetch=prefetch))
-        self.buffer, self.unsettled, self.prefetch = flow.buffer, flow.unsettled, flow.prefetch
+        pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=concurrency, prefetch=prefetch)))
+        self.buffer, self.unsettled, self.prefetch = pool.buffer, pool.flows["q"].unsettled, pool.prefetch
         self.given_back: list[bytes] = []
-        self.fetcher = Fetcher(broker.transport, flow, shared(self.lease), self._give_back)
+        self.fetcher = Fetcher(broker.transport, pool, shared(self.lease), self._give_back)
         self.fetcher.room_wait_s = 0.05
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
@@ -378,7 +378,7 @@ def test_what_is_on_its_way_when_the_queue_is_paused_goes_back_past_the_workers(
 
     def paused_meanwhile(self: RedisTransport, *asked: Any, **how: Any) -> list[Delivery]:
         fetched = consume(self, *asked, **how)
-        fetching.fetcher.pause()
+        fetching.fetcher.pause("q")
         return fetched
 
     monkeypatch.setattr(RedisTransport, "consume", paused_meanwhile)
@@ -397,7 +397,7 @@ def test_what_is_put_into_the_buffer_while_the_queue_is_paused_is_given_back(
     put = fetching.buffer.put
 
     def paused_before(deliveries: list[Delivery]) -> None:
-        fetching.fetcher.pause()
+        fetching.fetcher.pause("q")
         assert fetching.buffered() == []
         put(deliveries)
 

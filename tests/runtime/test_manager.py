@@ -13,16 +13,17 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.transport import RedisTransport
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.flow import Flow, Pool
 from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
-from goworkers_py.runtime.settler import LARGEST_BATCH
+from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
 from goworkers_py.wire.message import Message
 
 
@@ -37,7 +38,8 @@ class Managing:
 
     def __call__(self, concurrency: int, prefetch: int | None = 0) -> Manager:
         common = shared(self.lease)
-        self.flow = flow = Flow(QueueConfig("q", concurrency=concurrency, prefetch=prefetch))
+        pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=concurrency, prefetch=prefetch)))
+        self.flow = flow = pool.flows["q"]
 
         def chain(message: Message) -> Outcome:
             began = time.monotonic()
@@ -46,7 +48,9 @@ class Managing:
             return DONE
 
         guard = Guard(chain, Needs(), common.quarantine)
-        self.made.append(Manager(flow, self._broker.transport, guard, RunStats(), common, on_later=lambda at: None))
+        settler = Settler(self._broker.transport, flow, common, on_later=lambda at: None)
+        lane = Lane(flow, guard, settler, RunStats())
+        self.made.append(Manager(pool, [lane], self._broker.transport, common))
         return self.made[-1]
 
 
@@ -107,7 +111,7 @@ def test_a_manager_is_one_fetcher_n_workers_and_one_settler(managing: Callable[.
     manager.start()
     began = {thread.name for thread in threading.enumerate()} - before
     assert began == {"fetcher:q", "worker:q:1", "worker:q:2", "worker:q:3", "settler:q"}
-    assert (manager.queue, manager.concurrency, manager.workers_alive) == ("q", 3, 3)
+    assert (manager.name, manager.concurrency, manager.workers_alive) == ("q", 3, 3)
     assert stop(manager) == 0
     assert manager.workers_alive == 0
     assert not {thread.name for thread in threading.enumerate()} & began
@@ -134,10 +138,10 @@ def test_unstarted_jobs_go_back_in_their_order_to_where_they_are_next(
     push(redis, *"abcdefgh")
     manager = managing(gate)(1, prefetch=4)
     manager.start()
-    assert eventually(lambda: manager.waiting == 4 and gate.running == ["a"])
+    assert eventually(lambda: manager.waiting("q") == 4 and gate.running == ["a"])
     manager.stop_fetching()
     manager.give_back_unstarted(Deadline(20))
-    assert manager.waiting == 0
+    assert manager.waiting("q") == 0
     assert eventually(lambda: fields(queue(redis), "jid") == list("bcdefgh"))
     assert fields(in_progress(redis), "jid") == ["a"]
     gate.open.set()
@@ -178,7 +182,7 @@ def test_what_still_runs_at_the_deadline_goes_back_before_everything_else_and_it
     push(redis, *"abcd")
     manager = managing(gate)(2, prefetch=1)
     manager.start()
-    assert eventually(lambda: len(gate.running) == 2 and manager.waiting == 1)
+    assert eventually(lambda: len(gate.running) == 2 and manager.waiting("q") == 1)
     manager.stop_fetching()
     manager.give_back_unstarted(Deadline(20))
     manager.stop_workers()
@@ -287,9 +291,9 @@ def test_another_worker_takes_the_place_of_one_whose_job_is_stuck(
     assert not manager.replace("worker:q:1")  # it has no job
     push(redis, *"abc")
     assert eventually(lambda: gate.running == ["a"])
-    assert manager.stuck_threads({"worker:q:1"}) == 1
+    assert manager.stuck_threads({"worker:q:1"}, "q") == 1
     assert manager.replace("worker:q:1")
-    assert manager.stuck_threads({"worker:q:1"}) == 0, "the queue has all of its threads again"
+    assert manager.stuck_threads({"worker:q:1"}, "q") == 0, "the queue has all of its threads again"
     assert not manager.replace("worker:q:1")
     assert not manager.replace("worker:elsewhere:1")
     assert eventually(lambda: gate.running == ["a", "b"])
@@ -314,7 +318,7 @@ def test_replaced_workers_leave_the_pool_when_their_job_has_ended(
         assert eventually(lambda jid=jid: jid in gate.running)  # type: ignore[misc]
         assert manager.replace(f"worker:q:{number}")
     manager.revive()
-    assert (manager.workers_alive, manager.begun_at_most) == (4, 4 + LARGEST_BATCH)
+    assert (manager.workers_alive, manager.begun_at_most("q")) == (4, 4 + LARGEST_BATCH)
     gate.open.set()
     assert eventually(lambda: manager.workers_alive == 1)
     manager.revive()
@@ -330,14 +334,14 @@ def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
     """They are the oldest in the list for ever, and what may have been begun is counted from the oldest on."""
     make = managing(gate)
     manager = make(2)
-    assert manager.begun_at_most == 2 + LARGEST_BATCH, "short jobs that have ended lie before those that run"
+    assert manager.begun_at_most("q") == 2 + LARGEST_BATCH, "short jobs that have ended lie before those that run"
     make.flow.prefetch.record(1.0)
-    assert manager.begun_at_most == 2 + 2
+    assert manager.begun_at_most("q") == 2 + 2
     kept = [Delivery(job(jid=jid), "q", "owner") for jid in "abc"]
     make.flow.unsettled.add(kept)
     for delivery in kept:
         make.flow.unsettled.keep(delivery)
-    assert manager.begun_at_most == 2 + 3
+    assert manager.begun_at_most("q") == 2 + 3
     make.flow.unsettled.remove(kept)
 
 

@@ -39,11 +39,15 @@ class Fleet:
 class Reporting:
     def __init__(self, fleet: Fleet, obey: Obey | None, trouble: str = "", **options: str) -> None:
         self.shared, self.delivery = shared(), begun(Delivery(job(), "a", "me"), 5.0)
-        pools = [
-            SimpleNamespace(queue=name, concurrency=threads, begun_at_most=most, run_stats=RunStats())
-            for name, threads, most in (("a", 2, 12), ("b", 3, 13))
+        most = {"a": 12, "b": 13, "c": 14}
+        managers = [
+            SimpleNamespace(name=name, concurrency=2, queues=queues, weights=weights, begun_at_most=most.__getitem__)
+            for name, queues, weights in (("a", ["a"], ()), ("web", ["b", "c"], (6, 3)))
         ]
-        health = SimpleNamespace(managers=pools, running={"worker:a:1": self.delivery}, trouble=lambda: trouble)
+        lanes = [SimpleNamespace(run_stats=RunStats()) for _ in most]
+        health = SimpleNamespace(
+            managers=managers, lanes=lanes, running={"worker:a:1": self.delivery}, trouble=lambda: trouble
+        )
         self.reporter = Reporter(fleet, Config(**options), health, self.shared, obey)  # type: ignore[arg-type]
 
 
@@ -51,7 +55,7 @@ def test_a_beat_tells_who_it_is_what_may_have_begun_and_what_is_wrong() -> None:
     reporter = Reporting(Fleet(), None, trouble="quiet", process="one").reporter
     told = reporter.presence("me:1:a", "a suspect")
     assert (told.identity, told.process, told.alone, told.trouble) == ("me:1:a", "one", "a suspect", "quiet")
-    assert told.queues == {"a": 12, "b": 13}
+    assert told.queues == {"a": 12, "b": 13, "c": 14}
 
 
 def test_the_fleet_is_shown_this_process_and_its_executions() -> None:
@@ -61,7 +65,8 @@ def test_the_fleet_is_shown_this_process_and_its_executions() -> None:
     at.reporter.report(0.25)
     [(identity, member, now)] = fleet.reports
     assert identity == at.shared.lease.identity
-    assert (member.queues, member.concurrency, member.tag) == ({"a": 2, "b": 3}, 5, "blue")
+    assert (member.queues, member.concurrency, member.tag) == (["a", "b", "c"], 4, "blue")
+    assert [dict(pool.weights) for pool in member.pools] == [{"a": 0}, {"b": 6, "c": 3}]
     assert now.running == {"worker:a:1": at.delivery}
     assert (now.quiet, now.round_trip_s, now.embedded) == (True, 0.25, False)
     assert now.rss > 1_000_000

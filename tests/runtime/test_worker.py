@@ -20,11 +20,13 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.perform import perform
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.guard import Guard
+from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.worker import Worker
@@ -55,7 +57,8 @@ class Working:
         self.counters = common.counters
         self.settler = Settler(broker.transport, flow, common, lambda at: None)
         guard = Guard(chain, Needs(), self.quarantine)
-        self.worker = Worker("worker:q:1", self.buffer, guard, self.settler, common)
+        lanes = {"q": Lane(flow, guard, self.settler, RunStats())}
+        self.worker = Worker("worker:q:1", self.buffer, lanes, common)
         self.worker.pause_after_fault_s = 0.01
 
     def beat(self) -> None:

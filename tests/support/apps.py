@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,6 +24,7 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.policy.priorities import Ask
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
@@ -74,12 +76,12 @@ class BeatingTransport:
         self._transport = broker.transport
         self._leased: set[str] = set()
 
-    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         if identity not in self._leased:
             self._leased.add(identity)
             with suppress(BrokerError, DeclaredDead):
-                self._broker.recoverable.beat(Presence(identity, {queue: 0}))
-        return self._transport.consume(identity, queue, limit, wait)
+                self._broker.recoverable.beat(Presence(identity, {queue: 0 for queue, _ in asks}))
+        return self._transport.consume(identity, asks, limit, wait_s)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

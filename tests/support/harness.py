@@ -135,7 +135,7 @@ class Process:
         give_up_at = time.monotonic() + CONSUMED_WITHIN_S
         while len(taken) < count:
             assert time.monotonic() < give_up_at, f"consumed {len(taken)} of {count} jobs: {taken}"
-            taken += self.broker.transport.consume(self.identity, queue, count - len(taken))
+            taken += self.broker.transport.consume(self.identity, [(queue, count - len(taken))], count - len(taken))
         return taken
 
     def settle(self, *finished: tuple[Delivery, Outcome]) -> list[Settled]:

@@ -28,7 +28,7 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
 
 
 class ProcessLife:
@@ -38,7 +38,7 @@ class ProcessLife:
         self.connections = connections
 
     def consume(self) -> bytes:
-        [delivery] = self.broker.transport.consume("me", "q", 1)
+        [delivery] = self.broker.transport.consume("me", [("q", 1)], 1)
         return delivery.payload
 
     def held(self) -> int:
@@ -48,7 +48,7 @@ class ProcessLife:
     def waiting(self) -> Iterator[Future[list[Delivery]]]:
         """A consume that waits for a job, or has failed because the server refused it."""
         with ThreadPoolExecutor(1) as pool:
-            consuming = pool.submit(self.broker.transport.consume, "me", "q", 1)
+            consuming = pool.submit(self.broker.transport.consume, "me", [("q", 1)], 1)
             eventually(lambda: consuming.done() or self.redis.info("clients")["blocked_clients"] == 1)
             yield consuming
 
@@ -187,7 +187,7 @@ def meets_the_fleet(life: ProcessLife) -> object:
     life.redis.lpush(f"{me}-signals", "TSTP")
     running = {"worker:q:1": begun(Delivery(job(), "q", me), 1.0)}
     now = ProcessSnapshot(running, quiet=False, rss=1, round_trip_s=0.1, at=1.0, embedded=False)
-    commands = life.broker.control.report(me, Member(1.0, {"q": 1}), now)
+    commands = life.broker.control.report(me, Member(1.0, [MemberPool("q", 1, {"q": 0})]), now)
     keys = ("processes", me, f"{me}:work", f"{me}:workers", f"{me}-signals", "process_cleanup")
     shown = [life.redis.exists(key) for key in keys], life.redis.scard("processes")
     life.broker.control.leave()

@@ -101,7 +101,8 @@ class Life:
 
     def _consume_and_settle(self) -> None:
         queue = self._random.choice(QUEUES)
-        deliveries = self._broker.transport.consume(self._identity, queue, self._random.randrange(1, 9), wait=False)
+        few = self._random.randrange(1, 9)
+        deliveries = self._broker.transport.consume(self._identity, [(queue, few)], few, 0)
         # Some stay in progress until this process is killed.
         finished = [(one, self._outcome(one)) for one in deliveries if self._random.random() < 0.9]
         self._write("D", [name_of(one.payload) for one, outcome in finished if isinstance(outcome, Done)])

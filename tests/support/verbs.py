@@ -95,7 +95,7 @@ from goworkers_py.config.options import Config
 url, owner, process = sys.argv[1:]
 broker = RedisBroker(url, Config())
 broker.recoverable.beat(Presence(owner, {"q": 1}, process))
-assert broker.transport.consume(owner, "q", 1)
+assert broker.transport.consume(owner, [("q", 1)], 1)
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -123,7 +123,7 @@ def publish(broker: RedisBroker, *payloads: bytes, queue: str = "q") -> None:
 
 
 def consume(broker: RedisBroker, owner: str, queue: str, limit: int) -> list[bytes]:
-    deliveries = broker.transport.consume(owner, queue, limit)
+    deliveries = broker.transport.consume(owner, [(queue, limit)], limit)
     assert all((delivery.identity, delivery.queue) == (owner, queue) for delivery in deliveries)
     return [delivery.payload for delivery in deliveries]
 

@@ -294,6 +294,15 @@ def test_every_metric_has_one_head_and_every_counter_has_a_metric() -> None:
     assert [value for (name, _), value in told.items() if name.endswith("_total")] == [2.5] * len(COUNTERS)
 
 
+def test_the_threads_of_a_pool_are_one_metric_and_not_one_for_each_of_its_queues() -> None:
+    shared = {"busy": 2, "capacity": 0, "waiting": 0, "stuck": 0}
+    queues = {"q": {**shared, "capacity": 3}, "a": shared, "b": shared}
+    told = samples_of(exposition(report(queues=queues, pools={"web": {"capacity": 5, "stuck": 0}}), None))
+    threads = {labels: value for (name, labels), value in told.items() if name == "threads"}
+    assert threads == {(("queue", "q"),): 3, (("pool", "web"),): 5}
+    assert len([name for name, _ in told if name == "busy_threads"]) == 3
+
+
 def test_the_dashboard_reads_only_metrics_that_exist() -> None:
     tally = RunStats()
     tally.add("A", DONE, 0.1, 0.1)

@@ -8,7 +8,7 @@ Every verb here raises BrokerUnavailable when the broker cannot serve now, and B
 and would say no again. After either of them the caller does not know whether the step was done, so:
 
 - `publish` is not called again with pushes that have no id: the producer gets the error.
-- `consume` may have taken jobs without a reply. The caller asks `lost_replies` for them.
+- `consume` and `end_waits` may have taken jobs without a reply. The caller asks `lost_replies` for them.
 - `settle` is called again with the same batch, and a batch that was done is not done twice.
 - `paused` and `wake` may be called again.
 """
@@ -16,6 +16,7 @@ and would say no again. After either of them the caller does not know whether th
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,6 +24,7 @@ from typing import Protocol
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.policy.priorities import Ask
 
 
 class Published(enum.Enum):
@@ -59,7 +61,7 @@ Settled = bool | str
 
 
 class Transport(Protocol):
-    """Threads share it. Only one thread at a time consumes from a given queue."""
+    """Threads share it. Only one thread at a time consumes from a queue, and always from the same queues together."""
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
@@ -78,23 +80,39 @@ class Transport(Protocol):
         an exception leaves no lock taken, and the jobs are published all or not at all.
         """
 
-    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
-        """Takes up to `limit` jobs from the front of the queue; they are now in progress under `identity`.
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        """Takes jobs from the fronts of the queues, ask by ask, until it has `limit`. From then on they are in progress
+        under `identity`. An ask is a queue, and how many of its jobs at most. A queue may be asked twice.
 
-        With `wait`, a call that finds no job waits for the first one, for two seconds at most; it returns an empty list
-        when none came or `wake` ended it. Without `wait` it returns at once, and an empty list may also mean that the
-        broker did not look. Raises LeaseGone when `identity` has no lease, and takes nothing. A broker without the
-        capability LEASES knows no leases, and takes jobs for any identity.
+        A call that finds no job waits for the first one, in any queue that was asked for more than 0. It waits for
+        `wait_s` at most, and never longer than two seconds; it returns an empty list when none came or `wake` ended it.
+        With a `wait_s` of 0 it returns at once, and an empty list may also mean that the broker did not look.
+
+        The queues of a pool are consumed together: each call names all of them, with 0 for a queue from which nothing
+        is wanted now. When one queue brings a job, the broker may leave its waits for the others running, also while
+        they are asked for 0. Such a wait takes one job at most. The next call returns that job, beyond `limit` if need
+        be. `end_waits` ends these waits.
+
+        Raises LeaseGone when `identity` has no lease, and takes nothing. A broker without the capability LEASES knows
+        no leases, and takes jobs for any identity.
+        """
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        """Ends the waits for these queues that `consume` has left running. Returns the jobs that they took. These may
+        be some queues of a pool. A broker that leaves no wait running returns an empty list.
+
+        Only the thread that consumes from the queues calls this, or another thread after its end.
         """
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         """Returns the jobs of this queue that are in progress under `identity` and not in `known`, and changes nothing.
         A `consume` took these jobs and its reply was lost.
 
-        Only the thread that consumes from the queue calls this. Before the call it takes `known`: a snapshot of all
-        deliveries that it has consumed and that are not settled. So a delivery that is settled during the call does not
-        look lost. Without `thorough` a cheap look is enough and may miss lost jobs; after an error the caller asks for
-        a thorough one. A broker whose replies cannot be lost returns an empty list.
+        Only the thread that consumes from the queue calls this. First it ends the waits of the queue: a job that a wait
+        has just taken would look lost. Then it takes `known`: a snapshot of all deliveries that it has consumed and
+        that are not settled. So a delivery that is settled during the call does not look lost. Without `thorough` a
+        cheap look is enough and may miss lost jobs; after an error the caller asks for a thorough one. A broker whose
+        replies cannot be lost returns an empty list.
         """
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
@@ -125,7 +143,8 @@ class Transport(Protocol):
         """Returns the queues that are paused. Processes ask for them; `consume` need not look at them."""
 
     def wake(self, queue: str) -> None:
-        """Ends the `consume` of this queue that waits in this process, or the next one that would wait.
+        """Ends the `consume` that waits in this process for this queue, or for others of its pool; or the next one that
+        would wait. The waits that `consume` leaves running go on.
 
         Any thread may call it. A worker may, so an exception may be thrown into it, as into `publish`.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Collection, Sequence
@@ -16,6 +17,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.policy.priorities import Ask
 
 WAIT_S = 2.0
 
@@ -25,7 +27,7 @@ class MemoryTransport(Transport):
         self._state = state
         self._dead_limits = dead_limits
         # Threads use both only under the lock of the state.
-        self._bells: dict[str, Bell] = {}  # by queue
+        self._bells: dict[str, Bell] = {}  # by the first queue of those that are consumed together
         self._woken: set[str] = set()  # queues whose next `consume` does not wait
 
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
@@ -38,33 +40,38 @@ class MemoryTransport(Transport):
 
     # --- consuming
 
-    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
-        give_up_at = time.monotonic() + (WAIT_S if wait else 0.0)
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        give_up_at = time.monotonic() + min(wait_s, WAIT_S)
+        queues = {queue for queue, _ in asks}
         while True:
             with self._state.lock:
-                taken = self._take(identity, queue, limit)
+                taken = self._take(identity, asks, limit)
                 left_s = give_up_at - time.monotonic()
-                if taken or left_s <= 0 or queue in self._woken:
-                    self._woken.discard(queue)
+                if taken or left_s <= 0 or queues & self._woken:
+                    self._woken -= queues
                     return taken
-                bell = self._bells.setdefault(queue, SimpleQueue())
+                bell = self._bells.setdefault(min(queues), SimpleQueue())
                 self._state.bells.add(bell)
             with suppress(Empty):
                 bell.get(timeout=left_s)
 
-    def _take(self, identity: str, queue: str, limit: int) -> list[Delivery]:
+    def _take(self, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
         record = self._state.leases.get(identity)
         if record is None or not record.is_alive(self._state.clock()):
             raise LeaseGone(f"{identity} has no lease: it consumes again after its next beat")
-        waiting = self._state.queues.get(queue)
-        if not waiting:
-            return []
-        in_progress = record.in_progress.setdefault(queue, {})
-        taken = []
-        for receipt in list(itertools.islice(waiting, limit)):
-            in_progress[receipt] = payload = waiting.pop(receipt)
-            taken.append(Delivery(payload, queue, identity, receipt))
+        taken: list[Delivery] = []
+        for queue, most in asks:
+            waiting = self._state.queues.get(queue)
+            if not waiting:
+                continue
+            in_progress = record.in_progress.setdefault(queue, {})
+            for receipt in list(itertools.islice(waiting, min(most, limit - len(taken)))):
+                in_progress[receipt] = payload = waiting.pop(receipt)
+                taken.append(Delivery(payload, queue, identity, receipt))
         return taken
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        return []  # all waits end before `consume` returns
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         return []

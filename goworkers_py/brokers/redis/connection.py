@@ -23,6 +23,7 @@ from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.exchange import Argument, Driver, Exchanges, RedisCommand, converse, keys_of
 from goworkers_py.brokers.redis.sentinel import close_sentinels, options_in, sentinel_pool
 from goworkers_py.brokers.redis.translation import check_files, is_of_another_type
+from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.core.errors import ConfigError
 
 SOCKET_TIMEOUT_S = 5.0
@@ -95,8 +96,14 @@ class Connections(Exchanges):
 
     def blocking_line(self, longest_s: float) -> BlockingLine:
         """A connection outside the free list, for one thread whose commands block for at most `longest_s`."""
-        connection = self._make(**{**self._options, "socket_timeout": longest_s + self.reply_margin_s})
-        return BlockingLine(connection, self.call_hastily)
+        return BlockingLine(self._patient(longest_s), self.call_hastily)
+
+    def waiting_line(self, longest_s: float) -> WaitingLine:
+        """Like `blocking_line`, and the thread need not wait for the reply."""
+        return WaitingLine(self._patient(longest_s), self.call_hastily)
+
+    def _patient(self, longest_s: float) -> Driver:
+        return self._make(**{**self._options, "socket_timeout": longest_s + self.reply_margin_s})
 
     def _exchange_raw(self, commands: Sequence[RedisCommand]) -> list[Any]:
         self._forget_parents()

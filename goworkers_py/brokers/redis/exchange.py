@@ -41,7 +41,7 @@ class Script:
     """A Lua script. It is sent as its digest, and as its source when the server does not know the digest."""
 
     def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
-        """`fits` checks that a reply is of the kind that the script returns. `typed`: only the first so many keys can
+        """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
         have a wrong type, because the script only asks whether the other keys exist."""
         self.typed = typed
         self.source = path.read_text("utf-8")

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
-from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.places import LARGE, rows
+from goworkers_py.brokers.redis.places import rows
+from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerFull, LeaseGone
 from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.policy.priorities import Ask
 
-# Limits for one fetch, because the server serves nobody else meanwhile.
-FETCHED_AT_ONCE = 1_000
-FETCHED_BYTES = 1_000_000
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
 
 PUSH_ID_LIFE_S = 86_400
 
 _PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
-_FETCH = Script(Path(__file__).parent / "lua/fetch.lua", lambda reply: reply is None or list_of(bytes)(reply), typed=2)
 
 
 class RedisTransport(Transport):
@@ -42,11 +40,9 @@ class RedisTransport(Transport):
         self._connections = connections
         self._keys = keys
         self._settlement = settlement
-        # Only the fetcher thread of a queue changes the entry of its queue. Any thread in `wake` reads `_lines`. Each
-        # dict operation is one step.
-        self._lines: dict[str, BlockingLine] = {}
-        self._likely_more: dict[str, bool] = {}
-        self._size: dict[str, int] = {}  # average size of the payloads that were fetched last
+        # By the queues that are consumed together. The fetcher's thread of these queues adds their entry; `wake` reads
+        # in any thread. Each dict operation is one step.
+        self._consumers: dict[frozenset[str], Consumer] = {}
 
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
         if any(push.id for push in pushes):
@@ -73,63 +69,29 @@ class RedisTransport(Transport):
 
     # --- consuming
 
-    def consume(self, identity: str, queue: str, limit: int, wait: bool = True) -> list[Delivery]:
-        keys = (self._keys.queue(queue), self._keys.inprogress(queue, identity))
-        # fetch.lua looks at the lease; a blocking command cannot. So a connection that is not trusted calls fetch.lua.
-        if self._likely_more.get(queue, True) or not self._line(queue).trusted:
-            taken = self._grab((*keys, self._keys.nothing, self._keys.lease(identity)), queue, limit)
-            if taken:
-                return [Delivery(payload, queue, identity) for payload in taken]
-        if not wait:
-            return []
-        payload = self._wait_for_one(keys, queue)
-        self._likely_more[queue] = payload is not None
-        return [] if payload is None else [Delivery(payload, queue, identity)]
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        return self._consumer([queue for queue, _ in asks]).consume(identity, asks, limit, wait_s)
 
-    def _grab(self, keys: Sequence[str], queue: str, limit: int) -> list[bytes]:
-        self._likely_more[queue] = True  # before the exchange: its reply may be lost
-        line, size = self._line(queue), self._size.get(queue, 0)
-        limit = min(limit, FETCHED_AT_ONCE, max(1, FETCHED_BYTES // max(1, size)))
-        if size > LARGE and line.trusted:
-            taken = self._grab_large(line, keys, limit)
-        else:
-            taken = line.script(_FETCH, keys, (limit, FETCHED_BYTES))
-        if taken is None:
-            raise LeaseGone("the server has no lease of this process: it fetches again after its next beat")
-        line.trusted = True
-        fetched = sum(map(len, taken))
-        self._likely_more[queue] = len(taken) == limit or fetched >= FETCHED_BYTES
-        self._size[queue] = fetched // len(taken) if taken else 0
-        return taken
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        return self._consumer_of(queues).end_waits(queues)
 
-    def _grab_large(self, line: BlockingLine, keys: Sequence[str], limit: int) -> list[bytes] | None:
-        """Like fetch.lua, without Lua, which copies every byte several times. A job that is moved although the lease
-        has expired a moment before is found by `lost_replies`, or by a recovery."""
-        queue, in_progress, _, lease = keys
-        try:
-            leased, *moved = line.exchange([("EXISTS", lease), *[("RPOPLPUSH", queue, in_progress)] * limit])
-        except BrokerFull:
-            self._size[queue] = 0  # fetch.lua can move jobs on a full server
-            raise
-        return [payload for payload in moved if payload is not None] if leased else None
+    def _consumer_of(self, queues: Sequence[str]) -> Consumer:
+        """One that consumes from these queues, and perhaps from more."""
+        pools = (pool for pool in list(self._consumers) if pool.issuperset(queues))
+        return self._consumer([*next(pools, queues)])
 
-    def _wait_for_one(self, keys: tuple[str, str], queue: str) -> bytes | None:
-        try:
-            payload: bytes | None = self._line(queue).block("BRPOPLPUSH", *keys, self.block_s, trusted=True)
-        except BrokerFull:
-            self._likely_more[queue] = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
-            raise
-        return payload
-
-    def _line(self, queue: str) -> BlockingLine:
-        line = self._lines.get(queue)
-        if line is None:
-            line = self._lines[queue] = self._connections.blocking_line(self.block_s)
-        return line
+    def _consumer(self, queues: Sequence[str]) -> Consumer:
+        pool = frozenset(queues)
+        consumer = self._consumers.get(pool)
+        if consumer is None:
+            made = (self._connections, self._keys, self.block_s)
+            consumer = QueueConsumer(*made, *pool) if len(pool) == 1 else PoolConsumer(*made, queues)
+            self._consumers[pool] = consumer
+        return consumer
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         """The payloads of the in-progress list that are not in `known`, oldest first."""
-        key, line = self._keys.inprogress(queue, identity), self._line(queue)
+        key, line = self._keys.inprogress(queue, identity), self._consumer_of([queue]).line
         ours = Counter(delivery.payload for delivery in known if delivery.identity == identity)
         # `known` still counts jobs that were settled meanwhile. They may hide as many lost ones until a later look.
         if not thorough and len(known) > MOST_READ_UNCOUNTED and int(line.call("LLEN", key)) <= ours.total():
@@ -146,9 +108,9 @@ class RedisTransport(Transport):
         return {text(name) for name in self._connections.call("SMEMBERS", self._keys.paused)}
 
     def wake(self, queue: str) -> None:
-        line = self._lines.get(queue)
-        if line is not None:
-            line.wake()
+        for pool, consumer in list(self._consumers.items()):
+            if queue in pool:
+                consumer.wake()
 
     # --- settling
 
@@ -172,12 +134,12 @@ class RedisTransport(Transport):
 
     def end_lines(self) -> bool:
         """Closes the connections of the fetchers. True when nothing that they sent can still reach the server."""
-        ended = [line.end() for line in list(self._lines.values())]
+        ended = [line.end() for consumer in list(self._consumers.values()) for line in consumer.lines()]
         return all(ended)
 
     def close(self) -> None:
-        for line in list(self._lines.values()):
-            line.close()
+        for consumer in list(self._consumers.values()):
+            consumer.close()
 
 
 def _target(outcome: Outcome) -> Target:

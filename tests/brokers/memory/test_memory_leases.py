@@ -13,7 +13,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import LeaseGone
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.wire.process_record import Member, ProcessSnapshot
+from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
 
 ME, OTHER, THIRD = "host:1:aaaaaaaaaaaa", "host:2:bbbbbbbbbbbb", "host:3:cccccccccccc"
 
@@ -32,7 +32,7 @@ class Site:
     def strand(self, identity: str, alone: str = "") -> None:
         self.beat(identity, alone)
         self.broker.transport.publish([Push("q", identity.encode())])
-        assert self.broker.transport.consume(identity, "q", 1)
+        assert self.broker.transport.consume(identity, [("q", 1)], 1)
 
     def recover(self, proof: str | None) -> list[bytes]:
         return [one.payload for one in self.leases.recover(ME, lambda found: RecoveryDecision(found.payload), proof)]
@@ -69,7 +69,7 @@ def test_a_consume_looks_at_the_lease_as_it_is_now(site: Site) -> None:
     site.beat(ME)
     site.now += 60
     with pytest.raises(LeaseGone, match=f"{ME} has no lease"):
-        site.broker.transport.consume(ME, "q", 1)
+        site.broker.transport.consume(ME, [("q", 1)], 1)
 
 
 def test_a_proof_is_valid_for_half_a_lease(site: Site) -> None:
@@ -98,7 +98,7 @@ def test_a_dead_identity_is_remembered_for_a_day(site: Site) -> None:
 def test_a_job_of_a_queue_that_no_beat_told_of_has_not_begun(site: Site) -> None:
     site.beat(OTHER)
     site.broker.transport.publish([Push("untold", b"1")])
-    site.broker.transport.consume(OTHER, "untold", 1)
+    site.broker.transport.consume(OTHER, [("untold", 1)], 1)
     site.now += 60
     found: list[Found] = []
     list(site.leases.recover(ME, lambda one: found.append(one) or RecoveryDecision(one.payload), site.beat(ME)))
@@ -149,4 +149,4 @@ def test_a_command_that_nobody_obeyed_for_a_minute_is_forgotten(site: Site) -> N
 
 def reporting(site: Site) -> Callable[[], list[Command]]:
     snapshot = ProcessSnapshot({}, quiet=False, rss=0, round_trip_s=0.0, at=site.now, embedded=False)
-    return lambda: site.broker.control.report(ME, Member(site.now, {"q": 1}), snapshot)
+    return lambda: site.broker.control.report(ME, Member(site.now, [MemberPool("q", 1, {"q": 0})]), snapshot)

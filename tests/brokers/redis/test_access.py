@@ -338,5 +338,5 @@ def test_a_fetch_that_is_not_allowed_one_of_its_commands_copies_no_job(walled: W
     with own_broker(walled.url) as broker:
         for _ in range(2):
             with suppress(BrokerError):
-                broker.transport.consume("me", "q", 3)
+                broker.transport.consume("me", [("q", 3)], 3)
     assert walled.redis.llen("queue:q") + walled.redis.llen("queue:q:me:inprogress") == 3

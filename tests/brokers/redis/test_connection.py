@@ -851,7 +851,7 @@ def test_no_option_of_the_address_changes_the_form_of_replies(
     for address in (own_redis.url, f"sentinel://{sentinel}/shop"):
         with own_broker(f"{address}?{option}") as broker:
             Client(lambda broker=broker: broker).push("q", "J", [])  # type: ignore[misc]
-            assert len(broker.transport.consume("owner", "q", 2)) == 1
+            assert len(broker.transport.consume("owner", [("q", 2)], 2)) == 1
         with closing(Connections(f"{address}?{option}")) as connections:
             connections.call("HSET", "hash", "field", 1)
             assert connections.call("HGETALL", "hash") == [b"field", b"1"]

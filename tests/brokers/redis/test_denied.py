@@ -137,7 +137,7 @@ class Life:
         self.broker.recoverable.beat(Presence("me", {"q": 1, "p": 1}))
 
     def consume(self) -> None:
-        self.broker.transport.consume("me", "q", 100, wait=False)
+        self.broker.transport.consume("me", [("q", 100)], 100, 0)
 
     def settle(self) -> None:
         for size, finished in self.finished.items():

@@ -29,12 +29,12 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.timing import Timing
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.system.lifecycle import SAME_REQUEST_S
-from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, ProcessSnapshot, info, state, work
+from goworkers_py.wire.process_record import LONGEST_PAYLOAD, Member, MemberPool, ProcessSnapshot, info, state, work
 
 KEYS = Keys()
 ME = "host:12:abcdef012345"
 SOON = Timing(beat_every_s=0.05)
-MEMBER = Member(1700000000.5, {"mail": 5, "low": 2}, "web")
+MEMBER = Member(1700000000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
 JOBS = """
 import time
 import goworkers_py as workers
@@ -95,6 +95,19 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
         "concurrency": 7, "busy": 1, "beat": 1700000001, "quiet": "true", "rss": 1024, "rtt_us": 400,
         "worker_heartbeats": "[]", "manager_priority": -(2**31),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("weights", "mode"),
+    [((0, 0, 0), "strict"), ((6, 3, 1), "weighted"), ((1, 1, 1), "random"), ((2, 2, 2), "weighted")],
+)
+def test_a_pool_is_a_capsule_and_its_threads_are_counted_once(weights: tuple[int, ...], mode: str) -> None:
+    of_queues = dict(zip(("critical", "default", "low"), weights, strict=True))
+    told = json.loads(info(ME, Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]), embedded=False))
+    assert (told["concurrency"], told["queues"]) == (25, ["mail", "critical", "default", "low"])
+    assert told["weights"] == [{"mail": 0}, of_queues]
+    assert told["capsules"]["web"] == {"concurrency": 20, "mode": mode, "weights": of_queues}
+    assert Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]).threads == {"mail": 5}
 
 
 def test_the_entry_of_an_embedded_process_says_so() -> None:

@@ -1,0 +1,56 @@
+"""The rules for sections [pool:NAME] that concern more than one option. `options` has the rules for each option."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from goworkers_py.config.options import PoolConfig
+from goworkers_py.core.errors import ConfigError
+
+# The options that each section has, by the kind of the section and its name.
+Given = Mapping[tuple[str, str], set[str]]
+
+# What a section [queue:NAME] may say about a queue of a pool. The rest is said once for the pool.
+OF_EACH_QUEUE = {"handler", "middleware"}
+
+
+def check_pools(pools: Sequence[PoolConfig], given: Given, where: str) -> None:
+    """Raises ConfigError."""
+    pool_of: dict[str, PoolConfig] = {}
+    for pool in pools:
+        place = f"{where}: [pool:{pool.name}]"
+        _check_order(pool, given.get(("pool", pool.name), set()), place)
+        for queue in pool.queues:
+            if queue in pool_of:
+                other = pool_of[queue]
+                again = "is named twice" if other is pool else f"is in [pool:{other.name}] too"
+                raise ConfigError(f"{place} queues: {queue!r} {again}; name each queue once, in one pool")
+            pool_of[queue] = pool
+            _check_queue(queue, pool, given, where)
+    for pool in pools:
+        if ("queue", pool.name) in given and pool.name not in pool_of:
+            raise ConfigError(
+                f"{where}: [pool:{pool.name}] has the name of queue {pool.name!r}, which has threads of its own: "
+                f"give the pool another name, or name the queue in its `queues`"
+            )
+
+
+def _check_order(pool: PoolConfig, given: set[str], place: str) -> None:
+    if not pool.queues:
+        raise ConfigError(f"{place} queues must name the pool's queues, such as: queues = critical, default, low")
+    if pool.weights and "order" in given:
+        raise ConfigError(f"{place} order and weights: leave one of them out; order = strict knows no shares")
+    if pool.weights and len(pool.weights) != len(pool.queues):
+        raise ConfigError(
+            f"{place} weights: {len(pool.weights)} for {len(pool.queues)} queues; give one for each of "
+            f"{', '.join(pool.queues)}, in this order"
+        )
+
+
+def _check_queue(queue: str, pool: PoolConfig, given: Given, where: str) -> None:
+    wrong = sorted(given.get(("queue", queue), set()) - OF_EACH_QUEUE)
+    if wrong:
+        raise ConfigError(
+            f"{where}: [queue:{queue}] {wrong[0]}: the queue shares the threads of [pool:{pool.name}]; set "
+            f"{wrong[0]} there, or take the queue out of the pool"
+        )
