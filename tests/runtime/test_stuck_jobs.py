@@ -18,7 +18,7 @@ from goworkers_py.wire.message import Message
 
 class Pool:
     def __init__(self, queue: str) -> None:
-        self.queue = queue
+        self.queues = [queue]
         self.replaced: list[str] = []
 
     def replace(self, name: str) -> bool:
