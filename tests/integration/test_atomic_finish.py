@@ -69,7 +69,7 @@ def test_a_server_whose_file_ends_at_any_byte_of_the_settlement_has_the_job_or_a
     redis = own.client()
     with own_broker(own.url) as broker:
         broker.transport.publish([Push("parents-1", job("Parent"))])
-        [parent] = broker.transport.consume(OWNER, "parents-1", 1)
+        [parent] = broker.transport.consume(OWNER, [("parents-1", 1)], 1)
         before = redis.info("persistence")["aof_current_size"]
         pushes = PushJobs("jid", tuple(Push("children-1", job("Child", number)) for number in range(CHILDREN)))
         batch = Batch("settler", 1, "parents-1", [(parent, Done(effects=(pushes,)))])

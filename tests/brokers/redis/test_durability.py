@@ -58,7 +58,7 @@ def test_a_job_that_is_fetched_and_done_writes_no_payload(
     for start in range(0, JOBS, 100):
         publish(broker, *(job(number, text="x" * size) for number in range(start, start + 100)))
     before, number, held = written(redis), 0, []
-    while taken := broker.transport.consume(OWNER, "q", 50, wait=False):
+    while taken := broker.transport.consume(OWNER, [("q", 50)], 50, wait_s=0):
         number, held = number + 1, [*held, *taken]
         leaving = held[behind:]
         settle(broker, number, leaving, held)
@@ -72,7 +72,7 @@ def test_a_job_that_is_fetched_and_done_writes_no_payload(
 def test_one_job_alone_writes_no_payload(broker: RedisBroker, redis: redis_py.Redis, size: int) -> None:
     publish(broker, job(1, text="x" * size))
     before = written(redis)
-    taken = broker.transport.consume(OWNER, "q", 1)
+    taken = broker.transport.consume(OWNER, [("q", 1)], 1)
     settle(broker, 1, taken, taken)
     assert redis.exists(KEYS.inprogress("q", OWNER)) == 0
     assert written(redis) - before < 800

@@ -29,7 +29,7 @@ def test_without_the_access_rules_for_it_large_jobs_are_settled_all_the_same(
     redis.execute_command("ACL", "SETUSER", "default", f"-{command}")
     try:
         publish(broker, *map(large, range(5)))
-        held = broker.transport.consume(OWNER, "q", 5)
+        held = broker.transport.consume(OWNER, [("q", 5)], 5)
         batch = Batch("settler", 1, "q", [(held[1], DONE), (held[3], DONE)], held)
         assert broker.transport.settle(batch) == [True, True]
         assert redis.lrange(LIST, 0, -1) == [large(4), large(2), large(0)]
@@ -43,7 +43,7 @@ def test_large_jobs_are_settled_once_while_others_are_fetched(broker: RedisBroke
     publish(broker, *jobs)
 
     def fetch() -> None:
-        while taken := broker.transport.consume(OWNER, "q", 2, wait=False):
+        while taken := broker.transport.consume(OWNER, [("q", 2)], 2, wait_s=0):
             held.extend(taken)
         fetched.set()
 
