@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from goworkers_py.core.errors import ArgumentError, UnknownJob
+from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
@@ -32,7 +33,7 @@ _own = threading.local()
 def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
     atomic = atomic or AtomicFinish()
     home = atomic.home
-    process = os.getpid()  # the workers' process: it is the one that builds the chain
+    forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
     def run(message: Message) -> Outcome:
@@ -53,7 +54,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
             if result is not None and inspect.iscoroutine(result):
                 _run_in_own_loop(result, message)
         finally:
-            if os.getpid() != process:
+            if FORKS.count != forks:
                 _end_of_child()
         return DONE if message.held is home else atomic.done(message)
 

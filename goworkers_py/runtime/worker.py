@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
+from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.runtime.buffer import Buffer
@@ -29,7 +30,7 @@ class Worker(Service):
         self._lease = shared.lease
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
-        self._pid = os.getpid()
+        self._forks = FORKS.count
         self._hand = Hand(buffer)
         self._retired = False  # set by the watchdog's thread in `retire`
 
@@ -99,7 +100,7 @@ class Worker(Service):
             lane.settler.put(delivery, REQUEUE)
             return
         outcome = lane.guard.run(delivery)
-        if os.getpid() != self._pid:
+        if FORKS.count != self._forks:
             os._exit(0)  # a child that a link forked came back here: only the parent settles the job
         lane.settler.put(delivery, outcome)
 
