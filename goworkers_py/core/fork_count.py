@@ -1,5 +1,7 @@
-"""How often the process was forked, counted from the first import on. Code that runs for every job compares this number:
-it needs no system call, as `os.getpid` does."""
+"""How often the process was forked, from the first import on.
+
+Code that runs for every job compares this number: it needs no system call, as `os.getpid` does.
+"""
 
 from __future__ import annotations
 
