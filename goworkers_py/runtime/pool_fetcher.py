@@ -83,7 +83,8 @@ class PoolFetcher(Fetcher):
         return len(self._buffer) > 0 and self._priorities.rank(queue) < self._lowest and queue not in self._paused
 
     def _put(self, deliveries: list[Delivery], room: int) -> None:
-        deliveries = sorted(deliveries, key=self._rank)
+        if len({delivery.queue for delivery in deliveries}) > 1:
+            deliveries = sorted(deliveries, key=self._rank)
         if len(self._buffer) == 0:
             self._lowest = 0
         late = deliveries[room:]
