@@ -22,6 +22,10 @@ from goworkers_py.runtime.shared import Shared
 
 
 class PoolFetcher(Fetcher):
+    # Its thread wakes up sooner than that of one queue: a ring frees the interpreter for a moment. So it waits for more
+    # room, or it would fetch fewer jobs at a time.
+    refill_share = 0.75
+
     def __init__(
         self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
     ) -> None:
