@@ -44,6 +44,8 @@ class Fetcher(BrokerService):
     # deliveries this process holds: in its next step after an error, and this often without an error.
     reconcile_every_s = 10.0
     room_wait_s = 5.0
+    # How much of the reserve must have been taken before more is fetched.
+    refill_share = 0.5
 
     def __init__(
         self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
@@ -82,7 +84,7 @@ class Fetcher(BrokerService):
         self._buffer.resize(self._concurrency + reserve)
         jobs_wait = self._prefetch.adapts and len(self._buffer) > 0
         # The jobs in reserve keep the workers busy, so the fetcher waits for room for several jobs at once.
-        at_least = max(1, reserve // 2) if self._prefetch.adapts else 1
+        at_least = max(1, int(reserve * self.refill_share)) if self._prefetch.adapts else 1
         room = self._await_room(STALLED_AFTER_S if jobs_wait else self.room_wait_s, at_least)
         if self.stopping.is_set():
             return 0.0
