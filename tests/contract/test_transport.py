@@ -20,7 +20,7 @@ from goworkers_py.core.errors import LeaseGone
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
 
 LATER = 4_000_000_000.5  # in 2096
-LONGEST_WAIT_S = 7.0  # a consume waits for four seconds at most, and this machine may be slow
+LONGEST_WAIT_S = 8.0  # a consume waits for five seconds at most, and this machine may be slow
 
 # --- publishing and consuming
 

@@ -85,8 +85,8 @@ class Transport(Protocol):
         under `identity`. An ask is a queue, and how many of its jobs at most. A queue may be asked twice.
 
         A call that finds no job waits for the first one, in any queue that was asked for more than 0. It waits for
-        `wait_s` at most, and never longer than four seconds; it returns an empty list when none came or `wake` ended it.
-        With a `wait_s` of 0 it returns at once, and an empty list may also mean that the broker did not look.
+        `wait_s` at most, and never longer than five seconds; it returns an empty list when none came or `wake` ended
+        it. With a `wait_s` of 0 it returns at once, and an empty list may also mean that the broker did not look.
 
         The queues of a pool are consumed together: each call names all of them, with 0 for a queue from which nothing
         is wanted now. When one queue brings a job, the broker may leave its waits for the others running, also while

@@ -34,7 +34,7 @@ class RedisTransport(Transport):
     """Finds a delivery again by its identity, which names the in-progress list, and by its exact bytes."""
 
     # How long a fetch waits on the server. A connection that died unnoticed can take a job for this long at most.
-    block_s: float = 4
+    block_s: float = 5
 
     def __init__(self, connections: Connections, keys: Keys, settlement: Settlement) -> None:
         self._connections = connections
