@@ -11,7 +11,11 @@ import queue
 import secrets
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate, repeat, starmap
+from operator import attrgetter, itemgetter
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
@@ -39,6 +43,12 @@ SHORTEST_LINGER_S = 0.0001
 # Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
 
+_delivery_of, _outcome_of = itemgetter(0), itemgetter(1)
+_payload_of, _effects_of = attrgetter("payload"), attrgetter("effects")
+
+# Wakes the settler: it is the outcome of a delivery that is never unsettled.
+_NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
+
 
 class Settler(Service):
     parked_for_s = 2.0  # how soon an outcome that the broker refused is tried again
@@ -54,9 +64,10 @@ class Settler(Service):
         self._outage = shared.outage
         self._on_later = on_later
         self._id = f"{flow.queue}:{secrets.token_hex(6)}"
-        self._outcomes: queue.SimpleQueue[Finished | None] = queue.SimpleQueue()
-        # The next four: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
+        self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        # The next five: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
+        self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
         self._batch: dict[Delivery, Outcome] = {}
         self._parked: dict[Delivery, Outcome] = {}
         self._parked_until = 0.0
@@ -80,7 +91,7 @@ class Settler(Service):
         self._outcomes.put((delivery, KEEP))
 
     def wake(self) -> None:
-        self._outcomes.put(None)
+        self._outcomes.put(_NOTHING)
 
     def run(self) -> None:
         while True:
@@ -88,36 +99,42 @@ class Settler(Service):
                 self._collect()
             if self._batch:
                 self._settle()
-            elif self.stopping.is_set() and not self._parked and self._outcomes.empty():
+            elif self.stopping.is_set() and not (self._parked or self._taken) and self._outcomes.empty():
                 self._outage.forget(self.name)
                 return
 
     def _collect(self) -> None:
-        """Waits for the first ended delivery and takes along all others that have ended."""
-        size, batch, parked, unsettled = 0, self._batch, self._parked, self._unsettled.deliveries
+        """Waits for the first ended delivery and takes along all others that have ended. Calls of C code move them: a
+        loop in Python would take a third of this thread's time."""
         self._number += 1  # first: the broker would take a new batch with the old number for a repeat
-        try:
-            item = self._outcomes.get(timeout=self._until_parked_are_due())
-            if len(unsettled) > 1:
-                self._linger()
-            while True:
-                # A worker's thread and a stop may both put an outcome for one delivery. The second outcome is dropped
-                # here: its delivery is settled (not in `unsettled`), parked or in the batch already.
-                if item is not None and item[0] in unsettled and not (parked and item[0] in parked):
-                    delivery, outcome = item
-                    if type(outcome) is Keep:
-                        self._lost(delivery)
-                    else:
-                        batch.setdefault(delivery, outcome)
-                        size += len(delivery.payload)
-                        if outcome.effects:
-                            size += sum(effect.size for effect in outcome.effects)
-                if len(batch) >= LARGEST_BATCH or size >= LARGEST_BATCH_BYTES:
-                    break
-                item = self._outcomes.get_nowait()
-        except queue.Empty:
-            pass
+        ended = self._taken
+        with suppress(queue.Empty):
+            if not ended:
+                ended.append(self._outcomes.get(timeout=self._until_parked_are_due()))
+                if len(self._unsettled) > 1:
+                    self._linger()
+        count = min(self._outcomes.qsize(), LARGEST_BATCH - len(ended))
+        ended.extend(starmap(self._outcomes.get_nowait, repeat((), count)))
+        count = _fitting(ended)
+        self._batch = self._first_outcomes(ended[:count])
+        del ended[:count]
         self._take_parked()
+
+    def _first_outcomes(self, ended: Sequence[Finished]) -> dict[Delivery, Outcome]:
+        """A worker's thread and a stop may both put an outcome for one delivery. The second outcome is dropped here:
+        its delivery is settled (not in `unsettled`), parked, or in the batch already."""
+        unsettled, batch = self._unsettled.deliveries, dict(ended)
+        if len(batch) < len(ended):
+            first = dict(reversed(ended))
+            batch = {delivery: first[delivery] for delivery in batch}
+        if self._parked or not batch.keys() <= unsettled.keys():
+            fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._parked]
+            batch = dict(fresh)
+        if Keep in set(map(type, batch.values())):
+            for delivery in [delivery for delivery, outcome in batch.items() if type(outcome) is Keep]:
+                del batch[delivery]
+                self._lost(delivery)
+        return batch
 
     def _take_parked(self) -> None:
         """Adds the parked deliveries to the batch when it is time to try them again."""
@@ -126,10 +143,9 @@ class Settler(Service):
             self._parked = {}
 
     def _lost(self, delivery: Delivery) -> None:
-        """Counts a delivery that `forget` was called for as a lost lease, unless it has an outcome already."""
-        if delivery not in self._batch:
-            self._unsettled.remove([delivery])
-            self._counters.add("lost_leases")
+        """Counts a delivery that `forget` was called for as a lost lease."""
+        self._unsettled.remove([delivery])
+        self._counters.add("lost_leases")
 
     def _linger(self) -> None:
         seconds = min(LONGEST_LINGER_S, self._prefetch.average_s / 4)
@@ -172,10 +188,12 @@ class Settler(Service):
             self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._parked:
             self._outage.recovered(self.name)
-        for (_, outcome), result in zip(batch, results, strict=True):
-            if outcome is not DONE and result is True:
-                for at in _due_times(outcome):
-                    self._on_later(at)
+        outcomes = list(map(_outcome_of, batch))
+        if outcomes.count(DONE) < len(outcomes):
+            for outcome, result in zip(outcomes, results, strict=True):
+                if result is True:
+                    for at in _due_times(outcome):
+                        self._on_later(at)
         if False in results:
             self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
 
@@ -192,6 +210,17 @@ class Settler(Service):
             threading.Event().wait(HURRIED_PAUSE_S)
         else:
             self.stopping.wait(seconds)
+
+
+def _fitting(ended: Sequence[Finished]) -> int:
+    """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
+    sizes = list(map(len, map(_payload_of, map(_delivery_of, ended))))
+    if any(map(_effects_of, map(_outcome_of, ended))):
+        of_effects = (sum(effect.size for effect in outcome.effects) for _, outcome in ended)
+        sizes = list(map(sum, zip(sizes, of_effects, strict=True)))
+    if sum(sizes) < LARGEST_BATCH_BYTES:
+        return len(ended)
+    return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
 
 
 def _due_times(outcome: Outcome) -> set[float]:

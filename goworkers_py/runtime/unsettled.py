@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, repeat
 
 from goworkers_py.core.delivery import Delivery, Stage
 
@@ -30,8 +31,7 @@ class Unsettled:
 
     def remove(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
-            for delivery in deliveries:
-                self.deliveries.pop(delivery, None)
+            deque(map(self.deliveries.pop, deliveries, repeat(None)), maxlen=0)  # a loop in C
             if self._kept:
                 self._kept.difference_update(deliveries)
             self._removed.notify_all()

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
@@ -28,6 +29,8 @@ MOST_READ_UNCOUNTED = 1_000
 PUSH_ID_LIFE_S = 86_400
 
 _PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
+
+_outcome_of = itemgetter(1)
 
 
 class RedisTransport(Transport):
@@ -115,9 +118,12 @@ class RedisTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
-        leaving = dict.fromkeys([one for one, outcome in batch.finished if outcome is DONE])
+        if list(map(_outcome_of, batch.finished)).count(DONE) == len(batch.finished):
+            leaving, others = dict(batch.finished), []
+        else:
+            leaving = {one: outcome for one, outcome in batch.finished if type(outcome) is Done and not outcome.effects}
+            others = [one for one in batch.finished if one[0] not in leaving]
         removed = list(rows(leaving, batch.held))
-        others = [] if len(leaving) == len(batch.finished) else [one for one in batch.finished if one[0] not in leaving]
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
             Item(one.identity, one.payload, _target(outcome), outcome.effects, bool(batch.held) and one not in old)
