@@ -19,8 +19,9 @@ Home = tuple[str, str]
 class HeldPushes:
     """Belongs to one run of a job. Its thread adds, and so may threads that the job starts."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, run: object) -> None:
         self.home = home  # pushes to this broker are held back
+        self.run = run  # the message of the run; None outside of a job
         self._pushes: list[Push] = []
         self._bytes = 0
         self._closed = False

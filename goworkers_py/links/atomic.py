@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,13 +14,16 @@ from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message, Timestamps, current_message
 
-_holding: ContextVar[HeldPushes | None] = ContextVar("goworkers_py_held_pushes", default=None)
+# An exception that is thrown into a thread may strike `hold_back` before it has reset this variable. The pushes of
+# later jobs of the thread must not be held back then. So it is a weak reference, and counts for its own run only.
+_holding: ContextVar[weakref.ref[HeldPushes] | None] = ContextVar("goworkers_py_held_pushes", default=None)
 
 
 def holding(home: Home) -> HeldPushes | None:
     """Where the code that runs now adds its pushes to the broker `home`; None when it pushes at once."""
-    held = _holding.get()
-    return held if held is not None and held.home == home else None
+    reference = _holding.get()
+    held = reference() if reference is not None else None
+    return held if held is not None and held.home == home and held.run is current_message() else None
 
 
 @contextmanager
@@ -28,15 +32,16 @@ def hold_back(home: Home, publish: Callable[[Sequence[Push]], object]) -> Iterat
     a job happen when the job has ended well. Outside of a job they are published together, at the end of the block."""
     held = holding(home) or _held_by_job(home)
     outermost = held is None
-    held = held or HeldPushes(home)
-    before, token = held.count, _holding.set(held)
+    held = held or HeldPushes(home, current_message())
+    before, outer = held.count, _holding.get()
+    _holding.set(weakref.ref(held))
     try:
         yield
     except BaseException:
         held.drop_after(before)
         raise
     finally:
-        _holding.reset(token)
+        _holding.set(outer)
     if outermost and (pushes := held.close()):
         publish(pushes)
 
@@ -46,7 +51,7 @@ def _held_by_job(home: Home) -> HeldPushes | None:
     message = current_message()
     held = getattr(message, "held", None)
     if held == home and message is not None:
-        held = message.held = HeldPushes(home)
+        held = message.held = HeldPushes(home, message)
     return held if isinstance(held, HeldPushes) and held.home == home else None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,9 @@ from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import held_pushes
 from goworkers_py.core.errors import ConfigError, RetryJob, TooManyHeld
-from goworkers_py.wire.message import Message
+from goworkers_py.core.held_pushes import HeldPushes
+from goworkers_py.links import atomic
+from goworkers_py.wire.message import Message, current_message
 
 pytestmark = pytest.mark.server
 
@@ -254,6 +257,29 @@ def test_a_push_after_the_end_of_the_job_is_refused(app: App, redis: redis_py.Re
     threads[0].join(10)
     assert len(refused) == 1
     assert fields(queue(redis, "child"), "args") == [["in time"]]
+
+
+def test_a_block_that_never_ended_holds_back_no_pushes_of_later_jobs(redis_url: str, redis: redis_py.Redis) -> None:
+    """A time limit may strike in the last lines of the block, and then the thread runs other jobs."""
+    with own_app(redis_url, QueueConfig("q", concurrency=1)) as app:
+        left: list[HeldPushes] = []
+
+        @app.job("Struck", queue="q")
+        def struck() -> None:
+            left.append(HeldPushes(app.config.home, current_message()))
+            atomic._holding.set(weakref.ref(left[0]))
+
+        @app.job("Later", queue="q")
+        def later() -> None:
+            app.enqueue("child", "Child", ["of a later job"])
+            seen.append(fields(queue(redis, "child"), "args"))
+
+        seen: list[object] = []
+        struck.enqueue()
+        later.enqueue()
+        with working(app):
+            assert eventually(lambda: len(seen) == 1)
+    assert seen == [[["of a later job"]]]
 
 
 def test_two_atomic_jobs_of_one_name_are_an_error(app: App) -> None:
