@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from goworkers_py.core.effect import Push
@@ -17,37 +18,37 @@ Home = tuple[str, str]
 
 
 class HeldPushes:
-    """Belongs to one run of a job. Its thread adds, and so may threads that the job starts."""
+    """The pushes of one block of `atomic`, or of all blocks of a job. Used by one thread only."""
 
-    def __init__(self, home: Home, run: object) -> None:
+    def __init__(self, home: Home, run: object, outer: HeldPushes | None = None) -> None:
         self.home = home  # pushes to this broker are held back
         self.run = run  # the message of the run; None outside of a job
+        self.thread = threading.get_ident()
+        self._outer = outer
+        self._whole: HeldPushes = outer._whole if outer is not None else self  # its bounds are those of all blocks
         self._pushes: list[Push] = []
-        self._bytes = 0
-        self._closed = False
+        self._count = self._bytes = 0  # of all blocks
 
     def add(self, pushes: Sequence[Push]) -> None:
-        if self._closed:
-            raise TooManyHeld("the job has ended: what it started still pushes, and nothing is held back any more")
-        size = sum(len(push.payload) for push in pushes)
-        if len(self._pushes) + len(pushes) > MOST_HELD or self._bytes + size > MOST_HELD_BYTES:
+        whole, size = self._whole, sum(len(push.payload) for push in pushes)
+        if whole._count + len(pushes) > MOST_HELD or whole._bytes + size > MOST_HELD_BYTES:
             raise TooManyHeld(
                 f"atomic holds back at most {MOST_HELD:,} pushes of {MOST_HELD_BYTES // 1_000_000} MB together: "
                 "push jobs that push the others, or push outside of atomic"
             )
         self._pushes.extend(pushes)
-        self._bytes += size
+        whole._count += len(pushes)
+        whole._bytes += size
 
-    def drop_after(self, count: int) -> None:
-        """Keeps the first `count` pushes."""
-        self._bytes -= sum(len(push.payload) for push in self._pushes[count:])
-        del self._pushes[count:]
+    def drop(self) -> None:
+        """The block has raised."""
+        self._whole._count -= len(self._pushes)
+        self._whole._bytes -= sum(len(push.payload) for push in self._pushes)
+        self._pushes.clear()
 
-    def close(self) -> tuple[Push, ...]:
-        """Returns the pushes. From now on none can be added."""
-        self._closed = True
-        return tuple(self._pushes)
-
-    @property
-    def count(self) -> int:
-        return len(self._pushes)
+    def end(self) -> tuple[Push, ...]:
+        """The block has ended well. Gives its pushes to the outer block, or returns them if there is none."""
+        if self._outer is None:
+            return tuple(self._pushes)
+        self._outer._pushes.extend(self._pushes)
+        return ()

@@ -5,7 +5,7 @@ Outcomes are values: look at the type of one, not at its identity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from goworkers_py.core.effect import Effect
 
@@ -19,7 +19,7 @@ class _WithEffects:
 class Done(_WithEffects):
     """The run succeeded: remove the job. `result` is what the job's code returned, if a link wants to keep it."""
 
-    result: object = None
+    result: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from goworkers_py.core.errors import ArgumentError, UnknownJob
 from goworkers_py.core.fork_count import FORKS
+from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, Outcome
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
@@ -47,7 +48,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
                 warned_of.add(name)
                 log.warning("%s", error)
             raise
-        message.held = home
+        message.held, message.thread = home, threading.get_ident()
         try:
             result = spec.function(*_arguments(message, spec))
             # The result is asked, because a partial or a decorated function does not show that it is async.
@@ -56,9 +57,14 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
         finally:
             if FORKS.count != forks:
                 _end_of_child()
-        return DONE if message.held is home else atomic.done(message)
+            held, message.held = _held(message), None
+        return DONE if held is None else atomic.done(held, message.jid)
 
     return run
+
+
+def _held(message: Message) -> HeldPushes | None:
+    return message.held if isinstance(message.held, HeldPushes) else None
 
 
 def _end_of_child() -> None:

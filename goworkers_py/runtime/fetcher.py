@@ -74,6 +74,7 @@ class Fetcher(BrokerService):
         try:
             return self._fetch()
         except (BrokerFull, LeaseGone):
+            self.after_failure()  # the broker may have moved jobs before it said no
             return FULL_SERVER_PAUSE_S
 
     def _fetch(self) -> float:

@@ -65,10 +65,11 @@ class Settler(Service):
         self._on_later = on_later
         self._id = f"{flow.queue}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        # The next five: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
+        # The next six: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
         self._batch: dict[Delivery, Outcome] = {}
+        self._sent: Batch | None = None  # what the broker was asked for `_batch`; it is asked for exactly this again
         self._parked: dict[Delivery, Outcome] = {}
         self._parked_until = 0.0
 
@@ -159,13 +160,16 @@ class Settler(Service):
 
     def _settle(self) -> None:
         try:
-            finished, held = list(self._batch.items()), self._unsettled.oldest(OLDEST_HELD)
-            results = self._transport.settle(Batch(self._id, self._number, self._queue, finished, held))
+            if self._sent is None:
+                held = self._unsettled.oldest(OLDEST_HELD)
+                self._sent = Batch(self._id, self._number, self._queue, list(self._batch.items()), held)
+            results = self._transport.settle(self._sent)
         except BrokerError as error:
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))
             return
-        self._batch = {}
+        finished = self._sent.finished
+        self._batch, self._sent = {}, None
         self._note(finished, results)
 
     def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:

@@ -31,11 +31,12 @@ class Message:
     bytes that were fetched.
     """
 
-    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw")
+    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread")
 
-    # Set when the job's code is called: the broker to which its pushes may be held back. The first `atomic` of the job
-    # replaces it by the pushes.
-    held: Home | HeldPushes
+    # Set while the job's code runs: the broker to which its pushes may be held back, and its thread. The first `atomic`
+    # of the job replaces the broker by the pushes.
+    held: Home | HeldPushes | None
+    thread: int
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import os
 import threading
 import time
 import weakref
@@ -234,29 +234,55 @@ def test_ten_thousand_jobs_are_held_back_and_pushed(app: App, redis: redis_py.Re
     assert fields(queue(redis, "child"), "args") == [[number] for number in range(10_000)]
 
 
-def test_a_push_after_the_end_of_the_job_is_refused(app: App, redis: redis_py.Redis) -> None:
-    """A thread that got a copy of the job's context may live longer than the job."""
-    refused: list[str] = []
-    threads: list[threading.Thread] = []
-    ended = threading.Event()
-
+def test_a_thread_with_a_copy_of_the_context_pushes_at_once(app: App, redis: redis_py.Redis) -> None:
     async def parent() -> None:
-        def late() -> None:
-            ended.wait(10)
-            try:
-                app.enqueue("child", "Child", [])
-            except TooManyHeld as error:
-                refused.append(str(error))
+        def push_twice() -> None:
+            app.enqueue("child", "Child", [1])
+            with app.atomic():
+                app.enqueue("child", "Child", [2])
 
-        threads.append(threading.Thread(target=contextvars.copy_context().run, args=(late,)))
-        threads[0].start()
-        app.enqueue("child", "Child", ["in time"])
+        await asyncio.to_thread(push_twice)
+        assert redis.llen("queue:child") == 2
 
     ran(app, redis, parent, atomic=True)
-    ended.set()
-    threads[0].join(10)
-    assert len(refused) == 1
-    assert fields(queue(redis, "child"), "args") == [["in time"]]
+    assert int(redis.get("stat:failed") or 0) == 0
+
+
+def test_a_block_that_raises_drops_no_pushes_of_another_task(app: App, redis: redis_py.Redis) -> None:
+    async def parent() -> None:
+        inside = asyncio.Event()
+
+        async def bad() -> None:
+            with app.atomic():
+                app.enqueue("child", "Child", ["bad"])
+                inside.set()
+                await asyncio.sleep(0.05)
+                raise KeyError
+
+        async def good() -> None:
+            await inside.wait()
+            with app.atomic():
+                app.enqueue("child", "Child", ["good"])
+
+        await asyncio.gather(bad(), good(), return_exceptions=True)
+
+    ran(app, redis, parent)
+    assert fields(queue(redis, "child"), "args") == [["good"]]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_child_that_an_atomic_job_forks_pushes_at_once(app: App, redis: redis_py.Redis) -> None:
+    def parent() -> None:
+        app.enqueue("child", "Child", ["parent"])
+        if (pid := os.fork()) == 0:
+            app.enqueue("child", "Child", ["forked"])
+            with app.atomic():
+                app.enqueue("child", "Child", ["forked too"])
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    ran(app, redis, parent, atomic=True)
+    assert fields(queue(redis, "child"), "args") == [["forked"], ["forked too"], ["parent"]]
 
 
 def test_a_block_that_never_ended_holds_back_no_pushes_of_later_jobs(redis_url: str, redis: redis_py.Redis) -> None:

@@ -40,8 +40,8 @@ class Batch:
     """Deliveries of one queue that are settled in one step. They may be of several identities.
 
     `settler` and `number` name the batch. The broker remembers the number and the results of the last batch of each
-    settler. When a reply was lost, the settler sends the same batch again, and the broker answers with these results. A
-    settler has one batch at a time on its way, and its numbers only grow.
+    settler. When a reply was lost, the settler sends the same batch again, each field as it was, and the broker answers
+    with these results. A settler has one batch at a time on its way, and its numbers only grow.
     """
 
     settler: str

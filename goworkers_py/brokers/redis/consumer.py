@@ -19,6 +19,8 @@ from goworkers_py.policy.priorities import Ask
 # Limits for one fetch, because the server serves nobody else meanwhile.
 FETCHED_AT_ONCE = 1_000
 FETCHED_BYTES = 1_000_000
+# Large payloads are fetched without Lua, which would count their bytes. The next ones may be far larger.
+LARGE_AT_ONCE = 50
 
 NO_LEASE = "the server has no lease of this process: it fetches again after its next beat"
 
@@ -73,8 +75,10 @@ class QueueConsumer(Consumer):
         self.line = connections.blocking_line(block_s)
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        most_by_size = max(1, FETCHED_BYTES // max(1, self._size))
-        limit = min(limit, sum(most for _, most in asks), FETCHED_AT_ONCE, most_by_size)
+        at_once = FETCHED_AT_ONCE
+        if self._size > LARGE:
+            at_once = max(1, min(LARGE_AT_ONCE, FETCHED_BYTES // self._size))
+        limit = min(limit, sum(most for _, most in asks), at_once)
         if limit <= 0:
             return []
         if self._names[0] != identity:

@@ -13,7 +13,7 @@ if redis.call('EXISTS', KEYS[#KEYS]) == 0 then return false end
 -- full server.
 redis.call('LTRIM', KEYS[#KEYS - 1], '0', '-1')
 
-local answer, moved = {}, false
+local answer, moved, failed = {}, false, nil
 for i = 3, #ARGV, 2 do
   if left < 1 or bytes >= enough then break end
   local place, taken, most = tonumber(ARGV[i]) * 2, {}, math.min(left, tonumber(ARGV[i + 1]))
@@ -21,13 +21,11 @@ for i = 3, #ARGV, 2 do
   answer[#answer + 1] = taken
   while #taken < most and bytes < enough do
     local raw = redis.pcall('RPOPLPUSH', key, list)
-    if type(raw) == 'table' then
-      -- What was moved before an error is returned: the caller would not know of it otherwise.
-      return moved and answer or raw
-    end
-    if not raw then break end -- the queue is empty
+    if type(raw) == 'table' then failed = failed or raw end -- an error: the other queues are asked all the same
+    if type(raw) ~= 'string' then break end -- or the queue is empty
     taken[#taken + 1], bytes, moved = raw, bytes + #raw, true
   end
   left = left - #taken
 end
-return answer
+-- What was moved is returned: the caller would not know of it otherwise.
+return not moved and failed or answer

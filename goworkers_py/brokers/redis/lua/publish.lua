@@ -18,13 +18,18 @@ for job, new in ipairs(answer) do
   local i = 4 * job - 2
   local number, id = tonumber(ARGV[i]), tonumber(ARGV[i + 2])
   if new == 1 then
+    -- First, so that a job is not published twice where this is refused.
+    if id > 0 then redis.call('SET', KEYS[FIXED + id], '', 'EX', ARGV[1]) end
     if number == 0 then
       redis.call('ZADD', SCHEDULE, ARGV[i + 1], ARGV[i + 3])
     else
-      redis.call('LPUSH', KEYS[FIXED + number], ARGV[i + 3])
-      redis.call('SADD', QUEUES, ARGV[i + 1])
+      redis.pcall('SADD', QUEUES, ARGV[i + 1])
+      local reply = redis.pcall('LPUSH', KEYS[FIXED + number], ARGV[i + 3])
+      if type(reply) == 'table' then
+        if id > 0 then redis.call('DEL', KEYS[FIXED + id]) end -- it was not published
+        return reply
+      end
     end
-    if id > 0 then redis.call('SET', KEYS[FIXED + id], '', 'EX', ARGV[1]) end
   end
 end
 return answer
