@@ -10,7 +10,7 @@ from goworkers_py.core.errors import ConfigError
 # The options that each section has, by the kind of the section and its name.
 Given = Mapping[tuple[str, str], set[str]]
 
-# What a section [queue:NAME] may say about a queue of a pool. The rest is said once for the pool.
+# Options that a section [queue:NAME] may give for a queue of a pool. The section of the pool gives the others.
 OF_EACH_QUEUE = {"handler", "middleware"}
 
 

@@ -71,7 +71,7 @@ class Weights:
     def note(self, taken: Iterable[str]) -> None:
         counts = Counter(taken)
         lacking = [queue for queue, part in self._parts.items() if counts[queue] < part]
-        # What the queues with jobs have to share: everything that was taken, but for the jobs of the lacking queues.
+        # The queues with jobs share all jobs that were taken, without those of the lacking queues.
         to_share = counts.total() - sum(counts[queue] for queue in lacking)
         having = [queue for queue in self._parts if queue not in lacking]
         total = sum(self._weights[queue] for queue in having)

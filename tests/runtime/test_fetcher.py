@@ -32,7 +32,7 @@ OWNER_LIST = "queue:q:{}:inprogress"
 
 
 class Fetching:
-    """A fetcher with what it fills."""
+    """A fetcher, with the buffer and the unsettled deliveries that it fills."""
 
     def __init__(
         self, broker: RedisBroker, concurrency: int = 2, prefetch: int | None = 1, lease: Lease | None = None

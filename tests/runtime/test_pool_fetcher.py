@@ -28,7 +28,8 @@ SHARES = {"critical": 42, "default": 21, "low": 7}  # of 70 jobs, with weights 6
 
 
 class Fetching:
-    """A fetcher with what it fills. What it gives back is in `given_back`, and settled."""
+    """A fetcher, with the buffer and the unsettled deliveries that it fills. Deliveries that it gives back are settled,
+    and their payloads are in `given_back`."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Fetching:
         return [self.fetcher.run_once() for _ in range(times)][-1]
 
     def taken(self) -> Delivery:
-        """What a worker takes next."""
+        """The payload that a worker takes next."""
         delivery = self.buffer.get()
         assert delivery is not None
         return delivery

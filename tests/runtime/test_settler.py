@@ -312,6 +312,25 @@ def test_what_finishes_while_the_server_is_away_is_settled_when_it_is_back(
     assert caplog.text.count("Redis serves again") == 1
 
 
+def test_a_batch_is_sent_again_as_it_was(own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker finds its first results again by the order that `held` gave them. Meanwhile more jobs are fetched."""
+    client = own_redis.client()
+    settle, batches = RedisTransport.settle, []
+
+    def loses_first_reply(self: RedisTransport, batch: Batch) -> Any:
+        batches.append((batch.number, list(batch.finished), list(batch.held)))
+        if len(batches) == 1:
+            settling.fetched(job("Later"))
+            raise BrokerRefused("the reply got lost")
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", loses_first_reply)
+    with own_broker(own_redis.url) as broker, Settling(broker, client) as settling:
+        settling.settler.put(settling.fetched(job())[0], DONE)
+        assert eventually(lambda: len(batches) == 2 and len(settling.unsettled) == 1)
+    assert batches[0] == batches[1]
+
+
 def test_what_the_server_never_confirmed_is_settled_only_once(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

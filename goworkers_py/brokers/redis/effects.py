@@ -23,7 +23,8 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf) -> Iterat
                 yield from (1, effect.value)
 
 
-def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+def by_place(pushes: Iterable[Push]) -> tuple[dict[str, list[bytes]], list[Argument]]:
+    """The payloads for each queue, and the times and payloads for the schedule."""
     now: dict[str, list[bytes]] = {}
     later: list[Argument] = []
     for push in pushes:
@@ -31,6 +32,11 @@ def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator
             now.setdefault(push.queue, []).append(push.payload)
         else:
             later += (push.at, push.payload)
+    return now, later
+
+
+def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    now, later = by_place(pushes)
     for queue, payloads in now.items():
         yield from ("push", number_of(keys.queue(queue)), queue, len(payloads))
         yield from payloads

@@ -12,6 +12,7 @@ from pathlib import Path
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
+from goworkers_py.brokers.redis.effects import by_place
 from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import rows
@@ -168,13 +169,7 @@ def _target(outcome: Outcome) -> Target:
 
 
 def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[RedisCommand]:
-    now: dict[str, list[Argument]] = {}
-    later: list[Argument] = []
-    for push in pushes:
-        if push.at is None:
-            now.setdefault(push.queue, []).append(push.payload)
-        else:
-            later += (push.at, push.payload)
+    now, later = by_place(pushes)
     if now:
         yield ("SADD", keys.queues, *now)
     for queue, payloads in now.items():

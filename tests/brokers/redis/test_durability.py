@@ -1,4 +1,4 @@
-"""What a job costs in the append-only file, and so in the stream to each replica."""
+"""A job writes few bytes to the append-only file, and so to the stream of each replica."""
 
 from __future__ import annotations
 
