@@ -137,6 +137,21 @@ def test_a_link_that_does_not_acknowledge_the_job_keeps_its_pushes_from_happenin
     assert redis.llen("queue:q") == 1
 
 
+def test_a_link_pushes_at_the_end_of_its_own_block(app: App, redis: redis_py.Redis) -> None:
+    """When the link goes on, the job's code has ended, and its pushes are in its outcome already."""
+
+    class Pushing:
+        def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool:
+            acknowledged = call_next()
+            with app.atomic():
+                app.enqueue("child", "Child", ["of the link"])
+            return acknowledged
+
+    app.middleware.append(Pushing())
+    ran(app, redis, lambda: None)
+    assert fields(queue(redis, "child"), "args") == [["of the link"]]
+
+
 def test_jobs_for_later_are_held_back_too_and_the_scheduler_knows_of_them(app: App, redis: redis_py.Redis) -> None:
     """It would look for due jobs of other programs an hour later."""
 

@@ -113,6 +113,22 @@ def test_it_takes_nothing_while_too_many_that_ran_are_unsettled(
     assert redis.llen("queue:q") == 0
 
 
+def test_jobs_that_a_refused_fetch_has_moved_are_looked_for_at_once(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    """Large jobs are moved by plain commands, which do not look at the lease."""
+    jobs = [job("J", "x" * 10_000, jid=str(number)) for number in range(6)]
+    redis.lpush("queue:q", *jobs)
+    fetching = Fetching(broker, concurrency=2, prefetch=0)
+    fetching.fetcher.run_once()
+    fetching.unsettled.remove(fetching.unsettled.snapshot())
+    redis.delete(fetching.list)
+    assert fetching.buffered() == jobs[:2]
+    redis.delete(Keys().lease(fetching.lease.identity))
+    assert fetching.fetcher.run_once() == FULL_SERVER_PAUSE_S
+    redis.set(Keys().lease(fetching.lease.identity), 1)
+    fetching.fetcher.run_once()
+    assert fetching.buffered() == jobs[2:4]
+
+
 def test_what_no_link_acknowledged_is_no_reason_to_take_nothing(
     broker: RedisBroker, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
