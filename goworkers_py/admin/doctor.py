@@ -28,6 +28,9 @@ SAMPLE = 1_000
 # How many failed jobs of each state are counted, and how many of the most frequent kinds are reported.
 MOST_FAILURES, TOP_FAILURES = 5_000, 3
 
+# A job that is parked for longer may have been forgotten.
+LONG_PARKED_S = 86_400
+
 PROBLEM = True
 NOTE = False
 
@@ -76,6 +79,7 @@ class Doctor:
             "long-runs": self._long_runs,
             "failures": self._failures,
             "in-progress": self._dead_owners,
+            "parked": self._parked,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -145,6 +149,13 @@ class Doctor:
             if held:
                 what = f"process {owner.identity} is dead and has {counted(held)} in progress"
                 yield Advice(PROBLEM, what, "to recover them now: pyworkers recover")
+
+    def _parked(self) -> Iterator[Advice]:
+        for line in self._inspector.lines():
+            if line.latency_s > LONG_PARKED_S:
+                hours = int(line.latency_s // 3600)
+                what = f"line {line.name} holds {counted(line.size)}, the first of them for {hours} hours"
+                yield Advice(NOTE, what, "`pyworkers parked list` shows them, `pyworkers parked retry` releases them")
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

@@ -20,7 +20,7 @@ from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Summary
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Checks, Place
-from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
@@ -28,7 +28,8 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.message import Timestamps
 from goworkers_py.wire.stored_job import StoredJob
 
-SCHEDULED, RETRIES, DEAD = Place(JobState.SCHEDULED), Place(JobState.RETRY), Place(JobState.DEAD)
+SCHEDULED, PARKED = Place(JobState.SCHEDULED), Place(JobState.PARKED)
+RETRIES, DEAD = Place(JobState.RETRY), Place(JobState.DEAD)
 
 # Each step: how many jobs it looked at, and the result for the wanted ones. Only the iteration does the work.
 Steps = Iterator[tuple[int, Changed]]
@@ -46,7 +47,7 @@ class Inspector:
     """Shows and changes queues, jobs and processes, for programs and for the command line: `app.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
-    RETRIES, DEAD or `waiting_in("mail")`.
+    PARKED, RETRIES, DEAD or `waiting_in("mail")`.
     """
 
     def __init__(
@@ -89,6 +90,10 @@ class Inspector:
 
     # --- jobs
 
+    def lines(self) -> list[LineStats]:
+        """The lines that hold parked jobs: `{line.name: line.size for line in app.inspector.lines()}`."""
+        return self._admin.lines()
+
     def count(self, place: Place) -> int:
         """How many jobs a place holds: `app.inspector.count(DEAD)`."""
         return self._admin.jobs_in(place).count()
@@ -121,7 +126,7 @@ class Inspector:
         for held in self.in_progress():
             if named.fits(held.job):
                 yield Place(JobState.IN_PROGRESS, held.queue), held.job
-        for place in (RETRIES, DEAD):
+        for place in (PARKED, RETRIES, DEAD):
             yield from ((place, job) for job in self.jobs(place, named))
 
     def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:

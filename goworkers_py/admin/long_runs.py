@@ -5,7 +5,7 @@ This may be normal, for some jobs are long. But a job that hangs and has no time
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
@@ -28,19 +28,34 @@ class LongRuns:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Threads of one process, and the queues that share them."""
+
+    identity: str
+    queues: tuple[str, ...]
+    threads: int
+
+    def begun(self, running: Mapping[tuple[str, str], list[float]]) -> list[float]:
+        """When each job that these threads run began. `running`: by process and queue."""
+        return [since for queue in self.queues for since in running.get((self.identity, queue), ())]
+
+
 def long_runs(inspector: Inspector, long_run_s: float = LONG_RUN_S) -> Iterator[LongRuns]:
-    processes = {one.identity: one.threads for one in inspector.processes()}
-    begun: dict[str, list[float]] = {}
+    pools = [Pool(one.identity, pool.queues, pool.threads) for one in inspector.processes() for pool in one.pools]
+    running: dict[tuple[str, str], list[float]] = {}
     for one in inspector.running():
-        if one.identity in processes:
-            begun.setdefault(one.queue, []).append(one.since)
+        running.setdefault((one.identity, one.queue), []).append(one.since)
     now = inspector.now()
     live = [owner for owner in inspector.owners() if owner.alive]
     for queue in inspector.queues():
-        running = begun.get(queue.name, [])
-        threads = sum(threads.get(queue.name, 0) for threads in processes.values())
-        if queue.paused or not 0 < threads <= len(running) or now - max(running) <= long_run_s:
+        serving = [pool for pool in pools if queue.name in pool.queues and pool.threads > 0]
+        begun = [pool.begun(running) for pool in serving]
+        occupied = all(len(since) >= pool.threads for pool, since in zip(serving, begun, strict=True))
+        newest = max((since for several in begun for since in several), default=now)
+        if queue.paused or not serving or not occupied or now - newest <= long_run_s:
             continue
-        waiting = queue.size + max(0, inspector.held(live, queue.name) - len(running))
+        of_queue = sum(len(running.get((pool.identity, queue.name), ())) for pool in serving)
+        waiting = queue.size + max(0, inspector.held(live, queue.name) - of_queue)
         if waiting:
-            yield LongRuns(queue.name, threads, now - max(running), waiting)
+            yield LongRuns(queue.name, sum(pool.threads for pool in serving), now - newest, waiting)

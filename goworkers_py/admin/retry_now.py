@@ -1,4 +1,4 @@
-"""Puts a scheduled, retried or dead job back into its queue by hand, by Sidekiq's rules."""
+"""Puts a scheduled, parked, retried or dead job back into its queue by hand, by Sidekiq's rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def retry_now(job: StoredJob, now: float) -> Change:
     message = inner.message
     if message is None:
         raise UnreadablePayload(f"not retried: jid {job.jid}: its payload is not a job; delete it, or leave it")
-    queue = message.get("queue") or "default"
+    queue = job.queue or message.get("queue") or "default"
     if not isinstance(queue, str) or not payload.encodable(queue):
         raise UnreadablePayload(f"not retried: jid {job.jid}: its field queue is not a queue's name")
     changes: dict[str, object] = {"enqueued_at": now, "queue": queue}

@@ -1,4 +1,4 @@
-"""`retries`, `scheduled`, `dead`: a group of commands for the jobs of each state."""
+"""`retries`, `scheduled`, `parked`, `dead`: a group of commands for the jobs of each state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.admin.filter import Filter, Wanted, counted
-from goworkers_py.admin.inspector import DEAD, RETRIES, SCHEDULED, Inspector, Steps
+from goworkers_py.admin.inspector import DEAD, PARKED, RETRIES, SCHEDULED, Inspector, Steps
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.cli import listing
@@ -27,12 +27,15 @@ from goworkers_py.cli.selection import (
     yes,
 )
 
-PLACES = {place.state.value: place for place in (RETRIES, SCHEDULED, DEAD)}
-COLUMNS: dict[Place, Columns] = {RETRIES: listing.RETRIES, SCHEDULED: listing.SCHEDULED, DEAD: listing.DEAD}
-NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", DEAD: "dead jobs"}
+PLACES = {place.state.value: place for place in (RETRIES, SCHEDULED, PARKED, DEAD)}
+COLUMNS: dict[Place, Columns] = {
+    RETRIES: listing.RETRIES, SCHEDULED: listing.SCHEDULED, PARKED: listing.PARKED, DEAD: listing.DEAD,
+}  # fmt: skip
+NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", PARKED: "parked jobs", DEAD: "dead jobs"}
 _ABOUT = {
     RETRIES: "Jobs that failed and wait for their next try.",
     SCHEDULED: "Jobs that wait for a time that their producer chose.",
+    PARKED: "Jobs that wait in a line until they are released.",
     DEAD: "Jobs that failed for good.",
 }
 
@@ -130,4 +133,4 @@ def _add(group: click.Group, place: Place, verb: str, done: str, about: str, cha
         tracking.report_missing(name)
 
 
-retries, scheduled, dead = map(make_group, (RETRIES, SCHEDULED, DEAD))
+retries, scheduled, parked, dead = map(make_group, (RETRIES, SCHEDULED, PARKED, DEAD))

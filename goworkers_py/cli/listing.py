@@ -64,6 +64,9 @@ _OF_QUEUE: Columns = {"queue": lambda job: _field(job, "queue")}
 
 IN_QUEUE: Columns = {"enqueued": _waiting_since, **JOB}
 SCHEDULED: Columns = {"due": lambda job: when(job.at), **_OF_QUEUE, **JOB}
+PARKED: Columns = {
+    "parked": lambda job: when(job.at), "line": lambda job: job.line, "queue": lambda job: job.queue, **JOB,
+}  # fmt: skip
 RETRIES: Columns = {
     "due": lambda job: when(job.at), "count>": lambda job: _field(job, "retry_count"), **_OF_QUEUE,
     "error": _error, **JOB,

@@ -27,6 +27,7 @@ COMMANDS = {
     "jobs": "queues",
     "retries": "job_sets",
     "scheduled": "job_sets",
+    "parked": "job_sets",
     "dead": "job_sets",
     "processes": "processes",
     "inprogress": "recover",

@@ -9,5 +9,6 @@ class JobState(enum.Enum):
     WAITING = "waiting"  # in its queue
     IN_PROGRESS = "in progress"  # fetched by a process and not settled
     SCHEDULED = "scheduled"  # waits for a time that the producer chose
+    PARKED = "parked"  # waits in a line until it is released
     RETRY = "retries"  # failed; waits for its next try
     DEAD = "dead"  # failed for good

@@ -63,11 +63,21 @@ class Reschedule(_WithEffects):
 
 
 @dataclass(frozen=True, slots=True)
+class Park(_WithEffects):
+    """The job was not run to its end, without a failure of its own: it waits in `line` until it is released into its
+    queue. With `payload`, that payload replaces the job's own. It costs no retry, and counts neither as processed nor
+    as failed."""
+
+    line: str
+    payload: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Keep(_WithEffects):
     """A middleware did not acknowledge the job: it stays in progress until this process stops."""
 
 
-Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Keep
+Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Keep
 
 DONE = Done()
 DISCARD = Discard()
@@ -76,4 +86,4 @@ REQUEUE_LAST = Requeue(last=True)
 KEEP = Keep()
 
 FAILED = (Retry, Dead, Discard)
-UNCOUNTED = (Requeue, Reschedule)  # neither processed nor failed
+UNCOUNTED = (Requeue, Reschedule, Park)  # neither processed nor failed

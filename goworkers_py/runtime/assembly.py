@@ -22,7 +22,6 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.due_hints import DueHints
-from goworkers_py.runtime.flow import Flow, Pool
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -33,6 +32,7 @@ from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.recoverer import Recoverer
 from goworkers_py.runtime.reporter import Reporter
@@ -73,14 +73,16 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
 
-    def lane_of(flow: Flow) -> Lane:
-        run_stats = RunStats(plan.registry.names_in(flow.queue))
-        chain = _chain(plan, flow, run_stats, watchdog, clock)
-        guard = Guard(chain, Needs(timestamps, clock.wall), quarantine)
-        return Lane(flow, guard, Settler(broker.transport, flow, shared, on_later=hints.scheduled), run_stats)
+    def lane_of(pool: Pool, queue: str) -> Lane:
+        run_stats = RunStats(plan.registry.names_in(queue))
+        chain = _chain(plan, pool, queue, run_stats, watchdog, clock)
+        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine), run_stats)
 
-    pools = [Pool(config) for config in plan.pools]
-    managers = [Manager(pool, [*map(lane_of, pool.flows.values())], broker.transport, shared) for pool in pools]
+    def manager_of(pool: Pool) -> Manager:
+        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled)
+        return Manager(pool, [lane_of(pool, queue) for queue in pool.queues], settler, broker.transport, shared)
+
+    managers = [manager_of(Pool(config)) for config in plan.pools]
     health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
@@ -92,19 +94,19 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     return launcher
 
 
-def _chain(plan: Plan, flow: Flow, run_stats: RunStats, watchdog: Watchdog, clock: Clock) -> Run:
+def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watchdog: Watchdog, clock: Clock) -> Run:
     """The whole chain around a job of one queue, from the outermost link inwards."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
     outer = [adapt(link) for link in plan.links.prepended]
-    inner = [*plan.links.appended, *plan.queue_links.get(flow.queue, ())]
+    inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     return wrap_all(
         perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall)),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
             log_runs(plan.registry),
-            stats(run_stats, flow.prefetch, clock.wall),
+            stats(run_stats, pool.prefetch, clock.wall),
             retry,
             time_limit(plan.registry, clock, watchdog),
             *map(adapt, inner),

@@ -6,14 +6,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.transport import Transport
-from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
-from goworkers_py.runtime.flow import Flow, Pool
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
 
@@ -52,10 +51,10 @@ class Fetcher(BrokerService):
     ) -> None:
         super().__init__(f"fetcher:{pool.name}", shared.outage)
         self._transport = transport
-        self._flows = pool.flows
-        self._queues = list(pool.flows)
+        self._queues = pool.queues
         self._concurrency = pool.concurrency
         self._buffer = pool.buffer
+        self._unsettled = pool.unsettled
         self._prefetch = pool.prefetch
         self._priorities = pool.priorities
         self._lease = shared.lease
@@ -123,8 +122,7 @@ class Fetcher(BrokerService):
         if not self._lease.fresh or not self._may_fetch.is_set():
             return FULL_SERVER_PAUSE_S
         if self._too_much_unsettled():
-            fullest = max((flow.unsettled for flow in self._flows.values()), key=len)
-            fullest.await_removal(UNSETTLED_LOOK_S)
+            self._unsettled.await_removal(UNSETTLED_LOOK_S)
             return 0.0
         return None
 
@@ -136,36 +134,27 @@ class Fetcher(BrokerService):
 
     def _go_back(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:
-            before = [one for one in self._going_back if one in self._flows[one.queue].unsettled.deliveries]
+            before = [one for one in self._going_back if one in self._unsettled.deliveries]
             self._going_back = [*before, *deliveries]
             self._give_back(deliveries)
 
     def _too_much_unsettled(self) -> bool:
         # First a cheap count. It also counts the jobs of replaced workers, which are stuck; the exact count does not.
-        held = [flow.unsettled for flow in self._flows.values()]
-        if sum(len(unsettled) - unsettled.kept for unsettled in held) - self._buffer.out <= MOST_UNSETTLED:
+        if len(self._unsettled) - self._unsettled.kept - self._buffer.out <= MOST_UNSETTLED:
             return False
-        stages = [delivery.stage for unsettled in held for delivery in unsettled.snapshot()]
+        stages = [delivery.stage for delivery in self._unsettled.snapshot()]
         return stages.count(Stage.ENDED) > MOST_UNSETTLED
 
     def _await_return(self) -> None:
         """Waits until the deliveries that were given back are in their queue: jobs fetched before would overtake them.
         The wait is short, so that a broker that refuses to take them back does not stop the queue."""
-        deadline = Deadline(LONGEST_RETURN_S)
-        for flow, deliveries in self._by_queue(self._going_back):
-            flow.unsettled.await_gone(deliveries, deadline.left())
-        self._going_back = []
-
-    def _by_queue(self, deliveries: Sequence[Delivery]) -> Iterable[tuple[Flow, Sequence[Delivery]]]:
-        queues = self._queues if len(self._queues) == 1 else {delivery.queue for delivery in deliveries}
-        for queue in queues:
-            of_queue = deliveries if len(queues) == 1 else [one for one in deliveries if one.queue == queue]
-            yield self._flows[queue], of_queue
+        if self._going_back:
+            self._unsettled.await_gone(self._going_back, LONGEST_RETURN_S)
+            self._going_back = []
 
     def _take(self, deliveries: list[Delivery], room: int) -> None:
         if deliveries:
-            for flow, of_queue in self._by_queue(deliveries):
-                flow.unsettled.add(of_queue)
+            self._unsettled.add(deliveries)
             if closed := self._closed_queues():  # paused while the reply was on its way
                 self._go_back([delivery for delivery in deliveries if delivery.queue in closed])
                 deliveries = [delivery for delivery in deliveries if delivery.queue not in closed]
@@ -188,8 +177,8 @@ class Fetcher(BrokerService):
         """Runs the deliveries that are in progress here by the broker's account only: their reply was lost."""
         after_failure = self._reconcile_at == 0.0
         self._take(self._transport.end_waits(self._queues), self._buffer.room(0))
-        for queue, flow in self._flows.items():
-            known = flow.unsettled.snapshot()  # read before the broker is asked, see `Transport.lost_replies`
+        for queue in self._queues:
+            known = self._unsettled.of_queue(queue)  # read before the broker is asked, see `Transport.lost_replies`
             lost = self._transport.lost_replies(self._lease.identity, queue, known, thorough=after_failure)
             if lost:
                 log.warning("queue %s: %d jobs were fetched but their reply was lost; running them", queue, len(lost))

@@ -94,7 +94,7 @@ class Health:
                 if len(manager.queues) > 1
             },
             counts=counts,
-            jobs={lane.flow.queue: lane.run_stats.snapshot() for lane in self.lanes},
+            jobs={lane.queue: lane.run_stats.snapshot() for lane in self.lanes},
             running={
                 queue: shown([delivery for delivery in running if delivery.queue == queue])
                 for manager in self.managers

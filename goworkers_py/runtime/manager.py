@@ -1,4 +1,4 @@
-"""A pool's manager: its fetcher, its workers and the settler of each of its queues.
+"""A pool's manager: its fetcher, its workers and its settler.
 
     fetcher -> buffer -> workers -> settler
 
@@ -16,10 +16,10 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.runtime.fetcher import Fetcher
-from goworkers_py.runtime.flow import Pool
 from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.pool_fetcher import PoolFetcher
-from goworkers_py.runtime.settler import LARGEST_BATCH
+from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.worker import Worker
 
@@ -30,28 +30,30 @@ SHORT_S = 0.05
 
 
 class Manager:
-    def __init__(self, pool: Pool, lanes: Sequence[Lane], transport: Transport, shared: Shared) -> None:
+    def __init__(
+        self, pool: Pool, lanes: Sequence[Lane], settler: Settler, transport: Transport, shared: Shared
+    ) -> None:
         self.name = pool.name
         self.title = pool.title
         self.concurrency = pool.concurrency
         self.weights = pool.weights
-        self.lanes = {lane.flow.queue: lane for lane in lanes}
-        self.queues = list(self.lanes)
+        self.queues = pool.queues
+        self.lanes = {lane.queue: lane for lane in lanes}
         make_fetcher = Fetcher if len(lanes) == 1 else PoolFetcher
         self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
         self._pool = pool
         self._shared = shared
-        self._settlers = [lane.settler for lane in lanes]
+        self._settler = settler
         self._numbers = itertools.count(1)
         # Changed by the watchdog's thread only: `replace` appends, `revive` assigns a new list. Other threads read it.
         self._workers = [self._make_worker() for _ in range(pool.concurrency)]
 
     def _make_worker(self) -> Worker:
         name = f"worker:{self.name}:{next(self._numbers)}"
-        return Worker(name, self._pool.buffer, self.lanes, self._shared)
+        return Worker(name, self._pool.buffer, self.lanes, self._settler, self._shared)
 
     def start(self) -> None:
-        for service in (*self._settlers, *self._workers, self.fetcher):
+        for service in (self._settler, *self._workers, self.fetcher):
             service.start()
 
     def replace(self, name: str) -> bool:
@@ -68,7 +70,7 @@ class Manager:
 
     def revive(self) -> None:
         self._workers = [worker for worker in self._workers if not worker.retired_and_ended]
-        for service in (*self._settlers, *self._workers, self.fetcher):
+        for service in (self._settler, *self._workers, self.fetcher):
             service.revive()
 
     def set_paused(self, queue: str, paused: bool) -> None:
@@ -96,7 +98,7 @@ class Manager:
     def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         """The newest first, each to the front of its queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
-            self.lanes[delivery.queue].settler.put(delivery, REQUEUE)
+            self._settler.put(delivery, REQUEUE)
 
     def stop_workers(self) -> None:
         self._pool.buffer.stop_workers(len(self._workers))
@@ -108,19 +110,16 @@ class Manager:
     def give_back_running(self) -> Sequence[tuple[Delivery, Stage]]:
         """Gives back the deliveries that have not ended, and returns each with the stage that it was in. If a worker
         ends such a delivery after all, the settler drops its outcome."""
-        held = [delivery for flow in self._pool.flows.values() for delivery in flow.unsettled.snapshot()]
-        staged = [(delivery, delivery.stage) for delivery in held]
+        staged = [(delivery, delivery.stage) for delivery in self._pool.unsettled.snapshot()]
         unfinished = [(delivery, stage) for delivery, stage in staged if stage is not Stage.ENDED]
         self._give_back([delivery for delivery, _ in unfinished])
         return unfinished
 
     def stop_settling(self, deadline: Deadline) -> int:
         """Returns how many deliveries could not be settled in time."""
-        for settler in self._settlers:
-            settler.stop()
-        for settler in self._settlers:
-            settler.join(deadline)
-        return sum(len(flow.unsettled) for flow in self._pool.flows.values())
+        self._settler.stop()
+        self._settler.join(deadline)
+        return len(self._pool.unsettled)
 
     def begun_at_most(self, queue: str) -> int:
         """How many of the oldest jobs in progress of the queue may have been begun: the running ones, and those that
@@ -128,9 +127,7 @@ class Manager:
 
         A guess. Too high: a bystander runs alone once. Too low: a killer is not suspected. Neither buries a job.
         """
-        over = sum(
-            delivery.stage in (Stage.KEPT, Stage.ENDED) for delivery in self._pool.flows[queue].unsettled.snapshot()
-        )
+        over = sum(delivery.stage in (Stage.KEPT, Stage.ENDED) for delivery in self._pool.unsettled.of_queue(queue))
         # Ended jobs are in progress, before the running ones, until they are settled. In a queue of short jobs there
         # may be more of them when the process dies than there were at its last beat, up to a batch.
         unsettled = LARGEST_BATCH if self._pool.prefetch.average_s < SHORT_S else self.concurrency
@@ -155,8 +152,7 @@ class Manager:
         """How many jobs of the queue wait in the buffer."""
         if len(self.queues) == 1:
             return len(self._pool.buffer)
-        held = self._pool.flows[queue].unsettled.snapshot()
-        return sum(delivery.stage is Stage.FETCHED for delivery in held)
+        return sum(delivery.stage is Stage.FETCHED for delivery in self._pool.unsettled.of_queue(queue))
 
     @property
     def ended(self) -> int:

@@ -17,7 +17,7 @@ from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.runtime.fetcher import Fetcher
-from goworkers_py.runtime.flow import Pool
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.shared import Shared
 
 
@@ -47,8 +47,7 @@ class PoolFetcher(Fetcher):
         return pause_s
 
     def _go_back_unseen(self, deliveries: Sequence[Delivery]) -> None:
-        for flow, of_queue in self._by_queue(deliveries):
-            flow.unsettled.add(of_queue)
+        self._unsettled.add(deliveries)
         self._go_back(deliveries)
 
     def _consume(self, room: int, wait_s: float) -> int:

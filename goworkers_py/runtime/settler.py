@@ -1,4 +1,4 @@
-"""One queue's settler thread: settles deliveries at the broker, many in one step.
+"""A pool's settler thread: settles deliveries at the broker, many in one step.
 
 A batch whose reply got lost is sent again under the same number, and the broker does it only once. No outcome is given
 up while this process lives: an outcome that cannot be written is tried again, and its job stays in progress until then.
@@ -22,14 +22,14 @@ from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome, Reschedule, Retry
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
-# More deliveries than a queue of short jobs has out at once, so that one exchange settles them all. A second exchange
+# More deliveries than a pool of short jobs has out at once, so that one exchange settles them all. A second exchange
 # would wait for five more turns at the interpreter's lock, which all threads share.
 LARGEST_BATCH = 200
 # The broker does nothing else while it reads and does a batch.
@@ -51,27 +51,26 @@ _NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
 
 
 class Settler(Service):
-    parked_for_s = 2.0  # how soon an outcome that the broker refused is tried again
+    refused_for_s = 2.0  # how soon an outcome that the broker refused is tried again
 
-    def __init__(self, transport: Transport, flow: Flow, shared: Shared, on_later: Callable[[float], None]) -> None:
+    def __init__(self, transport: Transport, pool: Pool, shared: Shared, on_later: Callable[[float], None]) -> None:
         """`on_later` is called for each retry or rescheduled job, with the time at which it is due."""
-        super().__init__(f"settler:{flow.queue}")
+        super().__init__(f"settler:{pool.name}")
         self._transport = transport
-        self._queue = flow.queue
-        self._unsettled = flow.unsettled
-        self._prefetch = flow.prefetch
+        self._unsettled = pool.unsettled
+        self._prefetch = pool.prefetch
         self._counters = shared.counters
         self._outage = shared.outage
         self._on_later = on_later
-        self._id = f"{flow.queue}:{secrets.token_hex(6)}"
+        self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         # The next six: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
         self._batch: dict[Delivery, Outcome] = {}
         self._sent: Batch | None = None  # what the broker was asked for `_batch`; it is asked for exactly this again
-        self._parked: dict[Delivery, Outcome] = {}
-        self._parked_until = 0.0
+        self._refused: dict[Delivery, Outcome] = {}
+        self._refused_until = 0.0
 
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two outcomes for the same delivery the first one counts."""
@@ -79,7 +78,7 @@ class Settler(Service):
             self._unsettled.keep(delivery)
             log.warning(
                 "not acknowledged, stays in progress until this process stops: %s",
-                describe_job(delivery.payload, self._queue),
+                describe_job(delivery.payload, delivery.queue),
             )
         else:
             # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
@@ -100,7 +99,7 @@ class Settler(Service):
                 self._collect()
             if self._batch:
                 self._settle()
-            elif self.stopping.is_set() and not (self._parked or self._taken) and self._outcomes.empty():
+            elif self.stopping.is_set() and not (self._refused or self._taken) and self._outcomes.empty():
                 self._outage.forget(self.name)
                 return
 
@@ -111,7 +110,7 @@ class Settler(Service):
         ended = self._taken
         with suppress(queue.Empty):
             if not ended:
-                ended.append(self._outcomes.get(timeout=self._until_parked_are_due()))
+                ended.append(self._outcomes.get(timeout=self._until_refused_are_due()))
                 if len(self._unsettled) > 1:
                     self._linger()
         count = min(self._outcomes.qsize(), LARGEST_BATCH - len(ended))
@@ -119,17 +118,17 @@ class Settler(Service):
         count = _fitting(ended)
         self._batch = self._first_outcomes(ended[:count])
         del ended[:count]
-        self._take_parked()
+        self._take_refused()
 
     def _first_outcomes(self, ended: Sequence[Finished]) -> dict[Delivery, Outcome]:
         """A worker's thread and a stop may both put an outcome for one delivery. The second outcome is dropped here:
-        its delivery is settled (not in `unsettled`), parked, or in the batch already."""
+        its delivery is settled (not in `unsettled`), refused, or in the batch already."""
         unsettled, batch = self._unsettled.deliveries, dict(ended)
         if len(batch) < len(ended):
             first = dict(reversed(ended))
             batch = {delivery: first[delivery] for delivery in batch}
-        if self._parked or not batch.keys() <= unsettled.keys():
-            fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._parked]
+        if self._refused or not batch.keys() <= unsettled.keys():
+            fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._refused]
             batch = dict(fresh)
         if Keep in set(map(type, batch.values())):
             for delivery in [delivery for delivery, outcome in batch.items() if type(outcome) is Keep]:
@@ -137,11 +136,11 @@ class Settler(Service):
                 self._lost(delivery)
         return batch
 
-    def _take_parked(self) -> None:
-        """Adds the parked deliveries to the batch when it is time to try them again."""
-        if self._parked and (self.stopping.is_set() or time.monotonic() >= self._parked_until):
-            self._batch.update(self._parked)
-            self._parked = {}
+    def _take_refused(self) -> None:
+        """Adds the refused deliveries to the batch when it is time to try them again."""
+        if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):
+            self._batch.update(self._refused)
+            self._refused = {}
 
     def _lost(self, delivery: Delivery) -> None:
         """Counts a delivery that `forget` was called for as a lost lease."""
@@ -153,16 +152,16 @@ class Settler(Service):
         if seconds >= SHORTEST_LINGER_S:
             self.stopping.wait(seconds)
 
-    def _until_parked_are_due(self) -> float | None:
-        if not self._parked:
+    def _until_refused_are_due(self) -> float | None:
+        if not self._refused:
             return 0.0 if self.stopping.is_set() else None
-        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._parked_until - time.monotonic())
+        return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - time.monotonic())
 
     def _settle(self) -> None:
         try:
             if self._sent is None:
                 held = self._unsettled.oldest(OLDEST_HELD)
-                self._sent = Batch(self._id, self._number, self._queue, list(self._batch.items()), held)
+                self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
             results = self._transport.settle(self._sent)
         except BrokerError as error:
             self._counters.add("settle_retries")
@@ -177,20 +176,20 @@ class Settler(Service):
         if errors:
             for (delivery, outcome), result in zip(batch, results, strict=True):
                 if isinstance(result, str):
-                    self._parked[delivery] = outcome
-            self._parked_until = time.monotonic() + self.parked_for_s
+                    self._refused[delivery] = outcome
+            self._refused_until = time.monotonic() + self.refused_for_s
         try:
             self._tell(batch, results, errors)
         finally:  # also when a log filter of the user's raises: the batch is settled and does not come back
             settled = [delivery for delivery, _ in batch]
-            self._unsettled.remove([one for one in settled if one not in self._parked] if errors else settled)
+            self._unsettled.remove([one for one in settled if one not in self._refused] if errors else settled)
 
     def _tell(self, batch: Sequence[Finished], results: Sequence[Settled], errors: Sequence[str]) -> None:
         """Tells counters, log and scheduler how a batch was settled."""
         if errors:
             self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))
-        elif not self._parked:
+        elif not self._refused:
             self._outage.recovered(self.name)
         outcomes = list(map(_outcome_of, batch))
         if outcomes.count(DONE) < len(outcomes):
@@ -206,7 +205,7 @@ class Settler(Service):
             self._counters.add("lost_leases")
             log.warning(
                 "lost lease: finished here after it was recovered elsewhere; it may have run twice: %s",
-                describe_job(delivery.payload, self._queue),
+                describe_job(delivery.payload, delivery.queue),
             )
 
     def _pause(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The deliveries of one queue that this process has fetched and not settled."""
+"""The deliveries of one pool that this process has fetched and not settled."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ class Unsettled:
     def snapshot(self) -> list[Delivery]:
         with self._lock:
             return list(self.deliveries)
+
+    def of_queue(self, queue: str) -> list[Delivery]:
+        return [delivery for delivery in self.snapshot() if delivery.queue == queue]
 
     @property
     def kept(self) -> int:

@@ -14,6 +14,7 @@ from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.wire.message import describe_job
 
@@ -21,12 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class Worker(Service):
-    """Owns the delivery in its hand. The buffer and the lanes are safe to share."""
+    """Owns the delivery in its hand. The other parts are safe to share."""
 
-    def __init__(self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], shared: Shared) -> None:
+    def __init__(self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], settler: Settler, shared: Shared) -> None:
         super().__init__(name)
         self._buffer = buffer
         self._lanes = lanes  # by queue
+        self._settler = settler
         self._lease = shared.lease
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
@@ -57,9 +59,7 @@ class Worker(Service):
         exception thrown into this thread from outside can break it off. How far the job got is not known."""
         if delivery.stage is BEGUN:
             log.error("run broken off by an exception, requeued: %s", describe_job(delivery.payload, delivery.queue))
-            self._lanes[delivery.queue].settler.put(
-                delivery, REQUEUE_LAST
-            )  # dropped if the settler has an outcome already
+            self._settler.put(delivery, REQUEUE_LAST)  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:
@@ -89,20 +89,19 @@ class Worker(Service):
         return self._retired and self._ended
 
     def run_once(self, delivery: Delivery) -> None:
-        lane = self._lanes[delivery.queue]
         if not self._lease.surely_of(delivery.identity) and not self._still_ours(delivery):
-            lane.settler.forget(delivery)
+            self._settler.forget(delivery)
             return
         delivery.begun_at = self._wall()
         delivery.stage = BEGUN  # from here on no exception can make a worker begin it again
         if self._quarantine.closed:  # read after `begun_at` is set, see `Quarantine._admit`
             delivery.begun_at = 0.0
-            lane.settler.put(delivery, REQUEUE)
+            self._settler.put(delivery, REQUEUE)
             return
-        outcome = lane.guard.run(delivery)
+        outcome = self._lanes[delivery.queue].guard.run(delivery)
         if FORKS.count != self._forks:
             os._exit(0)  # a child that a link forked came back here: only the parent settles the job
-        lane.settler.put(delivery, outcome)
+        self._settler.put(delivery, outcome)
 
     def _still_ours(self, delivery: Delivery) -> bool:
         """False when the job was recovered, or given back, while it waited here: this process may have been frozen."""

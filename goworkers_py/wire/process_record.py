@@ -53,11 +53,6 @@ class Member:
     def concurrency(self) -> int:
         return sum(pool.threads for pool in self.pools)
 
-    @property
-    def threads(self) -> dict[str, int]:
-        """Of each queue that has threads of its own."""
-        return {pool.name: pool.threads for pool in self.pools if [*pool.weights] == [pool.name]}
-
 
 @dataclass(frozen=True)
 class ProcessSnapshot:

@@ -23,7 +23,8 @@ DIGEST = "sha1:"
 class StoredJob:
     payload: bytes
     queue: str = ""  # empty if only the payload names it
-    at: float | None = None  # time at which the job is due, or died
+    at: float | None = None  # time at which the job is due, was parked, or died
+    line: str = ""  # of a parked job
 
     @cached_property
     def message(self) -> Message | None:
@@ -58,6 +59,8 @@ class StoredJob:
         """One line. The job's text is spliced in as it is stored: no number changes its digits."""
         # A time may be infinite, for which JSON has no number.
         at = "" if self.at is None else f'"at":{simplejson.dumps(self.at if math.isfinite(self.at) else str(self.at))},'
+        if self.line:
+            at += f'"line":{simplejson.dumps(self.line)},'
         if self.message is None:
             return (
                 f'{{{at}"jid":"{self.jid}","unreadable":{simplejson.dumps(self.payload.decode("utf-8", "replace"))}}}'

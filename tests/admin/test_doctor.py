@@ -24,7 +24,7 @@ from goworkers_py.admin import doctor as doctor_module
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
-from goworkers_py.brokers.redis import checks
+from goworkers_py.brokers.redis import checks, parked
 from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import NoSuchDatabase
@@ -337,6 +337,35 @@ def test_a_queue_in_which_no_job_has_begun_for_minutes_is_noted(
     told = findings(inspector, "long-runs")
     what = "no job of queue q has begun for 7 min: long-running jobs occupy all of its threads (3), waiting: 2 jobs"
     assert [(one.problem, one.what) for one in told] == [(False, what)] * found
+
+
+def test_the_threads_of_a_pool_are_those_of_all_its_queues(redis: redis_py.Redis, inspector: Inspector) -> None:
+    def show(*queues: str) -> None:
+        capsules = {"web": {"concurrency": 2, "mode": "strict", "weights": {"q": 0, "low": 0}}}
+        info = {"version": "pyworkers 9", "queues": ["q", "low"], "capsules": capsules}
+        redis.hset("host:1:x", mapping={"info": json.dumps(info), "beat": int(time.time())})
+        for number, queue in enumerate(queues):
+            work = {"queue": queue, "payload": job().decode(), "run_at": int(time.time() - 430)}
+            redis.hset("host:1:x:work", str(number), json.dumps(work))
+
+    redis.sadd("processes", "host:1:x")
+    redis.set("pyworkers:lease:host:1:x", 1)
+    redis.sadd("queues", "q", "low")
+    redis.lpush("queue:q", job())
+    show("low")
+    assert findings(inspector, "long-runs") == []
+    show("low", "low")
+    what = "no job of queue q has begun for 7 min: long-running jobs occupy all of its threads (2), waiting: 1 job"
+    assert [one.what for one in findings(inspector, "long-runs")] == [what]
+
+
+def test_a_line_whose_first_job_was_parked_a_day_ago_is_noted(redis: redis_py.Redis, inspector: Inspector) -> None:
+    for line, age_s in (("old", 90_000), ("new", 80_000)):
+        redis.sadd("pyworkers:lines", line)
+        for at in (age_s, 10):
+            redis.lpush(f"pyworkers:line:{line}", parked.entry(job(), "q", time.time() - at))
+    [told] = findings(inspector, "parked")
+    assert (told.problem, told.what) == (False, "line old holds 2 jobs, the first of them for 25 hours")
 
 
 HOLDING = """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from harness import (
     DEAD,
+    PARKED,
     RETRIES,
     SCHEDULED,
     Process,
@@ -27,14 +28,15 @@ from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DONE, Dead, Retry
+from goworkers_py.core.outcome import DONE, Dead, Outcome, Park, Retry
 from goworkers_py.wire.stored_job import StoredJob
 
 Q = Place(JobState.WAITING, "q")
-TIMED = {"scheduled": SCHEDULED, "retries": RETRIES, "dead": DEAD}
-PLACES = {"queue": Q, **TIMED}
+STATES = {"scheduled": SCHEDULED, "parked": PARKED, "retries": RETRIES, "dead": DEAD}
+PLACES = {"queue": Q, **STATES}
+BY_ARRIVAL = (Q, PARKED)  # always shown newest first
 EVERY_PLACE = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-TIMED_PLACES = pytest.mark.parametrize("place", TIMED.values(), ids=TIMED)
+EVERY_STATE = pytest.mark.parametrize("place", STATES.values(), ids=STATES)
 
 
 def put(process: Process, place: Place, published: Sequence[bytes], since: float = 3e9) -> None:
@@ -46,12 +48,13 @@ def put(process: Process, place: Place, published: Sequence[bytes], since: float
     else:
         process.publish(*published, queue="put")
         taken = enumerate(process.consume(len(published), "put"))
-        process.settle(
-            *(
-                (one, Retry(since + number, one.payload) if place is RETRIES else Dead(one.payload))
-                for number, one in taken
-            )
-        )
+        process.settle(*((one, end(place, one.payload, since + number)) for number, one in taken))
+
+
+def end(place: Place, payload: bytes, at: float) -> Outcome:
+    if place is RETRIES:
+        return Retry(at, payload)
+    return Dead(payload) if place is DEAD else Park("line", payload)
 
 
 def sizes(admin: Admin) -> dict[str, int]:
@@ -132,7 +135,8 @@ def test_jobs_are_counted_and_the_first_of_them_shown(me: Process, admin: Admin,
 def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, place: Place) -> None:
     put(me, place, [job(1)])
     for one in (*admin.jobs_in(place).first(1), *[one for page in admin.jobs_in(place).pages() for one in page]):
-        assert (one.jid, one.queue) == ("1", place.queue)
+        named = ("put", "line") if place is PARKED else (place.queue, "")
+        assert (one.jid, one.queue, one.line) == ("1", *named)
         assert (one.at is None) == (place is Q)
     if place in (SCHEDULED, RETRIES):
         assert admin.jobs_in(place).first(1)[0].at == 3e9
@@ -143,7 +147,7 @@ def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, pl
 def test_all_jobs_are_seen_page_by_page_in_order(me: Process, admin: Admin, place: Place, newest_first: bool) -> None:
     put(me, place, jobs(PAGE + 3))
     expected = jobs(PAGE + 3)
-    if newest_first or place is Q:
+    if newest_first or place in BY_ARRIVAL:
         expected.reverse()
     assert [len(page) for page in admin.jobs_in(place).pages(newest_first)] == [PAGE, 3]
     assert seen(admin, place, newest_first) == expected
@@ -165,6 +169,9 @@ def test_jobs_that_come_and_go_hide_no_other_job_and_no_job_is_shown_twice(
             continue
         if place is Q:
             gone |= {*payloads(other.consume(going))}
+        elif place is PARKED:
+            other.broker.store.release("line", going)
+            gone |= {*payloads(other.consume(going, "put"))}
         else:  # at both ends of all, and of those that were seen just now
             at_ends = [there[number], there[~number], *payloads([*page[:2], *page[-2:]])]
             change(other.broker.admin, place, delete(*at_ends[:going]))
@@ -220,7 +227,7 @@ def test_a_job_that_was_consumed_meanwhile_is_not_deleted(me: Process, admin: Ad
     assert [one.job.payload for one in admin.in_progress()] == [jobs(3)[0]]
 
 
-@TIMED_PLACES
+@EVERY_STATE
 def test_chosen_jobs_are_moved_with_their_new_payload(me: Process, admin: Admin, place: Place) -> None:
     def decide(page: Sequence[StoredJob]) -> list[Change]:
         return [
@@ -236,7 +243,7 @@ def test_chosen_jobs_are_moved_with_their_new_payload(me: Process, admin: Admin,
         assert waiting(admin, f"q{number}") == [jobs(4)[number].replace(b"Job", b"New")]
 
 
-@TIMED_PLACES
+@EVERY_STATE
 def test_a_moved_job_goes_to_the_back_of_its_queue(me: Process, admin: Admin, place: Place) -> None:
     me.publish(job("waits"))
     put(me, place, [job(1)])
@@ -244,7 +251,7 @@ def test_a_moved_job_goes_to_the_back_of_its_queue(me: Process, admin: Admin, pl
     assert waiting(admin) == [job("waits"), job(1)]
 
 
-@pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+@pytest.mark.parametrize("place", [SCHEDULED, PARKED, RETRIES], ids=["scheduled", "parked", "retries"])
 def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_the_limit(
     start: Processes, admin: Admin, place: Place
 ) -> None:
@@ -262,7 +269,9 @@ def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_
     assert all(before <= one.at <= admin.now() for one in admin.jobs_in(DEAD).first(5))
 
 
-@pytest.mark.parametrize(("place", "goal"), [(Q, Place(JobState.WAITING, "other")), (Q, DEAD), (DEAD, DEAD)])
+@pytest.mark.parametrize(
+    ("place", "goal"), [(Q, Place(JobState.WAITING, "o")), (Q, DEAD), (DEAD, DEAD), (PARKED, RETRIES)]
+)
 def test_a_change_that_cannot_be_is_refused(me: Process, admin: Admin, place: Place, goal: Place) -> None:
     put(me, place, jobs(3))
     with pytest.raises(ArgumentError):
@@ -288,7 +297,7 @@ def test_a_cleared_queue_begins_anew(me: Process, admin: Admin) -> None:
     assert sizes(admin) == {"q": 0}
 
 
-@TIMED_PLACES
+@EVERY_STATE
 def test_two_callers_that_change_the_same_jobs_move_each_once(start: Processes, admin: Admin, place: Place) -> None:
     processes = [start(), start(), start()]
     put(processes[0], place, jobs(300))

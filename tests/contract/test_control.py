@@ -9,6 +9,7 @@ import pytest
 from harness import Process, Processes, job
 
 from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.fleet import ThreadPool
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.wire.process_record import VERSION, Member, MemberPool, ProcessSnapshot
@@ -33,7 +34,8 @@ def test_a_process_is_shown_as_it_reports_itself(me: Process, admin: Admin) -> N
     report(me, quiet=True, rss=3 * 2**20, embedded=True, at=1_700_000_100.0)
     [process] = admin.processes()
     assert (process.identity, process.version, process.tag) == (me.identity, VERSION, "web")
-    assert (process.queues, process.concurrency, process.threads) == (["mail", "low"], 7, {"mail": 5, "low": 2})
+    assert (process.queues, process.concurrency) == (["mail", "low"], 7)
+    assert [*process.pools] == [ThreadPool(("mail",), 5), ThreadPool(("low",), 2)]
     assert (process.busy, process.quiet, process.embedded, process.rss_kb) == (0, True, True, 3 * 1024)
     assert (process.started_at, process.beat) == (1_700_000_000.5, 1_700_000_100.0)
 

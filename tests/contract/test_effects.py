@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, job, jobs, payloads, stored, waiting
+from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, jobs, payloads, stored, waiting
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import PushJobs, StoreValue
-from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 
 LATER = 4_000_000_000.5  # in 2096
 
@@ -24,6 +24,7 @@ OUTCOMES: dict[str, Make] = {
     "discard": lambda effect: Discard("why", effects=(effect,)),
     "requeue": lambda effect: Requeue(effects=(effect,)),
     "requeue last": lambda effect: Requeue(last=True, effects=(effect,)),
+    "park": lambda effect: Park("line", effects=(effect,)),
     "reschedule": lambda effect: Reschedule(LATER, job("later"), effects=(effect,)),
 }
 
@@ -43,7 +44,8 @@ def test_jobs_are_pushed_in_the_step_in_which_a_delivery_is_settled(me: Process,
     assert (waiting(admin, "a"), waiting(admin, "b")) == ([job(1), job(3)], [job(2)])
     assert job(4) in stored(admin, SCHEDULED)
     assert {"a", "b"} <= {queue.name for queue in admin.queues()}
-    elsewhere = [*waiting(admin), *stored(admin, SCHEDULED), *stored(admin, RETRIES), *stored(admin, DEAD)]
+    elsewhere = [*waiting(admin), *stored(admin, SCHEDULED), *stored(admin, PARKED), *stored(admin, RETRIES)]
+    elsewhere += stored(admin, DEAD)
     goes_on = {"done": 0, "discard": 0}.get(how, 1)
     assert len(elsewhere) == 1 + goes_on
     assert list(admin.in_progress()) == []

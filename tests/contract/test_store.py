@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,7 @@ from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, job, 
 
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.store import Forward, Store
-from goworkers_py.core.outcome import Retry
+from goworkers_py.core.outcome import Park, Retry
 
 PLACES = pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
 
@@ -153,3 +154,69 @@ def test_the_time_of_a_job_may_be_infinite_negative_or_a_fraction(me: Process, s
     promote(me, SCHEDULED, to("q"))
     assert waiting(admin) == jobs_named("negative", "exact")
     assert [(one.payload, one.at) for one in admin.jobs_in(SCHEDULED).first(10)] == [(job("never"), float("inf"))]
+
+
+# --- lines
+
+
+def park(me: Process, line: str, *payloads: bytes, queue: str = "q") -> None:
+    me.publish(*payloads, queue=queue)
+    me.settle(*((one, Park(line)) for one in me.consume(len(payloads), queue)))
+
+
+def test_parked_jobs_wait_in_their_line_and_count_neither_as_processed_nor_as_failed(me: Process, admin: Admin) -> None:
+    park(me, "a", *jobs(2))
+    park(me, "b", job("other"), queue="p")
+    assert [(line.name, line.size) for line in admin.lines()] == [("a", 2), ("b", 1)]
+    assert [0 <= line.latency_s < 60 for line in admin.lines()] == [True, True]
+    told = admin.stats()
+    assert (told.parked, told.processed, told.failed, told.in_progress) == (3, 0, 0, 0)
+    assert waiting(admin) == []
+
+
+def test_released_jobs_are_the_next_of_their_queues_those_that_were_parked_first_first(
+    me: Process, admin: Admin, store: Store
+) -> None:
+    park(me, "line", *jobs(3))
+    park(me, "line", job("other"), queue="p")
+    park(me, "line", job("last"))
+    me.publish(job("waits"))
+    assert store.release("line", 2) == 2
+    assert waiting(admin) == [*jobs(2), job("waits")]
+    assert store.release("line", 10) == 3
+    assert waiting(admin) == [jobs(3)[2], job("last"), *jobs(2), job("waits")]
+    assert waiting(admin, "p") == [job("other")]
+    assert (admin.lines(), store.release("line", 1), store.release("none", 1)) == ([], 0, 0)
+
+
+def test_a_parked_job_has_the_payload_of_the_outcome_to_the_byte(me: Process, admin: Admin, store: Store) -> None:
+    me.publish(job(1), job(2))
+    first, second = me.consume(2)
+    odd = b'\n{"class":"Job",\n "jid":"1","args":[1.50,"\xc3\xa9"]}\n'
+    me.settle((first, Park("a line: \u00e9\n", odd)), (second, Park("a line: \u00e9\n")))
+    assert [line.name for line in admin.lines()] == ["a line: \u00e9\n"]
+    assert store.release("a line: \u00e9\n", 2) == 2
+    assert waiting(admin) == [odd, job(2)]
+
+
+def test_equal_jobs_are_parked_and_released_one_by_one(me: Process, admin: Admin, store: Store) -> None:
+    park(me, "line", job(1), job(1), job(1))
+    assert (admin.stats().parked, store.release("line", 2), admin.stats().parked) == (3, 2, 1)
+    assert waiting(admin) == [job(1), job(1)]
+
+
+def test_processes_that_release_at_the_same_time_release_each_job_once(start: Processes, admin: Admin) -> None:
+    processes = [start(), start(), start()]
+    park(processes[0], "line", *jobs(500))
+    released = [0, 0, 0]
+
+    def release(number: int) -> None:
+        released[number] = sum(processes[number].broker.store.release("line", 7) for _ in range(30))
+
+    threads = [threading.Thread(target=release, args=[number]) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(released) == 500
+    assert sorted(waiting(admin)) == jobs(500)

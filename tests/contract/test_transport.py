@@ -558,7 +558,7 @@ def test_a_batch_that_is_asked_again_spares_the_same_job_that_came_back(me: Proc
 def test_two_settlers_may_have_batches_of_one_number(me: Process) -> None:
     me.publish(job(1), job(2))
     for name, delivery in enumerate(me.consume(2)):
-        batch = Batch(f"settler {name}", 1, "q", [(delivery, DONE)])
+        batch = Batch(f"settler {name}", 1, [(delivery, DONE)])
         assert list(me.broker.transport.settle(batch)) == [True]
         assert me.settle((delivery, DONE)) == [False]
 

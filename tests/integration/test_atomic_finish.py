@@ -72,7 +72,7 @@ def test_a_server_whose_file_ends_at_any_byte_of_the_settlement_has_the_job_or_a
         [parent] = broker.transport.consume(OWNER, [("parents-1", 1)], 1)
         before = redis.info("persistence")["aof_current_size"]
         pushes = PushJobs("jid", tuple(Push("children-1", job("Child", number)) for number in range(CHILDREN)))
-        batch = Batch("settler", 1, "parents-1", [(parent, Done(effects=(pushes,)))])
+        batch = Batch("settler", 1, [(parent, Done(effects=(pushes,)))])
         assert broker.transport.settle(batch) == [True]
         after = redis.info("persistence")["aof_current_size"]
     last, ended = own.append_only_file, [assert_whole(redis, 1)]

@@ -29,8 +29,8 @@ from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import Timing
 from goworkers_py.observe.log_format import PlainFormatter
 from goworkers_py.runtime import assembly, service
-from goworkers_py.runtime.flow import Pool
 from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.system import logs
 
 STRIKES = 10_000
@@ -266,7 +266,6 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
     size, jobs = 4, 3_000
     config = QueueConfig("q", concurrency=size, prefetch=20)
     pool = Pool(PoolConfig.of_one(config))
-    flow = pool.flows["q"]
     monkeypatch.setattr(assembly, "Pool", lambda config: pool)
     ran: list[int] = []
     meeting = threading.Barrier(size)
@@ -295,14 +294,14 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
                 """The jobs that ran, and those that an exception struck: these wait for their retry."""
                 return {*ran, *(args[0] for args in fields(redis.zrange("retry", 0, -1), "args"))}
 
-            assert eventually(lambda: len(told()) == jobs and not flow.unsettled.snapshot(), 30)
-            assert flow.buffer.out == 0
+            assert eventually(lambda: len(told()) == jobs and not pool.unsettled.snapshot(), 30)
+            assert pool.buffer.out == 0
             assert not queue(redis)
             assert not in_progress(redis)
             assert eventually(lambda: len(workers()) == size)
             for _ in range(size):
                 app.enqueue("q", "Meeting", [])
-            assert eventually(lambda: not flow.unsettled.snapshot() and not redis.llen("queue:q"), 30)
+            assert eventually(lambda: not pool.unsettled.snapshot() and not redis.llen("queue:q"), 30)
             assert not meeting.broken
             assert eventually(lambda: not launcher.health.running)
     assert struck > jobs / 3

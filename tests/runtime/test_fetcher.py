@@ -23,8 +23,8 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.runtime import fetcher as module
 from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S, Fetcher
-from goworkers_py.runtime.flow import Pool
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.unsettled import Unsettled
 from goworkers_py.wire.message import Message
 
@@ -39,7 +39,7 @@ class Fetching:
     ) -> None:
         self.lease = lease or fresh_lease()
         pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=concurrency, prefetch=prefetch)))
-        self.buffer, self.unsettled, self.prefetch = pool.buffer, pool.flows["q"].unsettled, pool.prefetch
+        self.buffer, self.unsettled, self.prefetch = pool.buffer, pool.unsettled, pool.prefetch
         self.given_back: list[bytes] = []
         self.fetcher = Fetcher(broker.transport, pool, shared(self.lease), self._give_back)
         self.fetcher.room_wait_s = 0.05

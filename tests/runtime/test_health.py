@@ -15,7 +15,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.observe.health_report import all_stuck, in_words
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime import health as module
-from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.lease import Lease
 
@@ -26,9 +25,7 @@ class Managing:
     def __init__(self, queue: str, concurrency: int, *running: Delivery, waiting: int = 0, more: str = "") -> None:
         self.name, self.concurrency, self.waiting = queue, concurrency, lambda queue: waiting
         self.queues = [queue, *more.split()]
-        self.lanes = {
-            queue: SimpleNamespace(flow=Flow(QueueConfig(queue)), run_stats=RunStats()) for queue in self.queues
-        }
+        self.lanes = {queue: SimpleNamespace(queue=queue, run_stats=RunStats()) for queue in self.queues}
         self.running = {f"worker:{queue}:{number}": delivery for number, delivery in enumerate(running, 1)}
 
     def stuck_threads(self, stuck: set[str], queue: str) -> int:

@@ -19,10 +19,10 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
-from goworkers_py.runtime.flow import Flow, Pool
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.manager import Manager
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
 from goworkers_py.wire.message import Message
 
@@ -34,23 +34,22 @@ class Managing:
         self._broker, self._handler = broker, handler
         self.lease = fresh_lease()
         self.made: list[Manager] = []
-        self.flow: Flow  # of the manager that was made last
+        self.pool: Pool  # of the manager that was made last
 
     def __call__(self, concurrency: int, prefetch: int | None = 0) -> Manager:
         common = shared(self.lease)
-        pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=concurrency, prefetch=prefetch)))
-        self.flow = flow = pool.flows["q"]
+        self.pool = pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=concurrency, prefetch=prefetch)))
 
         def chain(message: Message) -> Outcome:
             began = time.monotonic()
             self._handler(message)
-            flow.prefetch.record(time.monotonic() - began)
+            pool.prefetch.record(time.monotonic() - began)
             return DONE
 
         guard = Guard(chain, Needs(), common.quarantine)
-        settler = Settler(self._broker.transport, flow, common, on_later=lambda at: None)
-        lane = Lane(flow, guard, settler, RunStats())
-        self.made.append(Manager(pool, [lane], self._broker.transport, common))
+        settler = Settler(self._broker.transport, pool, common, on_later=lambda at: None)
+        lane = Lane("q", guard, RunStats())
+        self.made.append(Manager(pool, [lane], settler, self._broker.transport, common))
         return self.made[-1]
 
 
@@ -325,7 +324,7 @@ def test_replaced_workers_leave_the_pool_when_their_job_has_ended(
     push(redis, "d")
     assert eventually(lambda: len(gate.ended) == 4)
     assert stop(manager) == 0
-    assert len(make.flow.buffer) == 0, "a word to stop was left for a worker that had ended"
+    assert len(make.pool.buffer) == 0, "a word to stop was left for a worker that had ended"
 
 
 def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
@@ -335,14 +334,14 @@ def test_jobs_that_stay_unacknowledged_do_not_stand_in_for_those_that_run(
     make = managing(gate)
     manager = make(2)
     assert manager.begun_at_most("q") == 2 + LARGEST_BATCH, "short jobs that have ended lie before those that run"
-    make.flow.prefetch.record(1.0)
+    make.pool.prefetch.record(1.0)
     assert manager.begun_at_most("q") == 2 + 2
     kept = [Delivery(job(jid=jid), "q", "owner") for jid in "abc"]
-    make.flow.unsettled.add(kept)
+    make.pool.unsettled.add(kept)
     for delivery in kept:
-        make.flow.unsettled.keep(delivery)
+        make.pool.unsettled.keep(delivery)
     assert manager.begun_at_most("q") == 2 + 3
-    make.flow.unsettled.remove(kept)
+    make.pool.unsettled.remove(kept)
 
 
 def test_a_manager_that_never_began_can_be_stopped(managing: Callable[..., Managing], gate: Gate) -> None:

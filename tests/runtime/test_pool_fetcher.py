@@ -20,7 +20,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.runtime.fetcher import FULL_SERVER_PAUSE_S
-from goworkers_py.runtime.flow import Pool
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.pool_fetcher import PoolFetcher
 
 QUEUES = ("critical", "default", "low")
@@ -57,7 +57,7 @@ class Fetching:
                     ("RPUSH", Keys().queue(delivery.queue), delivery.payload),
                 ]
             )
-            self.pool.flows[delivery.queue].unsettled.remove([delivery])
+            self.pool.unsettled.remove([delivery])
 
     def run_once(self, times: int = 1) -> float:
         return [self.fetcher.run_once() for _ in range(times)][-1]
@@ -114,7 +114,7 @@ def test_jobs_come_in_the_order_of_the_queues(broker: RedisBroker, redis: redis_
     fetching = Fetching(broker, concurrency=5)
     fetching.run_once()
     assert fetching.buffered() == ["critical1", "critical2", "default1", "default2", "low1"]
-    assert [len(fetching.pool.flows[name].unsettled) for name in QUEUES] == [2, 2, 1]
+    assert [len(fetching.pool.unsettled.of_queue(name)) for name in QUEUES] == [2, 2, 1]
 
 
 def test_shares_of_weighted_queues_are_right_over_several_fetches(broker: RedisBroker, redis: redis_py.Redis) -> None:

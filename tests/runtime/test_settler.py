@@ -15,13 +15,13 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.transport import RedisTransport
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
 from goworkers_py.runtime import settler as module
-from goworkers_py.runtime.flow import Flow
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.wire.message import Message
 
@@ -32,10 +32,10 @@ LIST = f"queue:q:{OWNER}:inprogress"
 class Settling:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis) -> None:
         self._redis = redis
-        flow, common = Flow(QueueConfig("q", concurrency=1)), shared()
-        self.unsettled, self.counters = flow.unsettled, common.counters
+        pool, common = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=1))), shared()
+        self.unsettled, self.counters = pool.unsettled, common.counters
         self.told: list[float] = []
-        self.settler = Settler(broker.transport, flow, common, self.told.append)
+        self.settler = Settler(broker.transport, pool, common, self.told.append)
 
     def fetched(self, *raws: bytes) -> list[Delivery]:
         if raws:
@@ -233,7 +233,7 @@ def test_stop_settles_what_has_finished(redis_url: str, redis: redis_py.Redis) -
 def test_one_that_cannot_be_stored_stays_in_progress_until_it_can(
     settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settling.settler.parked_for_s = 0.05
+    settling.settler.refused_for_s = 0.05
     redis.set("retry", "somebody's string")
     stuck, fine = settling.fetched(job(jid="stuck"), job(jid="fine"))
     settling.settler.put(stuck, Retry(5, b'{"jid":"stuck"}'))
@@ -254,7 +254,7 @@ def test_of_two_outcomes_the_first_one_counts_also_while_it_cannot_be_stored(
 ) -> None:
     redis.set("dead", "somebody's string")
     with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
-        settling.settler.parked_for_s = 600.0  # it is tried again when the settler stops
+        settling.settler.refused_for_s = 600.0  # it is tried again when the settler stops
         parked, done = settling.fetched(job(jid="parked"), job(jid="done"))
         settling.settler.put(parked, Dead(b"{}"))
         assert eventually(lambda: settling.counters.snapshot() == {"settle_retries": 1})

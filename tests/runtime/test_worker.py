@@ -14,7 +14,7 @@ from apps import fields, fresh_lease, in_progress, job, own_app, own_broker, que
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.config.options import QueueConfig
+from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Clock, Deadline, awake_and_asleep
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, REQUEUE, Outcome
@@ -24,9 +24,9 @@ from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy, name_of
 from goworkers_py.policy.registry import JobSpec, Registry
-from goworkers_py.runtime.flow import Flow
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.worker import Worker
@@ -42,8 +42,8 @@ class Working:
     def __init__(self, broker: RedisBroker, redis: redis_py.Redis, chain: Run) -> None:
         self._redis = redis
         self.lease = fresh_lease()
-        flow = Flow(QueueConfig("q", concurrency=10))
-        self.buffer, self.unsettled = flow.buffer, flow.unsettled
+        pool = Pool(PoolConfig.of_one(QueueConfig("q", concurrency=10)))
+        self.buffer, self.unsettled = pool.buffer, pool.unsettled
         self.announced: list[str] = []
         self.quarantine = Quarantine(
             PoisonPolicy(),
@@ -55,10 +55,10 @@ class Working:
         )
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters
-        self.settler = Settler(broker.transport, flow, common, lambda at: None)
+        self.settler = Settler(broker.transport, pool, common, lambda at: None)
         guard = Guard(chain, Needs(), self.quarantine)
-        lanes = {"q": Lane(flow, guard, self.settler, RunStats())}
-        self.worker = Worker("worker:q:1", self.buffer, lanes, common)
+        lanes = {"q": Lane("q", guard, RunStats())}
+        self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
         self.worker.pause_after_fault_s = 0.01
 
     def beat(self) -> None:

@@ -49,7 +49,8 @@ from goworkers_py.wire.stored_job import StoredJob
 VARIABLE = "PYWORKERS_TEST_HARNESS"
 CONSUMED_WITHIN_S = 15.0
 
-SCHEDULED, RETRIES, DEAD = Place(JobState.SCHEDULED), Place(JobState.RETRY), Place(JobState.DEAD)
+SCHEDULED, PARKED = Place(JobState.SCHEDULED), Place(JobState.PARKED)
+RETRIES, DEAD = Place(JobState.RETRY), Place(JobState.DEAD)
 
 
 class Harness(Protocol):
@@ -143,8 +144,7 @@ class Process:
         return list(self.broker.transport.settle(self.batch(*finished)))
 
     def batch(self, *finished: tuple[Delivery, Outcome], held: Sequence[Delivery] = ()) -> Batch:
-        queue = finished[0][0].queue if finished else "q"
-        return Batch(f"settler of {self.identity}", next(self._batches), queue, finished, held)
+        return Batch(f"settler of {self.identity}", next(self._batches), finished, held)
 
     def recover(self, proof: str | None = None) -> list[Recovered]:
         return list(self.broker.recoverable.recover(self.identity, as_it_was, proof))
@@ -224,7 +224,7 @@ def account(admin: Admin) -> dict[str, list[str]]:
     for queue in admin.queues():
         for payload in waiting(admin, queue.name):
             places[json.loads(payload)["jid"]].append(f"queue {queue.name}")
-    for place in (SCHEDULED, RETRIES, DEAD):
+    for place in (SCHEDULED, PARKED, RETRIES, DEAD):
         for payload in stored(admin, place):
             places[json.loads(payload)["jid"]].append(place.state.value)
     for held in admin.in_progress():

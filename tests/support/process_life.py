@@ -56,7 +56,7 @@ class ProcessLife:
         payload = job(nonce=secrets.token_hex(4))
         self.redis.lpush("queue:q:me:inprogress", payload)
         delivery = Delivery(payload, "q", "me")
-        return self.broker.transport.settle(Batch(secrets.token_hex(4), 1, "q", [(delivery, outcome(payload))]))
+        return self.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(delivery, outcome(payload))]))
 
 
 def beats(life: ProcessLife) -> object:
@@ -110,7 +110,7 @@ def settles_large_jobs(life: ProcessLife) -> object:
         life.redis.lpush("queue:q:me:inprogress", delivery.payload)
     batches = [held[1:2], [held[0], *held[2:]]]
     return [
-        life.broker.transport.settle(Batch("large", number, "q", [(one, DONE) for one in batch], held))
+        life.broker.transport.settle(Batch("large", number, [(one, DONE) for one in batch], held))
         for number, batch in enumerate(batches)
     ]
 

@@ -107,7 +107,7 @@ class Life:
         finished = [(one, self._outcome(one)) for one in deliveries if self._random.random() < 0.9]
         self._write("D", [name_of(one.payload) for one, outcome in finished if isinstance(outcome, Done)])
         if finished:
-            batch = Batch(self._identity, next(self._numbers), queue, finished)
+            batch = Batch(self._identity, next(self._numbers), finished)
             results = [list(self._broker.transport.settle(batch)) for _ in range(self._random.choice([1, 1, 2]))]
             assert all(result == [True] * len(finished) for result in results), results
 

@@ -155,11 +155,11 @@ _numbers = itertools.count()
 
 def batch(*ends: tuple[bytes, Outcome], owner: str = OWNER, queue: str = "q") -> Batch:
     finished = [(Delivery(one, queue, owner), outcome) for one, outcome in ends]
-    return Batch("settler", next(_numbers), queue, finished)
+    return Batch("settler", next(_numbers), finished)
 
 
 def batch_of(*finished: tuple[Delivery, Outcome]) -> Batch:
-    return Batch("settler", next(_numbers), finished[0][0].queue, finished)
+    return Batch("settler", next(_numbers), finished)
 
 
 # --- jobs that wait for a time

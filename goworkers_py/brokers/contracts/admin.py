@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
@@ -72,18 +72,20 @@ Checks = Mapping[str, Callable[[], Iterator[Advice]]]
 
 
 class PlacedJobs(Protocol):
-    """The jobs of one place: of a queue, or of one of the states SCHEDULED, RETRY and DEAD. Threads share it."""
+    """The jobs of one place: of a queue, or of one of the states SCHEDULED, PARKED, RETRY and DEAD. Threads share
+    it."""
 
     def count(self) -> int:
         """Returns how many jobs the place holds."""
 
     def first(self, limit: int) -> list[StoredJob]:
         """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
-        RETRY those that are due first; of DEAD those that died first."""
+        RETRY those that are due first; of PARKED those of each line that were parked first; of DEAD those that
+        died first."""
 
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue always the newest first,
-        whatever `newest_first` says.
+        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, and of each line, always the
+        newest first, whatever `newest_first` says.
 
         Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
         that holds while jobs are published and consumed, but not while other people delete jobs of it.
@@ -121,6 +123,9 @@ class Admin(Protocol):
         """Ends the pause of the queue. False when it was not paused."""
 
     # --- jobs
+
+    def lines(self) -> list[LineStats]:
+        """Returns the lines that hold parked jobs, by name."""
 
     def jobs_in(self, place: Place) -> PlacedJobs:
         """Returns the jobs of a place, and asks the broker nothing yet. Raises ArgumentError for jobs in progress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,12 +20,22 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True)
+class LineStats:
+    """A line with parked jobs."""
+
+    name: str
+    size: int
+    latency_s: float  # how long its first job has waited there; 0 when nobody can read when it was parked
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The counts of jobs and processes, and every queue."""
 
     processed: int  # since the broker counts
     failed: int  # of the processed ones
     scheduled: int
+    parked: int  # in lines
     retries: int
     dead: int
     in_progress: int
@@ -69,6 +79,14 @@ class InProgressJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadPool:
+    """The queues that share threads in one process, and how many threads."""
+
+    queues: tuple[str, ...]
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """A process of the fleet, in whatever language."""
 
@@ -77,7 +95,7 @@ class Process:
     tag: str
     queues: list[str]
     concurrency: int
-    threads: Mapping[str, int]  # worker threads of each queue that has threads of its own
+    pools: Sequence[ThreadPool]
     busy: int  # jobs that it runs
     quiet: bool
     embedded: bool  # part of another program: it must not be asked to stop

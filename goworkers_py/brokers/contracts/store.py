@@ -1,4 +1,4 @@
-"""Jobs that wait for a time: scheduled jobs and retries."""
+"""Jobs that wait for a time (scheduled jobs and retries) or in a line, and the values that jobs store."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ class Store(Protocol):
         time: each job is moved once. A job that the broker cannot move (its queue is damaged, say) stays where it is,
         with an error in the log, and the other jobs are moved all the same. Raises BrokerUnavailable and BrokerRefused;
         the caller then promotes again.
+        """
+
+    def release(self, line: str, count: int) -> int:
+        """Moves up to `count` jobs of a line to the fronts of the queues from which they were consumed, those that were
+        parked first, and the first of them is consumed next. Returns how many. Each job is moved in one step, and once
+        only when processes release at the same time. Raises BrokerUnavailable and BrokerRefused: then some may have
+        been moved.
         """
 
     def value(self, kind: str, jid: str) -> bytes | None:

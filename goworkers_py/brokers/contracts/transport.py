@@ -37,7 +37,7 @@ Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTup
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Deliveries of one queue that are settled in one step. They may be of several identities.
+    """Deliveries that are settled in one step. They may be of several queues and identities.
 
     `settler` and `number` name the batch. The broker remembers the number and the results of the last batch of each
     settler. When a reply was lost, the settler sends the same batch again, each field as it was, and the broker answers
@@ -46,7 +46,6 @@ class Batch:
 
     settler: str
     number: int
-    queue: str
     finished: Sequence[Finished]
     # A hint for speed: the oldest of all deliveries that the caller has consumed and not settled, the oldest first. So
     # a broker can guess at which place in progress a delivery stands. The guess may be wrong.
@@ -127,6 +126,7 @@ class Transport(Protocol):
                     deliveries of a batch go to the front one after another, so the last of them is consumed next
         Reschedule  the job waits among the scheduled jobs until `at`, with the payload of the outcome; counts as
                     neither
+        Park        the job waits in its line, behind the others, until `Store.release`; counts as neither
 
         A delivery leaves progress and reaches its new place in one step, and only if it is still in progress under its
         identity. In the same step all its effects happen, see `core.effect`:

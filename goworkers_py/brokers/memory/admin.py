@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
-from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, Shown, State, Waiting
 from goworkers_py.core.command import Command
@@ -50,6 +50,12 @@ class MemoryAdmin(Admin):
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         return MemoryJobs(self._state, place, self._dead_limits)
 
+    def lines(self) -> list[LineStats]:
+        with self._state.lock:
+            now = self._state.clock()
+            first = {line: next(iter(jobs.values())) for line, jobs in sorted(self._state.lines.items())}
+            return [LineStats(line, len(self._state.lines[line]), now - job.at) for line, job in first.items()]
+
     # --- the fleet
 
     def stats(self) -> Stats:
@@ -65,6 +71,7 @@ class MemoryAdmin(Admin):
                 in_progress=sum(record.count() for record in state.leases.values()),
                 processes=sum(record.is_alive(now) for record in state.leases.values()),
                 queues=self._queue_stats(),
+                parked=sum(map(len, state.lines.values())),
             )
 
     def owners(self) -> list[Owner]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from goworkers_py.brokers.contracts.control import Control
-from goworkers_py.brokers.contracts.fleet import Process, Running
+from goworkers_py.brokers.contracts.fleet import Process, Running, ThreadPool
 from goworkers_py.brokers.memory.state import Shown, State
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import Executions
@@ -54,7 +54,7 @@ def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
         tag=member.tag,
         queues=member.queues,
         concurrency=member.concurrency,
-        threads=member.threads,
+        pools=[ThreadPool(tuple(pool.weights), pool.threads) for pool in member.pools],
         busy=len(now.running),
         quiet=now.quiet,
         embedded=now.embedded,

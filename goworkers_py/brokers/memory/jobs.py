@@ -19,13 +19,15 @@ from goworkers_py.wire.stored_job import StoredJob
 
 
 class Stay(NamedTuple):
-    at: float | None  # when the job is due, or died; None in a queue
+    at: float | None  # when the job is due, was parked, or died; None in a queue
     number: int
     payload: bytes
+    queue: str = ""
+    line: str = ""
 
 
 class MemoryJobs(PlacedJobs):
-    """The jobs of a queue, or of one of the states SCHEDULED, RETRY and DEAD."""
+    """The jobs of a queue, or of one of the states SCHEDULED, PARKED, RETRY and DEAD."""
 
     def __init__(self, state: State, place: Place, dead_limits: DeadLimits) -> None:
         self._state = state
@@ -34,7 +36,7 @@ class MemoryJobs(PlacedJobs):
 
     def count(self) -> int:
         with self._state.lock:
-            return len(self._waiting() if self._in_queue else self._state.timed[self._place.state])
+            return len(list(self._stays()))
 
     def first(self, limit: int) -> list[StoredJob]:
         with self._state.lock:
@@ -60,9 +62,11 @@ class MemoryJobs(PlacedJobs):
         with self._state.lock:
             if self._in_queue:
                 return len(self._state.queues.pop(self._place.queue, ()))
-            jobs = self._state.timed[self._place.state]
-            count = len(jobs)
-            jobs.clear()
+            count = len(list(self._stays()))
+            if self._place.state is JobState.PARKED:
+                self._state.lines.clear()
+            else:
+                self._state.timed[self._place.state].clear()
             return count
 
     @property
@@ -72,7 +76,7 @@ class MemoryJobs(PlacedJobs):
     def _pages(self, newest_first: bool) -> Iterator[list[Stay]]:
         with self._state.lock:
             stays = list(self._stays())
-        if newest_first or self._in_queue:
+        if newest_first or self._place.state in (JobState.WAITING, JobState.PARKED):
             stays.reverse()
         for start in range(0, len(stays), PAGE):
             yield stays[start : start + PAGE]
@@ -103,13 +107,21 @@ class MemoryJobs(PlacedJobs):
         """In the order in which jobs are consumed, are due, or died."""
         if self._in_queue:
             return (Stay(None, number, payload) for number, payload in self._waiting().items())
+        if self._place.state is JobState.PARKED:
+            return (
+                Stay(job.at, job.number, job.payload, job.queue, line)
+                for line, jobs in sorted(self._state.lines.items())
+                for job in jobs.values()
+            )
         return (Stay(*job) for job in self._state.timed[self._place.state])
 
     def _remove(self, stay: Stay) -> bool:
         """False when the job has left this place before."""
+        if stay.line:
+            return self._state.unpark(stay.line, stay.number) is not None
         if stay.at is None:
             return self._waiting().pop(stay.number, None) is not None
         return self._state.timed[self._place.state].remove(TimedJob(stay.at, stay.number, stay.payload))
 
     def _stored(self, stay: Stay) -> StoredJob:
-        return StoredJob(stay.payload, self._place.queue, stay.at)
+        return StoredJob(stay.payload, stay.queue or self._place.queue, stay.at, stay.line)

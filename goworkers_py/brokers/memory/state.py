@@ -47,6 +47,13 @@ class TimedJob(NamedTuple):
     payload: bytes
 
 
+class ParkedJob(NamedTuple):
+    number: int
+    at: float  # when it was parked
+    queue: str
+    payload: bytes
+
+
 class TimedJobs:
     """Jobs by their time; jobs of the same time in the order in which they were added."""
 
@@ -158,6 +165,7 @@ class State:
         self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}
         self.processed = 0
         self.failed = 0
+        self.lines: dict[str, dict[int, ParkedJob]] = {}  # by line and number, those parked first first
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
@@ -223,6 +231,17 @@ class State:
         if first:
             waiting.move_to_end(number, last=False)
         self.ring()
+
+    def park(self, line: str, queue: str, payload: bytes) -> None:
+        job = ParkedJob(next(self._numbers), self.clock(), queue, payload)
+        self.lines.setdefault(line, {})[job.number] = job
+
+    def unpark(self, line: str, number: int) -> ParkedJob | None:
+        """None when the job has left the line. A line without jobs is forgotten."""
+        job = self.lines.get(line, {}).pop(number, None)
+        if not self.lines.get(line, True):
+            del self.lines[line]
+        return job
 
     def apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

@@ -1,4 +1,4 @@
-"""Scheduled jobs and retries: moves them into their queues when they are due."""
+"""Jobs that wait for a time or in a line are moved into their queues; and the values that jobs store."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class MemoryStore(Store):
                 next_at = self._state.timed[state].next_after(now)
             more = len(due) == at_once
             yield None if next_at is None else next_at - now
+
+    def release(self, line: str, count: int) -> int:
+        with self._state.lock:
+            first = list(self._state.lines.get(line, ()))[:count]
+            for number in reversed(first):
+                if job := self._state.unpark(line, number):
+                    self._state.put(job.queue, job.payload, first=True)
+            return len(first)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

@@ -16,7 +16,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.policy.priorities import Ask
 
 WAIT_S = 2.0
@@ -110,6 +110,8 @@ class MemoryTransport(Transport):
                 state.bury(payload, self._dead_limits)
             case Requeue(payload, last):
                 state.put(delivery.queue, delivery.payload if payload is None else payload, first=not last)
+            case Park(line, payload):
+                state.park(line, delivery.queue, delivery.payload if payload is None else payload)
         state.apply(outcome.effects)
         if not isinstance(outcome, UNCOUNTED):
             state.count(failed=isinstance(outcome, FAILED))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
-from goworkers_py.brokers.contracts.fleet import InProgressJob, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.admin import Admin, Checks, Place, PlacedJobs
+from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.brokers.redis.checks import ServerChecks
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import counters_without_number, of_another_type
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_list import OwnerList
+from goworkers_py.brokers.redis.parked_jobs import ParkedJobs
 from goworkers_py.brokers.redis.process_list import ProcessList
 from goworkers_py.brokers.redis.queue_jobs import QueueJobs
 from goworkers_py.brokers.redis.queue_list import QueueList
@@ -28,6 +30,7 @@ class RedisAdmin(Admin):
         self._keys = keys
         self._dead_limits = dead_limits
         self._queues = QueueList(connections, keys)
+        self._lines = Lines(connections, keys, dead_limits)
         self._owners = OwnerList(connections, keys)
         self._processes = ProcessList(connections, keys)
 
@@ -47,17 +50,22 @@ class RedisAdmin(Admin):
 
     # --- jobs
 
-    def jobs_in(self, place: Place) -> QueueJobs | SetJobs:
+    def jobs_in(self, place: Place) -> PlacedJobs:
         if place.state is JobState.WAITING:
             return QueueJobs(self._connections, self._keys, place.queue)
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
+        if place.state is JobState.PARKED:
+            return ParkedJobs(self._lines)
         return SetJobs(self._connections, self._keys, place.state, self._dead_limits)
+
+    def lines(self) -> list[LineStats]:
+        return self._lines.all()
 
     # --- the fleet
 
     def stats(self) -> Stats:
-        return read_stats(self._connections, self._keys, self._queues)
+        return read_stats(self._connections, self._keys, self._queues, self._lines)
 
     def owners(self) -> list[Owner]:
         return self._owners.all()

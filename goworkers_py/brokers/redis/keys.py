@@ -26,6 +26,7 @@ class Keys:
         self.process_cleanup = f"{self.prefix}process_cleanup"
         # ours
         self.owners = f"{self.prefix}pyworkers:owners"
+        self.lines = f"{self.prefix}pyworkers:lines"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
@@ -33,7 +34,7 @@ class Keys:
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys((self.queues, self.paused, self.processes), "set"),
+            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone), "hash"),
@@ -75,6 +76,10 @@ class Keys:
     def receipt(self, settler: str) -> str:
         """Holds the number and the results of the settler's last batch."""
         return f"{self.prefix}pyworkers:receipt:{settler}"
+
+    def line(self, name: str) -> str:
+        """Holds the jobs that are parked in a line."""
+        return f"{self.prefix}pyworkers:line:{name}"
 
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""

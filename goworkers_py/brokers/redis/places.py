@@ -8,7 +8,7 @@ entries by their place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,6 +20,9 @@ NEAR = 16
 # Lua copies every byte of a payload several times. Larger payloads are compared by commands of the server.
 LARGE = 4_000
 
+Deliveries = Mapping[Delivery, object]
+
+_queue_of = attrgetter("queue")
 _identity_of = attrgetter("identity")
 _payload_of = attrgetter("payload")
 
@@ -27,6 +30,7 @@ _payload_of = attrgetter("payload")
 class Row(NamedTuple):
     """Deliveries that leave one in-progress list for good."""
 
+    queue: str
     owner: str
     deliveries: list[Delivery]
     # One byte for each of the last entries of the list, the newest first: 1 for an entry that is to leave, which are
@@ -43,23 +47,33 @@ class Row(NamedTuple):
         return list(map(_payload_of, self.deliveries))
 
 
-def rows(leaving: Collection[Delivery], held: Sequence[Delivery]) -> Iterator[Row]:
-    """`held`: the oldest deliveries of the queue that are in progress, the oldest first."""
-    for owner in dict.fromkeys(map(_identity_of, leaving)):
-        last = held[: 2 * len(leaving) + NEAR]
-        if any(map(owner.__ne__, map(_identity_of, last))):
-            last = [delivery for delivery in last if delivery.identity == owner]
-        leaves = bytes(map(leaving.__contains__, last)).rstrip(b"\0")
-        by_place = list(compress(last, leaves))
-        if by_place and _are_worth_it(by_place, list(compress(last, leaves.translate(_INVERTED)))):
-            yield Row(owner, by_place[::-1], leaves[::-1])
-        else:
-            by_place = []
-        if len(by_place) < len(leaving):
-            found = set(by_place)
-            rest = [one for one in leaving if one not in found and one.identity == owner]
-            if rest:
-                yield Row(owner, rest, newest_first=leaves.find(1) > len(last) / 2 or (bool(last) and not leaves))
+def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[Row]:
+    """`held`: the oldest deliveries that are in progress, the oldest first."""
+    oldest = dict.fromkeys(held[: 2 * len(leaving) + NEAR])
+    for queue in dict.fromkeys(map(_queue_of, leaving)):
+        of_queue, oldest_of_queue = _only(queue, _queue_of, leaving), _only(queue, _queue_of, oldest)
+        for owner in dict.fromkeys(map(_identity_of, of_queue)):
+            last = list(_only(owner, _identity_of, oldest_of_queue))
+            yield from _of_one_list(queue, owner, _only(owner, _identity_of, of_queue), last)
+
+
+def _of_one_list(queue: str, owner: str, leaving: Deliveries, last: Sequence[Delivery]) -> Iterator[Row]:
+    leaves = bytes(map(leaving.__contains__, last)).rstrip(b"\0")
+    by_place = list(compress(last, leaves))
+    if by_place and _are_worth_it(by_place, list(compress(last, leaves.translate(_INVERTED)))):
+        yield Row(queue, owner, by_place[::-1], leaves[::-1])
+    else:
+        by_place = []
+    if len(by_place) < len(leaving):
+        found = set(by_place)
+        rest = [one for one in leaving if one not in found]
+        yield Row(queue, owner, rest, newest_first=leaves.find(1) > len(last) / 2 or (bool(last) and not leaves))
+
+
+def _only(value: str, field: Callable[[Delivery], str], deliveries: Deliveries) -> Deliveries:
+    if all(map(value.__eq__, map(field, deliveries))):
+        return deliveries
+    return {delivery: deliveries[delivery] for delivery in deliveries if field(delivery) == value}
 
 
 def _are_worth_it(leaving: Sequence[Delivery], staying: Sequence[Delivery]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.brokers.contracts.fleet import Process, Running
+from goworkers_py.brokers.contracts.fleet import Process, Running, ThreadPool
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import WORDS
 from goworkers_py.brokers.redis.keys import Keys
@@ -76,7 +76,7 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         queues=[str(queue) for queue in queues] if isinstance(queues, list) else [],
         # Sidekiq 8.1.2 and later have it in a field of its own, earlier versions in `info`.
         concurrency=int(number(told["concurrency"])) or whole_number(info.get("concurrency")) or 0,
-        threads=_threads(info.get("capsules")),
+        pools=_pools(info.get("capsules")),
         busy=int(number(told["busy"])),
         quiet=told["quiet"] in (b"true", b"1"),
         embedded=info.get("embedded") is True,
@@ -94,12 +94,13 @@ def _running(identity: str, told: bytes) -> Running:
     return Running(identity, queue, StoredJob(text.encode("utf-8", "replace"), queue), number(work.get("run_at")))
 
 
-def _threads(capsules: object) -> dict[str, int]:
-    threads: dict[str, int] = {}
-    for name, capsule in capsules.items() if isinstance(capsules, dict) else ():
-        if isinstance(capsule, dict) and capsule.get("weights") == {name: 0}:
-            threads[name] = whole_number(capsule.get("concurrency")) or 0
-    return threads
+def _pools(capsules: object) -> list[ThreadPool]:
+    several = capsules.values() if isinstance(capsules, dict) else ()
+    return [
+        ThreadPool(tuple(map(str, capsule["weights"])), whole_number(capsule.get("concurrency")) or 0)
+        for capsule in several
+        if isinstance(capsule, dict) and isinstance(capsule.get("weights"), dict)
+    ]
 
 
 def _object(told: bytes | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.admin import PAGE, Changed, Decide, PlacedJo
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.list_pages import pages_of_list
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -36,16 +37,8 @@ class QueueJobs(PlacedJobs):
     def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
         """All jobs, always the newest first: jobs that are fetched meanwhile leave at the other end, and the positions
         of the other jobs stay."""
-        start, before = 0, set[bytes]()
-        while listed := self._connections.call("LRANGE", self._key, start, start + PAGE - 1):
-            start += len(listed)
-            # A push moves all jobs by one position, so the next page begins with jobs of this page.
-            fresh = list(listed)
-            while fresh and fresh[0] in before:
-                del fresh[0]
-            before = set(listed)
-            if fresh:
-                yield [StoredJob(payload, self._queue) for payload in fresh]
+        for page in pages_of_list(self._connections, self._key, PAGE):
+            yield [StoredJob(payload, self._queue) for payload in page]
 
     def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
         """Jobs that a push has moved into the next page are looked at again, so that no job is missed."""

@@ -53,8 +53,8 @@ class Recovery:
                 for position, payload in enumerate(reversed(listed))
             ]
             jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
-            items = [Item(owner, job.payload, _target(job.decision)) for job in jobs]
-            not_moved = self._settlement.settle(mover, number, queue, (), items)
+            items = [Item(queue, owner, job.payload, _target(job.decision)) for job in jobs]
+            not_moved = self._settlement.settle(mover, number, (), items)
             yield from [job for at, job in enumerate(jobs) if at not in not_moved]
             errors = [result for result in not_moved.values() if isinstance(result, str)]
             if errors:
@@ -63,7 +63,7 @@ class Recovery:
 
 
 def _target(decision: RecoveryDecision) -> Target:
-    return ("dead" if decision.error else "back"), 0, decision.payload
+    return Target("dead" if decision.error else "back", decision.payload)
 
 
 def without_conviction_where_several_died(

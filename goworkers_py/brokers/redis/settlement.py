@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.transport import Settled
+from goworkers_py.brokers.redis import parked
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
@@ -22,11 +23,18 @@ from goworkers_py.wire import enclosure
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
 RECEIPT_LIFE_S = 3_600
 
-# The step for one job, as settle.lua names it, with a score and a payload where the step needs them.
-Target = tuple[str, float, bytes]
+
+class Target(NamedTuple):
+    """The step for one job, as settle.lua names it, and what the step needs."""
+
+    what: str
+    payload: bytes = b""  # empty: the payload of the delivery
+    at: float = 0
+    line: str = ""
 
 
 class Item(NamedTuple):
+    queue: str
     owner: str
     payload: bytes
     target: Target
@@ -47,30 +55,31 @@ class Settlement:
         self._keys = keys
         self._dead_limits = dead_limits
 
-    def settle(
-        self, settler: str, number: int, queue: str, rows: Iterable[Row], items: Sequence[Item]
-    ) -> dict[int, Settled]:
+    def settle(self, settler: str, number: int, rows: Iterable[Row], items: Sequence[Item]) -> dict[int, Settled]:
         """Settles `rows`, then `items`. Returns the results of those that were not settled, by their number."""
-        keys, today = self._keys, datetime.datetime.now(datetime.timezone.utc).date()
+        keys, now = self._keys, time.time()
+        today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
         numbers: dict[str, int] = {}  # of the keys that this call needs beside the fixed ones
 
         def number_of(key: str) -> int:
             return numbers.setdefault(key, len(numbers) + 1)
 
-        arguments: list[Argument] = [number, queue, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
+        arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
         for row in rows:
             word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
-            place = number_of(keys.inprogress(queue, row.owner)), 1 if row.newest_first else -1
+            place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
         for item in items:
-            what, score, rewritten = _readable(item.target, queue)
-            place = number_of(keys.inprogress(queue, item.owner)), 1 if item.newest_first else -1
+            what, payload, at, line = _readable(item, now)
+            place = number_of(keys.inprogress(item.queue, item.owner)), 1 if item.newest_first else -1
+            goal = self._goal(what, line or item.queue)
             effects = list(encode(item.effects, keys, number_of))
-            arguments += (what, *place, item.payload, score, rewritten, len(effects), *effects)
+            arguments += (what, *place, item.payload, number_of(goal) if goal else 0, line or item.queue, at, payload)
+            arguments += (len(effects), *effects)
         fixed = (
-            keys.queue(queue), keys.retry, keys.dead, keys.queues,
+            keys.dead, keys.queues, keys.lines,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
-            keys.schedule, keys.nothing,
+            keys.nothing,
         )  # fmt: skip
         answer = self._connections.script(_SETTLE, (*fixed, *numbers), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
@@ -79,18 +88,28 @@ class Settlement:
             for at, result in zip(answer[::2], answer[1::2], strict=True)
         }
 
+    def _goal(self, what: str, name: str) -> str:
+        """The key to which the step moves a job; empty when it only removes it."""
+        if what == "park":
+            return self._keys.line(name)
+        if what in ("front", "back"):
+            return self._keys.queue(name)
+        return {"retry": self._keys.retry, "schedule": self._keys.schedule, "dead": self._keys.dead}.get(what, "")
+
     def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
         """The error texts among the results of the script, each with its text in our words."""
         return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
 
 
-def _readable(target: Target, queue: str) -> Target:
+def _readable(item: Item, now: float) -> Target:
     """Ruby reads the sets too, so no payload that Ruby cannot read goes there as it is. A retry or a dead job with such
     a payload goes to the dead set, enclosed as text; a scheduled one goes to the back of its queue."""
-    what, _, payload = target
-    if what not in ("retry", "schedule", "dead"):
+    target = item.target
+    if target.what == "park":
+        return target._replace(payload=parked.entry(target.payload or item.payload, item.queue, now))
+    if target.what not in ("retry", "schedule", "dead"):
         return target
-    readable = enclosure.readable(payload, queue, time.time())
-    if readable is payload:
+    readable = enclosure.readable(target.payload, item.queue, now)
+    if readable is target.payload:
         return target
-    return ("back", 0, payload) if what == "schedule" else ("dead", 0, readable)
+    return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)

@@ -9,11 +9,12 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import count_in
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
 
 
-def read_stats(connections: Connections, keys: Keys, queues: QueueList) -> Stats:
+def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines) -> Stats:
     """Reads all counts. A damaged key counts as 0 and hides no other count."""
     processed, failed, scheduled, retries, dead, names, paused, owners = connections.answers(
         [
@@ -37,6 +38,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList) -> Stats
         dead=dead or 0,
         in_progress=in_progress,
         processes=processes,
+        parked=sum(line.size for line in lines.all()),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
     )
 

@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.store import Forward, Store
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
@@ -30,6 +31,7 @@ class RedisStore(Store):
         self._connections = connections
         self._keys = keys
         self._dead_limits = dead_limits
+        self._lines = Lines(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
         source = {JobState.SCHEDULED: self._keys.schedule, JobState.RETRY: self._keys.retry}[state]
@@ -42,6 +44,9 @@ class RedisStore(Store):
                 log.error("%s: a due job cannot be moved: %s", state.value, error)
             skip += len(errors)
             yield max(0.0, float(next_score) - now) if next_score else None
+
+    def release(self, line: str, count: int) -> int:
+        return self._lines.release(line, count)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Published, Settled, Transport
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.effects import by_place
@@ -21,7 +21,7 @@ from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.policy.priorities import Ask
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
@@ -120,17 +120,25 @@ class RedisTransport(Transport):
 
     def settle(self, batch: Batch) -> list[Settled]:
         if list(map(_outcome_of, batch.finished)).count(DONE) == len(batch.finished):
-            leaving, others = dict(batch.finished), []
+            leaving: dict[Delivery, Outcome] = dict(batch.finished)
+            others: list[Finished] = []
         else:
             leaving = {one: outcome for one, outcome in batch.finished if type(outcome) is Done and not outcome.effects}
             others = [one for one in batch.finished if one[0] not in leaving]
         removed = list(rows(leaving, batch.held))
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
-            Item(one.identity, one.payload, _target(outcome), outcome.effects, bool(batch.held) and one not in old)
+            Item(
+                one.queue,
+                one.identity,
+                one.payload,
+                _target(outcome),
+                outcome.effects,
+                bool(batch.held) and one not in old,
+            )
             for one, outcome in others
         ]
-        not_settled = self._settlement.settle(batch.settler, batch.number, batch.queue, removed, items)
+        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items)
         if not not_settled:
             return [True] * len(batch.finished)
         sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]
@@ -150,20 +158,19 @@ class RedisTransport(Transport):
 
 
 def _target(outcome: Outcome) -> Target:
-    """The step of settle.lua for an outcome, with a score and a payload where the step needs them."""
     match outcome:
-        case Done():
-            return "remove", 0, b""
+        case Done() | Discard():
+            return Target("remove" if isinstance(outcome, Done) else "fail")
         case Retry(at, payload):
-            return "retry", at, payload
+            return Target("retry", payload, at)
         case Reschedule(at, payload):
-            return "schedule", at, payload
+            return Target("schedule", payload, at)
         case Dead(payload):
-            return "dead", 0, payload
-        case Discard():
-            return "fail", 0, b""
+            return Target("dead", payload)
         case Requeue(payload, last):
-            return ("back" if last else "front"), 0, payload or b""
+            return Target("back" if last else "front", payload or b"")
+        case Park(line, payload):
+            return Target("park", payload or b"", line=line)
         case Keep():
             raise ValueError("a delivery that is kept is not settled")
 

@@ -42,7 +42,7 @@ def test_the_last_batches_of_settlers_that_ended_long_ago_are_forgotten(monkeypa
     delivery, numbers = Delivery(b"{}", "q", "nobody", 1), itertools.count()
 
     def settle(settler: str) -> None:
-        transport.settle(Batch(settler, next(numbers), "q", [(delivery, DONE)]))
+        transport.settle(Batch(settler, next(numbers), [(delivery, DONE)]))
 
     for settler in ("first", "second", "third", "third", "second"):
         settle(settler)

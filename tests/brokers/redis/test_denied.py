@@ -143,7 +143,7 @@ class Life:
         for size, finished in self.finished.items():
             if finished:
                 held = [delivery for delivery, _ in finished]
-                results = self.broker.transport.settle(Batch(f"settler {size}", len(finished), "q", finished, held))
+                results = self.broker.transport.settle(Batch(f"settler {size}", len(finished), finished, held))
                 answered = zip(finished, results, strict=True)
                 self.finished[size] = [finished for finished, result in answered if isinstance(result, str)]
 

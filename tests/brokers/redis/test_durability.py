@@ -46,7 +46,7 @@ def written(redis: redis_py.Redis) -> int:
 
 
 def settle(broker: RedisBroker, number: int, deliveries: list[Delivery], held: list[Delivery]) -> None:
-    ended = Batch("settler", number, "q", [(one, DONE) for one in deliveries], held)
+    ended = Batch("settler", number, [(one, DONE) for one in deliveries], held)
     assert broker.transport.settle(ended) == [True] * len(deliveries)
 
 

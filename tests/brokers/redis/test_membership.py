@@ -107,7 +107,6 @@ def test_a_pool_is_a_capsule_and_its_threads_are_counted_once(weights: tuple[int
     assert (told["concurrency"], told["queues"]) == (25, ["mail", "critical", "default", "low"])
     assert told["weights"] == [{"mail": 0}, of_queues]
     assert told["capsules"]["web"] == {"concurrency": 20, "mode": mode, "weights": of_queues}
-    assert Member(1.0, [MEMBER.pools[0], MemberPool("web", 20, of_queues)]).threads == {"mail": 5}
 
 
 def test_the_entry_of_an_embedded_process_says_so() -> None:

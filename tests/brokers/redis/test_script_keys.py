@@ -16,10 +16,11 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import RETRIES, Inspector, waiting_in
+from goworkers_py.admin.inspector import PARKED, RETRIES, Inspector, waiting_in
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.outcome import Park
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -85,7 +86,11 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
             step(life)
         redis.lpush("queue:picked", job())
         redis.zadd("retry", {job(jid="moved"): 4e9})
+        life.settle(lambda payload: Park("line"))
+        life.settle(lambda payload: Park("line"))
+        broker.store.release("line", 1)
         inspector = Inspector(broker)
+        list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
         called, undeclared = watch.undeclared()

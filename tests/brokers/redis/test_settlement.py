@@ -113,7 +113,7 @@ def test_batches_of_two_settlers_with_the_same_number_are_two(broker: RedisBroke
     hold(broker, job(1), job(2))
     for name in (1, 2):
         finished = [(Delivery(job(name), "q", OWNER), DONE)]
-        assert broker.transport.settle(Batch(f"settler {name}", 1, "q", finished)) == [True]
+        assert broker.transport.settle(Batch(f"settler {name}", 1, finished)) == [True]
 
 
 def test_one_batch_may_hold_deliveries_of_several_owners(broker: RedisBroker) -> None:

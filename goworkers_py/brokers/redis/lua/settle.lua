@@ -1,22 +1,21 @@
 -- Settles deliveries of one queue: each item is taken off its in-progress list and put into its new place, or stays.
 -- An item that is not in its in-progress list was recovered by another process, and is left alone.
--- KEYS: queue, retry, dead, queues, processed, failed, processed today, failed today, receipt, schedule, a key that
---       never exists, then in-progress lists and the keys of effects, in any order
--- ARGV: batch number, queue name, dead limit, dead age, life of the day's counters, life of the receipt,
+-- KEYS: dead, queues, lines, processed, failed, processed today, failed today, receipt, a key that never exists, then
+--       in-progress lists, goals of items and keys of effects, in any order
+-- ARGV: batch number, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then rows and items, each beginning with a word, the number of a list, and the end of the list to look from (1 the
 --       newest, -1 the oldest):
 --       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
---       the step of one item: its raw payload, score, new payload, how many arguments its effects have, and these: each
---         effect begins with a word, the number of its key, an option, and how many values follow
+--       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
+--         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
+--         an option, and how many values follow
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
-local QUEUE, RETRY, DEAD, QUEUES, RECEIPT, SCHEDULE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
-local NOTHING, LISTS = KEYS[11], 11
+local DEAD, QUEUES, LINES, RECEIPT, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[8], KEYS[9], 9
 local arguments = ARGV
-local number, name, dead_limit, dead_age, day_life, receipt_life =
-  ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local number, dead_limit, dead_age, day_life, receipt_life = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
 
@@ -43,7 +42,7 @@ local function find_refusal(what)
     redis.pcall('SET', NOTHING, '', 'XX'), -- the receipt: without it a repeated batch may remove an equal item
     to_set and redis.pcall('ZADD', NOTHING, 'XX', '0', ''),
     redis.pcall('RPUSH', NOTHING, ''), -- for 'front', and for the way back into the list
-    what == 'back' and redis.pcall('LPUSH', NOTHING, ''),
+    (what == 'back' or what == 'park') and redis.pcall('LPUSH', NOTHING, ''),
   }
   redis.call('LREM', NOTHING, '0', '')
   for _, reply in ipairs(replies) do
@@ -59,22 +58,26 @@ local function refusal(what)
   return refusals[what]
 end
 
-local function place(what, raw, score, payload)
-  if what == 'retry' then return redis.pcall('ZADD', RETRY, score, payload), RETRY end
-  if what == 'schedule' then return redis.pcall('ZADD', SCHEDULE, score, payload), SCHEDULE end
-  if what == 'dead' then return redis.pcall('ZADD', DEAD, now, payload), DEAD end
-  redis.pcall('SADD', QUEUES, name)
-  if payload == '' then payload = raw end
-  return redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', QUEUE, payload), QUEUE
+-- An item that does not only leave goes to its goal. Returns the error, if any.
+local function put(what, key, goal)
+  local reply
+  if what == 'retry' or what == 'schedule' then
+    reply = redis.pcall('ZADD', key, goal.score, goal.payload)
+  elseif what == 'dead' then
+    reply = redis.pcall('ZADD', key, now, goal.payload)
+  else
+    if what == 'park' then redis.pcall('SADD', LINES, goal.name) else redis.pcall('SADD', QUEUES, goal.name) end
+    reply = redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', key, goal.payload)
+  end
+  return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
 end
 
-local TARGETS = {retry = RETRY, schedule = SCHEDULE, dead = DEAD, front = QUEUE, back = QUEUE}
 local STEPS = {push = 'back', later = 'schedule', value = 'value'}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
   while first <= last do
-    local key, count = KEYS[LISTS + arguments[first + 1]], tonumber(arguments[first + 3])
+    local key, count = KEYS[FIXED + arguments[first + 1]], tonumber(arguments[first + 3])
     local failed = act(arguments[first], key, arguments[first + 2], first + 4, first + 3 + count)
     if failed then return failed .. ' (key ' .. key .. ')' end
     first = first + 4 + count
@@ -110,21 +113,18 @@ local function apply(word, key, option, first, last)
   end
 end
 
-local function end_one(list, from, raw, what, score, payload, first, last)
+-- `first` and `last`: the arguments of the effects.
+local function end_one(list, from, raw, what, goal, first, last)
   local refused = refusal(what)
   if not refused and first then
-    if TARGETS[what] then refused = wrong_type(what, TARGETS[what]) end
-    refused = refused or each_effect(first, last, effect_refusal)
+    refused = goal.key and wrong_type(what, goal.key) or each_effect(first, last, effect_refusal)
   end
   if refused then return refused end
   local removed = redis.pcall('LREM', list, from, raw)
   if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
   if removed == 0 then return 0 end
   local failed = first and each_effect(first, last, apply)
-  if not failed and TARGETS[what] then
-    local reply, key = place(what, raw, score, payload)
-    failed = type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
-  end
+  if not failed and goal and goal.key then failed = put(what, goal.key, goal) end
   if not failed then return 1 end
   redis.call('RPUSH', list, raw)
   return failed
@@ -152,12 +152,13 @@ local function cut(list, places, first)
   return true
 end
 
+local UNCOUNTED = {front = true, back = true, schedule = true, park = true}
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
 local function note(what, result)
   at = at + 1
   if result ~= 1 then
     answer[#answer + 1], answer[#answer + 2] = at, result
-  elseif what ~= 'front' and what ~= 'back' and what ~= 'schedule' then
+  elseif not UNCOUNTED[what] then
     processed = processed + 1
     if what ~= 'remove' then failed = failed + 1 end
     if what == 'dead' then buried = true end
@@ -192,9 +193,9 @@ local function remove(list, places, count, head, mark)
   return true
 end
 
-local i = 7
+local i = 6
 while i <= #arguments do
-  local what, list, from = arguments[i], KEYS[LISTS + arguments[i + 1]], arguments[i + 2]
+  local what, list, from = arguments[i], KEYS[FIXED + arguments[i + 1]], arguments[i + 2]
   if what == 'row' or what == 'large' then
     local how, count = arguments[i + 3], tonumber(arguments[i + 4])
     local first, last = i + 5, i + 4 + count
@@ -209,9 +210,14 @@ while i <= #arguments do
     end
     i = last + 1
   else
-    local last = i + 6 + arguments[i + 6]
-    local effects = last > i + 6 and i + 7
-    note(what, end_one(list, from, arguments[i + 3], what, arguments[i + 4], arguments[i + 5], effects, last))
+    local raw, last = arguments[i + 3], i + 8 + arguments[i + 8]
+    local goal = {
+      key = arguments[i + 4] ~= '0' and KEYS[FIXED + arguments[i + 4]],
+      name = arguments[i + 5],
+      score = arguments[i + 6],
+      payload = arguments[i + 7] == '' and raw or arguments[i + 7],
+    }
+    note(what, end_one(list, from, raw, what, goal, last > i + 8 and i + 9, last))
     i = last + 1
   end
 end
@@ -228,7 +234,7 @@ local function count(key, day_key, amount)
   redis.pcall('INCRBY', day_key, amount)
   redis.pcall('EXPIRE', day_key, day_life)
 end
-count(KEYS[5], KEYS[7], processed)
-count(KEYS[6], KEYS[8], failed)
+count(KEYS[4], KEYS[6], processed)
+count(KEYS[5], KEYS[7], failed)
 redis.pcall('SET', RECEIPT, number .. ':' .. cmsgpack.pack(answer), 'EX', receipt_life)
 return answer

@@ -1,0 +1,24 @@
+"""The way of a delivery between the threads of a pool: fetcher -> buffer -> workers -> settler."""
+
+from __future__ import annotations
+
+from goworkers_py.config.options import PoolConfig
+from goworkers_py.policy.prefetch import AdaptivePrefetch
+from goworkers_py.policy.priorities import priorities_of
+from goworkers_py.runtime.buffer import Buffer
+from goworkers_py.runtime.unsettled import Unsettled
+
+
+class Pool:
+    """The queues that share one fetcher, one buffer, one pool of threads and one settler: mostly a single queue."""
+
+    def __init__(self, config: PoolConfig) -> None:
+        self.name = config.name
+        self.title = str(config)
+        self.queues = list(config.queues)
+        self.concurrency = config.concurrency
+        self.weights = config.weights
+        self.priorities = priorities_of(config.queues, config.weights)
+        self.prefetch = AdaptivePrefetch(config.prefetch, config.concurrency)
+        self.buffer = Buffer(config.concurrency)  # the deliveries that no worker has taken yet
+        self.unsettled = Unsettled()  # all deliveries from their fetch until the broker has settled them
