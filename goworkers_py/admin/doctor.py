@@ -30,6 +30,8 @@ MOST_FAILURES, TOP_FAILURES = 5_000, 3
 
 # A job that is parked for longer may have been forgotten.
 LONG_PARKED_S = 86_400
+# A push goes to the other broker within seconds, if that serves and a process knows it.
+LONG_POSTED_S = 60
 
 PROBLEM = True
 NOTE = False
@@ -80,6 +82,7 @@ class Doctor:
             "failures": self._failures,
             "in-progress": self._dead_owners,
             "parked": self._parked,
+            "outbox": self._outbox,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -156,6 +159,14 @@ class Doctor:
                 hours = int(line.latency_s // 3600)
                 what = f"line {line.name} holds {counted(line.size)}, the first of them for {hours} hours"
                 yield Advice(NOTE, what, "`pyworkers parked list` shows them, `pyworkers parked retry` releases them")
+
+    def _outbox(self) -> Iterator[Advice]:
+        for outbox in self._inspector.outboxes():
+            if outbox.latency_s > LONG_POSTED_S:
+                pushes = counted(outbox.size, "push", "pushes")
+                what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
+                todo = "look whether that broker serves, and start a process whose code configures an App for it"
+                yield Advice(PROBLEM, what, todo)
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

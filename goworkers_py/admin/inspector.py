@@ -29,7 +29,7 @@ from goworkers_py.wire.message import Timestamps
 from goworkers_py.wire.stored_job import StoredJob
 
 SCHEDULED, PARKED = Place(JobState.SCHEDULED), Place(JobState.PARKED)
-RETRIES, DEAD = Place(JobState.RETRY), Place(JobState.DEAD)
+OUTBOX, RETRIES, DEAD = Place(JobState.OUTBOX), Place(JobState.RETRY), Place(JobState.DEAD)
 
 # Each step: how many jobs it looked at, and the result for the wanted ones. Only the iteration does the work.
 Steps = Iterator[tuple[int, Changed]]
@@ -47,7 +47,7 @@ class Inspector:
     """Shows and changes queues, jobs and processes, for programs and for the command line: `app.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
-    PARKED, RETRIES, DEAD or `waiting_in("mail")`.
+    PARKED, OUTBOX, RETRIES, DEAD or `waiting_in("mail")`.
     """
 
     def __init__(
@@ -94,6 +94,10 @@ class Inspector:
         """The lines that hold parked jobs: `{line.name: line.size for line in app.inspector.lines()}`."""
         return self._admin.lines()
 
+    def outboxes(self) -> list[LineStats]:
+        """The outboxes that hold pushes for other brokers: `sum(one.size for one in app.inspector.outboxes())`."""
+        return self._admin.outboxes()
+
     def count(self, place: Place) -> int:
         """How many jobs a place holds: `app.inspector.count(DEAD)`."""
         return self._admin.jobs_in(place).count()
@@ -126,7 +130,7 @@ class Inspector:
         for held in self.in_progress():
             if named.fits(held.job):
                 yield Place(JobState.IN_PROGRESS, held.queue), held.job
-        for place in (PARKED, RETRIES, DEAD):
+        for place in (PARKED, OUTBOX, RETRIES, DEAD):
             yield from ((place, job) for job in self.jobs(place, named))
 
     def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:
@@ -232,3 +236,5 @@ class Inspector:
 def _refuse_queue(place: Place) -> None:
     if place.state is JobState.WAITING:
         raise ArgumentError("jobs that wait in a queue can only be deleted")
+    if place.state is JobState.OUTBOX:
+        raise ArgumentError("pushes in the outbox can only be deleted: they go to another broker")

@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -27,7 +28,9 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.held_pushes import Destination
 from goworkers_py.core.timing import TIMING
+from goworkers_py.links.atomic import DESTINATIONS
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import FailureHandler
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from goworkers_py.web.server import StatsServer
 
 log = logging.getLogger(__name__)
+
+_APPS: list[weakref.ref[App]] = []  # each App that was ever made
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +75,7 @@ class App(Pushing):
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
         self._health: Health | None = None  # of the launcher that was built last
+        _APPS.append(weakref.ref(self))
 
     # --- configuration
 
@@ -218,7 +224,8 @@ class App(Pushing):
     def plan(self) -> Plan:
         """Checks the configuration and imports the code that it names, without opening a broker."""
         plan = self._declared.plan(self.config)
-        return dataclasses.replace(plan, config=self._timed(plan.config))  # modules of tests may have set `timing`
+        # Modules of tests may have set `timing`.
+        return dataclasses.replace(plan, config=self._timed(plan.config), destinations=_destinations)
 
     def launcher(self, obey: Obey | None = None) -> Launcher:
         """Builds the daemon without starting it. The commands of the fleet go to `obey`."""
@@ -275,3 +282,9 @@ class App(Pushing):
                 launcher.stop()
             finally:
                 self._replace(self._config)
+
+
+def _destinations() -> dict[str, Destination]:
+    """The brokers of all Apps that were configured, and those to which atomic jobs have pushed."""
+    apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app._config is not None]
+    return {**{app.config.home: app.client for app in apps}, **DESTINATIONS}

@@ -55,9 +55,10 @@ class Pushing:
         They happen in the same step in which the job is acknowledged: a crash leaves either the job, which runs again,
         or its end with all these pushes. If the block raises, its pushes are dropped. `@workers.job(atomic=True)` does
         this for the whole job. Outside of a job, the pushes of the block are published together at its end.
+
+        Pushes of a job to another broker wait in the outbox of the job's broker, from which a daemon relays them.
         """
-        client = self.client
-        return hold_back(client.home, client.publish)
+        return hold_back()
 
     def atomically(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function with its whole run inside `atomic`, also when it is async."""

@@ -1,4 +1,4 @@
-"""`retries`, `scheduled`, `parked`, `dead`: a group of commands for the jobs of each state."""
+"""`retries`, `scheduled`, `parked`, `outbox`, `dead`: a group of commands for the jobs of each state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.admin.filter import Filter, Wanted, counted
-from goworkers_py.admin.inspector import DEAD, PARKED, RETRIES, SCHEDULED, Inspector, Steps
+from goworkers_py.admin.inspector import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED, Inspector, Steps
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.cli import listing
@@ -27,15 +27,17 @@ from goworkers_py.cli.selection import (
     yes,
 )
 
-PLACES = {place.state.value: place for place in (RETRIES, SCHEDULED, PARKED, DEAD)}
+PLACES = {place.state.value: place for place in (RETRIES, SCHEDULED, PARKED, OUTBOX, DEAD)}
 COLUMNS: dict[Place, Columns] = {
-    RETRIES: listing.RETRIES, SCHEDULED: listing.SCHEDULED, PARKED: listing.PARKED, DEAD: listing.DEAD,
+    RETRIES: listing.RETRIES, SCHEDULED: listing.SCHEDULED, PARKED: listing.PARKED, OUTBOX: listing.OUTBOX,
+    DEAD: listing.DEAD,
 }  # fmt: skip
-NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", PARKED: "parked jobs", DEAD: "dead jobs"}
+NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", PARKED: "parked jobs", OUTBOX: "pushes", DEAD: "dead jobs"}
 _ABOUT = {
     RETRIES: "Jobs that failed and wait for their next try.",
     SCHEDULED: "Jobs that wait for a time that their producer chose.",
     PARKED: "Jobs that wait in a line until they are released.",
+    OUTBOX: "Pushes of atomic jobs that wait to be relayed to another broker.",
     DEAD: "Jobs that failed for good.",
 }
 
@@ -78,13 +80,18 @@ def make_group(place: Place) -> click.Group:
         if may_clear(name, app.inspector.count(place), yes):
             tell(Changed(app.inspector.clear(place)), "deleted")
 
+    _add_changes(group, place)
+    return group
+
+
+def _add_changes(group: click.Group, place: Place) -> None:
     if place != SCHEDULED:
         _add_summary(group, place)
-    _add(group, place, "retry", "retried", "Puts jobs into their queues, to run now.", Inspector.retry)
+    if place != OUTBOX:
+        _add(group, place, "retry", "retried", "Puts jobs into their queues, to run now.", Inspector.retry)
     _add(group, place, "delete", "deleted", "Deletes jobs.", Inspector.delete)
-    if place != DEAD:
+    if place not in (DEAD, OUTBOX):
         _add(group, place, "kill", "killed", "Moves jobs to the dead set.", Inspector.kill)
-    return group
 
 
 def _show(inspector: Inspector, place: Place, jid: str | None, match: str, as_json: bool) -> None:
@@ -133,4 +140,4 @@ def _add(group: click.Group, place: Place, verb: str, done: str, about: str, cha
         tracking.report_missing(name)
 
 
-retries, scheduled, parked, dead = map(make_group, (RETRIES, SCHEDULED, PARKED, DEAD))
+retries, scheduled, parked, outbox, dead = map(make_group, (RETRIES, SCHEDULED, PARKED, OUTBOX, DEAD))

@@ -67,6 +67,9 @@ SCHEDULED: Columns = {"due": lambda job: when(job.at), **_OF_QUEUE, **JOB}
 PARKED: Columns = {
     "parked": lambda job: when(job.at), "line": lambda job: job.line, "queue": lambda job: job.queue, **JOB,
 }  # fmt: skip
+OUTBOX: Columns = {
+    "posted": lambda job: when(job.at), "to": lambda job: job.line, "queue": lambda job: job.queue, **JOB,
+}  # fmt: skip
 RETRIES: Columns = {
     "due": lambda job: when(job.at), "count>": lambda job: _field(job, "retry_count"), **_OF_QUEUE,
     "error": _error, **JOB,

@@ -28,6 +28,7 @@ COMMANDS = {
     "retries": "job_sets",
     "scheduled": "job_sets",
     "parked": "job_sets",
+    "outbox": "job_sets",
     "dead": "job_sets",
     "processes": "processes",
     "inprogress": "recover",

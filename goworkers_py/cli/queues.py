@@ -136,7 +136,7 @@ def jobs(app: App, queue: str | None, of_set: str | None, wanted: Filter, limit:
         found = app.inspector.jobs(waiting_in(queue), wanted)
         list_rows(IN_QUEUE, found, limit, as_json, f"jobs in queue {queue} {wanted}")
     else:
-        raise click.UsageError("give either a queue's name, or --set retries, scheduled, parked or dead")
+        raise click.UsageError("give either a queue's name, or --set retries, scheduled, parked, outbox or dead")
 
 
 def _existing(inspector: Inspector, name: str) -> QueueStats:

@@ -37,6 +37,21 @@ class PushJobs:
 
 
 @dataclass(frozen=True, slots=True)
+class PostJobs:
+    """Puts pushes into the outbox for another broker, where they wait until a process relays them. Each has an id: it
+    may be relayed more than once."""
+
+    jid: str
+    to: str  # the name of the other broker
+    pushes: tuple[Push, ...]
+    kind: ClassVar[str] = "post"
+
+    @property
+    def size(self) -> int:
+        return sum(len(push.payload) for push in self.pushes)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreValue:
     """Stores a value under the id of the effect, for `life_s` seconds. It replaces the value that is there."""
 
@@ -50,4 +65,4 @@ class StoreValue:
         return len(self.value)
 
 
-Effect = PushJobs | StoreValue
+Effect = PushJobs | PostJobs | StoreValue

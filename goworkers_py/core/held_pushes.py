@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import TooManyHeld
@@ -13,42 +14,51 @@ MOST_HELD = 10_000
 MOST_HELD_BYTES = 10_000_000
 
 
-# Address and namespace of a broker.
-Home = tuple[str, str]
+class Destination(Protocol):
+    """A client that pushes to one broker."""
+
+    home: str  # the name of the broker, see `Config.home`
+
+    def publish(self, pushes: Sequence[Push]) -> None: ...
 
 
 class HeldPushes:
     """The pushes of one block of `atomic`, or of all blocks of a job. Used by one thread only."""
 
-    def __init__(self, home: Home, run: object, outer: HeldPushes | None = None) -> None:
-        self.home = home  # pushes to this broker are held back
+    def __init__(self, run: object, outer: HeldPushes | None = None) -> None:
         self.run = run  # the message of the run; None outside of a job
         self.thread = threading.get_ident()
         self._outer = outer
         self._whole: HeldPushes = outer._whole if outer is not None else self  # its bounds are those of all blocks
-        self._pushes: list[Push] = []
+        self._pushes: dict[Destination, list[Push]] = {}
         self._count = self._bytes = 0  # of all blocks
 
-    def add(self, pushes: Sequence[Push]) -> None:
-        whole, size = self._whole, sum(len(push.payload) for push in pushes)
+    def add(self, destination: Destination, pushes: Sequence[Push]) -> None:
+        whole, size = self._whole, _size(pushes)
         if whole._count + len(pushes) > MOST_HELD or whole._bytes + size > MOST_HELD_BYTES:
             raise TooManyHeld(
                 f"atomic holds back at most {MOST_HELD:,} pushes of {MOST_HELD_BYTES // 1_000_000} MB together: "
                 "push jobs that push the others, or push outside of atomic"
             )
-        self._pushes.extend(pushes)
+        self._pushes.setdefault(destination, []).extend(pushes)
         whole._count += len(pushes)
         whole._bytes += size
 
     def drop(self) -> None:
         """The block has raised."""
-        self._whole._count -= len(self._pushes)
-        self._whole._bytes -= sum(len(push.payload) for push in self._pushes)
+        for pushes in self._pushes.values():
+            self._whole._count -= len(pushes)
+            self._whole._bytes -= _size(pushes)
         self._pushes.clear()
 
-    def end(self) -> tuple[Push, ...]:
+    def end(self) -> Mapping[Destination, Sequence[Push]]:
         """The block has ended well. Gives its pushes to the outer block, or returns them if there is none."""
         if self._outer is None:
-            return tuple(self._pushes)
-        self._outer._pushes.extend(self._pushes)
-        return ()
+            return self._pushes
+        for destination, pushes in self._pushes.items():
+            self._outer._pushes.setdefault(destination, []).extend(pushes)
+        return {}
+
+
+def _size(pushes: Sequence[Push]) -> int:
+    return sum(len(push.payload) for push in pushes)

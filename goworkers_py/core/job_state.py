@@ -10,5 +10,6 @@ class JobState(enum.Enum):
     IN_PROGRESS = "in progress"  # fetched by a process and not settled
     SCHEDULED = "scheduled"  # waits for a time that the producer chose
     PARKED = "parked"  # waits in a line until it is released
+    OUTBOX = "outbox"  # waits until it is relayed to another broker
     RETRY = "retries"  # failed; waits for its next try
     DEAD = "dead"  # failed for good

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 import time
 import weakref
@@ -10,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from goworkers_py.core.effect import Push, PushJobs
+from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs
 from goworkers_py.core.fork_count import FORKS
-from goworkers_py.core.held_pushes import HeldPushes, Home
+from goworkers_py.core.held_pushes import Destination, HeldPushes
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Timestamps, current_message
@@ -22,22 +23,22 @@ from goworkers_py.wire.message import Timestamps, current_message
 _holding: ContextVar[weakref.ref[HeldPushes] | None] = ContextVar("goworkers_py_held_pushes", default=None)
 
 
-def holding(home: Home) -> HeldPushes | None:
-    """Where the code that runs now adds its pushes to the broker `home`; None when it pushes at once. A thread that a
-    job starts pushes at once, also when it got a copy of the job's context."""
+def holding() -> HeldPushes | None:
+    """Where the code that runs now adds its pushes; None when it pushes at once. A thread that a job starts pushes at
+    once, also when it got a copy of the job's context."""
     reference = _holding.get()
     held = reference() if reference is not None else None
-    if held is None or held.home != home or held.run is not current_message() or held.thread != threading.get_ident():
+    if held is None or held.run is not current_message() or held.thread != threading.get_ident():
         return None
     return held
 
 
 @contextmanager
-def hold_back(home: Home, publish: Callable[[Sequence[Push]], object]) -> Iterator[None]:
-    """Holds back the pushes to the broker `home` inside the block. If the block raises, they are dropped. The pushes of
-    a job happen when the job has ended well. Outside of a job they are published together, at the end of the block."""
-    outer, around, forks = holding(home) or _held_by_job(home), _holding.get(), FORKS.count
-    held = HeldPushes(home, current_message(), outer)
+def hold_back() -> Iterator[None]:
+    """Holds back the pushes inside the block. If the block raises, they are dropped. The pushes of a job happen when
+    the job has ended well. Outside of a job they are published together, at the end of the block."""
+    outer, around, forks = holding() or _held_by_job(), _holding.get(), FORKS.count
+    held = HeldPushes(current_message(), outer)
     _holding.set(weakref.ref(held))
     try:
         yield
@@ -47,19 +48,20 @@ def hold_back(home: Home, publish: Callable[[Sequence[Push]], object]) -> Iterat
     finally:
         _holding.set(around)
     # In a child that the block forked, the pushes are those of the parent.
-    if FORKS.count == forks and (pushes := held.end()):
-        publish(pushes)
+    if FORKS.count == forks:
+        for destination, pushes in held.end().items():
+            destination.publish(pushes)
 
 
-def _held_by_job(home: Home) -> HeldPushes | None:
-    """Where the running job holds back its pushes to `home`; None outside of a job, and in a job of another broker."""
+def _held_by_job() -> HeldPushes | None:
+    """Where the running job holds back its pushes; None outside of a job."""
     message = current_message()
     held = getattr(message, "held", None)
     if message is None or held is None or message.thread != threading.get_ident():
         return None
-    if held == home:
-        held = message.held = HeldPushes(home, message)
-    return held if isinstance(held, HeldPushes) and held.home == home else None
+    if not isinstance(held, HeldPushes):
+        held = message.held = HeldPushes(message)
+    return held
 
 
 def _push_at_once() -> None:
@@ -73,22 +75,38 @@ def _push_at_once() -> None:
 os.register_at_fork(after_in_child=_push_at_once)
 
 
+# The brokers to which jobs of this process have held back pushes, by name: the relay publishes to them.
+DESTINATIONS: dict[str, Destination] = {}
+
+
 class AtomicFinish:
     """How the jobs of a daemon end that have held back pushes."""
 
     def __init__(
-        self, home: Home = ("", ""), timestamps: Timestamps | None = None, wall: Callable[[], float] = time.time
+        self, home: str = "", timestamps: Timestamps | None = None, wall: Callable[[], float] = time.time
     ) -> None:
-        self.home = home  # the daemon's broker
+        self._home = home  # the daemon's broker
         self._timestamps = timestamps or Timestamps()
         self._wall = wall
 
     def done(self, held: HeldPushes, jid: str) -> Done:
         """The outcome of a job whose code has returned."""
-        pushes = held.end()
-        if not pushes:
-            return DONE
-        # The jobs come into their queues only now. With the time of the call, a queue would look as if it had waited.
+        effects: list[Effect] = []
+        for destination, pushes in held.end().items():
+            if destination.home == self._home:
+                effects.append(PushJobs(jid, tuple(self._stamped(pushes))))
+            else:
+                DESTINATIONS[destination.home] = destination
+                effects.append(PostJobs(jid, destination.home, tuple(map(_named, pushes))))
+        return Done(effects=tuple(effects)) if effects else DONE
+
+    def _stamped(self, pushes: Sequence[Push]) -> Iterator[Push]:
+        """The jobs come into their queues only now. With the time of the call, a queue would look as if it had
+        waited."""
         stamp = payload.splicer({"enqueued_at": self._timestamps.write(self._wall())})
-        stamped = [push if push.at is not None else Push(push.queue, stamp(push.payload)) for push in pushes]
-        return Done(effects=(PushJobs(jid, tuple(stamped)),))
+        return (push if push.at is not None else Push(push.queue, stamp(push.payload)) for push in pushes)
+
+
+def _named(push: Push) -> Push:
+    """With an id: it may be relayed more than once."""
+    return Push(push.queue, push.payload, push.at, push.id or secrets.token_hex(12))

@@ -35,6 +35,7 @@ from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.recoverer import Recoverer
+from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
@@ -69,6 +70,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
         give_back_waiting=lambda: _give_back_waiting(managers),
     )
     shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
+    relay = Relay(broker.store, plan.destinations, config.home, outage)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -79,7 +81,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
         return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine), run_stats)
 
     def manager_of(pool: Pool) -> Manager:
-        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled)
+        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.posted)
         return Manager(pool, [lane_of(pool, queue) for queue in pool.queues], settler, broker.transport, shared)
 
     managers = [manager_of(Pool(config)) for config in plan.pools]
@@ -89,7 +91,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler)
+    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

@@ -21,6 +21,7 @@ from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.recoverer import Recoverer, report
+from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
@@ -40,10 +41,11 @@ class Services:
     watchdog: Watchdog
     pauses: Pauses
     scheduler: Scheduler
+    relay: Relay
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
-        return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler))
+        return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay))
 
 
 class Launcher:

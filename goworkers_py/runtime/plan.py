@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
+from goworkers_py.core.held_pushes import Destination
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
@@ -22,3 +23,5 @@ class Plan:
     queue_links: Mapping[str, Sequence[Middleware]]
     before_start: Sequence[Callable[[], None]]
     during_drain: Sequence[Callable[[], None]]
+    # The brokers to which this process can relay pushes, by name.
+    destinations: Callable[[], Mapping[str, Destination]] = dict

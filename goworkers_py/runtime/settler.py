@@ -19,7 +19,7 @@ from operator import attrgetter, itemgetter
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.effect import PushJobs
+from goworkers_py.core.effect import PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.pool import Pool
@@ -53,8 +53,16 @@ _NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
 class Settler(Service):
     refused_for_s = 2.0  # how soon an outcome that the broker refused is tried again
 
-    def __init__(self, transport: Transport, pool: Pool, shared: Shared, on_later: Callable[[float], None]) -> None:
-        """`on_later` is called for each retry or rescheduled job, with the time at which it is due."""
+    def __init__(
+        self,
+        transport: Transport,
+        pool: Pool,
+        shared: Shared,
+        on_later: Callable[[float], None],
+        on_posted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
+        were put into an outbox."""
         super().__init__(f"settler:{pool.name}")
         self._transport = transport
         self._unsettled = pool.unsettled
@@ -62,6 +70,7 @@ class Settler(Service):
         self._counters = shared.counters
         self._outage = shared.outage
         self._on_later = on_later
+        self._on_posted = on_posted
         self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         # The next six: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
@@ -195,10 +204,16 @@ class Settler(Service):
         if outcomes.count(DONE) < len(outcomes):
             for outcome, result in zip(outcomes, results, strict=True):
                 if result is True:
-                    for at in _due_times(outcome):
-                        self._on_later(at)
+                    self._tell_of_places(outcome)
         if False in results:
             self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
+
+    def _tell_of_places(self, outcome: Outcome) -> None:
+        """Tells those who look at the places into which the outcome has put jobs."""
+        for at in _due_times(outcome):
+            self._on_later(at)
+        if PostJobs in map(type, outcome.effects):
+            self._on_posted()
 
     def _tell_of_lost(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:

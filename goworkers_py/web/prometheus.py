@@ -107,6 +107,7 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
     for name, value, about in (
         ("scheduled_jobs", stats.scheduled, "scheduled jobs"),
         ("parked_jobs", stats.parked, "jobs that wait in a line"),
+        ("outbox_jobs", stats.outbox, "pushes that wait to be relayed to another broker"),
         ("retry_jobs", stats.retries, "jobs that wait for a retry"),
         ("dead_jobs", stats.dead, "dead jobs"),
         ("in_progress_jobs", stats.in_progress, "jobs in progress in all processes of the fleet"),

@@ -24,7 +24,7 @@ from goworkers_py.admin import doctor as doctor_module
 from goworkers_py.admin.doctor import Doctor, Finding
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
-from goworkers_py.brokers.redis import checks, parked
+from goworkers_py.brokers.redis import checks, line_entry
 from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import NoSuchDatabase
@@ -363,9 +363,17 @@ def test_a_line_whose_first_job_was_parked_a_day_ago_is_noted(redis: redis_py.Re
     for line, age_s in (("old", 90_000), ("new", 80_000)):
         redis.sadd("pyworkers:lines", line)
         for at in (age_s, 10):
-            redis.lpush(f"pyworkers:line:{line}", parked.entry(job(), "q", time.time() - at))
+            redis.lpush(f"pyworkers:line:{line}", line_entry.written(job(), "q", time.time() - at))
     [told] = findings(inspector, "parked")
     assert (told.problem, told.what) == (False, "line old holds 2 jobs, the first of them for 25 hours")
+
+
+def test_pushes_that_nobody_relays_are_a_problem(redis: redis_py.Redis, inspector: Inspector) -> None:
+    redis.sadd("pyworkers:outboxes", "redis://far", "redis://near")
+    for to, age_s in (("far", 90), ("near", 5)):
+        redis.lpush(f"pyworkers:outbox:redis://{to}", line_entry.written(job(), "q", time.time() - age_s, id="x"))
+    [told] = findings(inspector, "outbox")
+    assert (told.problem, told.what) == (True, "1 push to redis://far wait in the outbox, the first for 90 s")
 
 
 HOLDING = """

@@ -47,7 +47,7 @@ def test_a_counter_without_a_number_counts_as_0_and_is_logged_once(
 
 
 def test_every_figure_of_an_empty_server_is_0(inspector: Inspector) -> None:
-    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, 0, [])
+    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, [])
 
 
 @pytest.mark.parametrize("namespace", ["", "ns"])
@@ -75,7 +75,7 @@ def test_jobs_are_counted_in_each_place(redis_url: str, redis: redis_py.Redis, n
 def test_jobs_of_another_namespace_are_not_counted(inspector: Inspector, redis: redis_py.Redis) -> None:
     redis.sadd("ns:queues", "q")
     redis.set("ns:stat:processed", 5)
-    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, 0, [])
+    assert inspector.stats() == Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, [])
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_key_of_another_type_hides_none_of_the_queues(inspector: Inspector, re
 def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redis) -> None:
     redis.sadd("queues", "q")
     assert json.loads(json.dumps(inspector.stats().as_dict())) == {
-        "processed": 0, "failed": 0, "scheduled": 0, "parked": 0, "retries": 0, "dead": 0, "in_progress": 0,
-        "processes": 0,
+        "processed": 0, "failed": 0, "scheduled": 0, "parked": 0, "outbox": 0, "retries": 0, "dead": 0,
+        "in_progress": 0, "processes": 0,
         "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
     }  # fmt: skip
 

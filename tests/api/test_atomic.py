@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -41,6 +42,16 @@ def ran(app: App, redis: redis_py.Redis, code: Callable[[], Any], **options: Any
     before = int(redis.get("stat:processed") or 0)
     with working(app):
         assert eventually(lambda: int(redis.get("stat:processed") or 0) > before)
+
+
+def relayed(app: App) -> bool:
+    """Works until the outbox is empty."""
+    with working(app):
+        return eventually(lambda: app.inspector.stats().outbox == 0)
+
+
+def args_of(payload: bytes) -> Any:
+    return Message(payload, "").args
 
 
 def test_pushes_happen_when_the_job_has_ended_well(app: App, redis: redis_py.Redis) -> None:
@@ -205,16 +216,52 @@ def test_outside_of_a_job_the_pushes_of_a_block_are_published_together_at_its_en
     assert redis.llen("queue:child") == 2
 
 
-def test_pushes_to_another_broker_are_not_held_back(app: App, redis: redis_py.Redis, redis_url: str) -> None:
+def test_pushes_to_another_broker_wait_in_the_outbox_and_are_relayed(
+    app: App, redis: redis_py.Redis, redis_url: str
+) -> None:
     with own_app(redis_url, namespace="other") as other:
 
         def parent() -> None:
             with app.atomic():
-                other.enqueue("child", "Child", [])
-                assert redis.llen("other:queue:child") == 1
+                app.enqueue("child", "Child", [0])
+                other.enqueue("child", "Child", [1])
+                with other.atomic():
+                    other.enqueue("child", "Child", [2])
+                    other.enqueue_in("child", "Child", 3_000, [3])
+                assert redis.llen("other:queue:child") == redis.zcard("other:schedule") == 0
 
         ran(app, redis, parent)
-    assert int(redis.get("stat:failed") or 0) == 0
+        assert relayed(app)
+        assert [args_of(one) for one in reversed(redis.lrange("other:queue:child", 0, -1))] == [[1], [2]]
+        assert redis.zcard("other:schedule") == 1
+        assert redis.smembers("other:queues") == {b"child"}
+        assert redis.llen("queue:child") == 1
+
+
+def test_of_a_block_that_raises_nothing_goes_to_the_outbox(app: App, redis: redis_py.Redis, redis_url: str) -> None:
+    with own_app(redis_url, namespace="other") as other:
+
+        def parent() -> None:
+            with suppress(KeyError), app.atomic():
+                other.enqueue("child", "Child", [1])
+                raise KeyError
+            with app.atomic():
+                other.enqueue("child", "Child", [2])
+
+        ran(app, redis, parent)
+        assert relayed(app)
+        assert [args_of(one) for one in redis.lrange("other:queue:child", 0, -1)] == [[2]]
+
+
+def test_outside_of_a_job_each_broker_gets_its_pushes_at_the_end_of_the_block(
+    app: App, redis: redis_py.Redis, redis_url: str
+) -> None:
+    with own_app(redis_url, namespace="other") as other:
+        with app.atomic():
+            app.enqueue("child", "Child", [1])
+            other.enqueue("child", "Child", [2])
+            assert redis.llen("queue:child") == redis.llen("other:queue:child") == 0
+        assert redis.llen("queue:child") == redis.llen("other:queue:child") == 1
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MOST_HELD", 3), ("MOST_HELD_BYTES", 700)])
@@ -307,7 +354,7 @@ def test_a_block_that_never_ended_holds_back_no_pushes_of_later_jobs(redis_url: 
 
         @app.job("Struck", queue="q")
         def struck() -> None:
-            left.append(HeldPushes(app.config.home, current_message()))
+            left.append(HeldPushes(current_message()))
             atomic._holding.set(weakref.ref(left[0]))
 
         @app.job("Later", queue="q")

@@ -644,13 +644,14 @@ def test_stats_are_a_table_for_people(redis_url: str) -> None:
     done = pyworkers("stats", "--redis", redis_url)
     assert (done.returncode, done.stderr) == (0, "")
     table = [line.split() for line in done.stdout.splitlines()]
-    assert table[:8] == [
-        ["processed", "12345"], ["failed", "0"], ["scheduled", "1"], ["parked", "0"], ["retries", "0"], ["dead", "2"],
+    assert table[:9] == [
+        ["processed", "12345"], ["failed", "0"], ["scheduled", "1"], ["parked", "0"], ["outbox", "0"],
+        ["retries", "0"], ["dead", "2"],
         ["in", "progress", "0"], ["processes", "0"],
     ]  # fmt: skip
-    assert table[9:11] == [["queue", "size", "latency"], ["empty", "0", "0.0", "s"]]
-    assert table[11][:2] == ["q", "2"]
-    assert table[11][3] == "min"
+    assert table[10:12] == [["queue", "size", "latency"], ["empty", "0", "0.0", "s"]]
+    assert table[12][:2] == ["q", "2"]
+    assert table[12][3] == "min"
     assert max(map(len, done.stdout.splitlines())) < 80
 
 
@@ -663,7 +664,7 @@ def test_stats_are_json_for_programs(call: Call, redis_url: str) -> None:
 
 def test_stats_of_an_empty_server_are_a_table(call: Call, redis_url: str) -> None:
     lines = call("stats", "--redis", redis_url).stdout.splitlines()
-    assert len(lines) == 8
+    assert len(lines) == 9
 
 
 def test_stats_count_a_process_and_its_job_in_progress(

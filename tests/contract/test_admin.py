@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from harness import (
     DEAD,
+    OUTBOX,
     PARKED,
     RETRIES,
     SCHEDULED,
@@ -26,15 +27,16 @@ from harness import (
 from goworkers_py.brokers.contracts.admin import PAGE, Admin, Advice, Change, Changed, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.brokers.contracts.recoverable import Recoverable
+from goworkers_py.core.effect import PostJobs, Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DONE, Dead, Outcome, Park, Retry
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Park, Retry
 from goworkers_py.wire.stored_job import StoredJob
 
 Q = Place(JobState.WAITING, "q")
 STATES = {"scheduled": SCHEDULED, "parked": PARKED, "retries": RETRIES, "dead": DEAD}
-PLACES = {"queue": Q, **STATES}
-BY_ARRIVAL = (Q, PARKED)  # always shown newest first
+PLACES = {"queue": Q, "outbox": OUTBOX, **STATES}
+BY_ARRIVAL = (Q, PARKED, OUTBOX)  # always shown newest first
 EVERY_PLACE = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 EVERY_STATE = pytest.mark.parametrize("place", STATES.values(), ids=STATES)
 
@@ -54,6 +56,8 @@ def put(process: Process, place: Place, published: Sequence[bytes], since: float
 def end(place: Place, payload: bytes, at: float) -> Outcome:
     if place is RETRIES:
         return Retry(at, payload)
+    if place is OUTBOX:
+        return Done(effects=(PostJobs("parent", "line", (Push("put", payload, id=payload.hex()),)),))
     return Dead(payload) if place is DEAD else Park("line", payload)
 
 
@@ -135,7 +139,7 @@ def test_jobs_are_counted_and_the_first_of_them_shown(me: Process, admin: Admin,
 def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, place: Place) -> None:
     put(me, place, [job(1)])
     for one in (*admin.jobs_in(place).first(1), *[one for page in admin.jobs_in(place).pages() for one in page]):
-        named = ("put", "line") if place is PARKED else (place.queue, "")
+        named = ("put", "line") if place in (PARKED, OUTBOX) else (place.queue, "")
         assert (one.jid, one.queue, one.line) == ("1", *named)
         assert (one.at is None) == (place is Q)
     if place in (SCHEDULED, RETRIES):
@@ -169,6 +173,10 @@ def test_jobs_that_come_and_go_hide_no_other_job_and_no_job_is_shown_twice(
             continue
         if place is Q:
             gone |= {*payloads(other.consume(going))}
+        elif place is OUTBOX:
+            posted = other.broker.store.posted("line", going)
+            other.broker.store.sent("line", posted)
+            gone |= {one.push.payload for one in posted}
         elif place is PARKED:
             other.broker.store.release("line", going)
             gone |= {*payloads(other.consume(going, "put"))}
@@ -270,7 +278,7 @@ def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_
 
 
 @pytest.mark.parametrize(
-    ("place", "goal"), [(Q, Place(JobState.WAITING, "o")), (Q, DEAD), (DEAD, DEAD), (PARKED, RETRIES)]
+    ("place", "goal"), [(Q, Place(JobState.WAITING, "o")), (Q, DEAD), (DEAD, DEAD), (PARKED, RETRIES), (OUTBOX, Q)]
 )
 def test_a_change_that_cannot_be_is_refused(me: Process, admin: Admin, place: Place, goal: Place) -> None:
     put(me, place, jobs(3))

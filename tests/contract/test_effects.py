@@ -11,7 +11,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import PushJobs, StoreValue
+from goworkers_py.core.effect import PostJobs, PushJobs, StoreValue
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 
 LATER = 4_000_000_000.5  # in 2096
@@ -70,6 +70,27 @@ def test_a_delivery_that_is_not_ours_any_more_has_no_effect(me: Process, admin: 
     assert me.settle((parent, late)) == [False]
     assert waiting(admin, "a") == waiting(admin, "b") == stored(admin, SCHEDULED) == []
     assert store.value("result", "parent") is None
+
+
+def test_pushes_to_another_broker_wait_in_its_outbox(me: Process, admin: Admin, store: Store) -> None:
+    me.publish(job("parent"), job("another"))
+    parent, another = me.consume(2)
+    pushes = tuple(me.push(one, "far", push_id=f"id {number}") for number, one in enumerate(jobs(3)))
+    later = me.push(job("later"), "far", LATER, "id later")
+    assert me.settle(
+        (parent, Done(effects=(PostJobs("parent", "a broker: \u00e9", pushes), PostJobs("parent", "b", (later,))))),
+        (another, Done(effects=(PostJobs("another", "a broker: \u00e9", (later,)),))),
+    ) == [True, True]
+    assert [(outbox.name, outbox.size) for outbox in admin.outboxes()] == [("a broker: \u00e9", 4), ("b", 1)]
+    assert (store.outboxes(), admin.stats().outbox) == (["a broker: \u00e9", "b"], 5)
+    assert admin.queue("far") is None
+    first = store.posted("a broker: \u00e9", 2)
+    assert [one.push for one in first] == [*pushes[:2]]
+    for _ in range(2):  # another process may have sent them too
+        store.sent("a broker: \u00e9", first)
+        assert [one.push for one in store.posted("a broker: \u00e9", 9)] == [pushes[2], later]
+    store.sent("b", store.posted("b", 9))
+    assert (store.outboxes(), store.posted("b", 9)) == (["a broker: \u00e9"], [])
 
 
 def test_a_batch_that_is_asked_again_has_its_effects_once(me: Process, admin: Admin) -> None:

@@ -20,7 +20,7 @@ from goworkers_py.web.pages import pages
 
 CONF = Path(__file__).parents[2] / "conf"
 DOCKERFILE = (CONF / "docker/Dockerfile").read_text("utf-8")
-PATHS = set(pages(lambda: merged("working", []), lambda: Stats(0, 0, 0, 0, 0, 0, 0, 0, [])))
+PATHS = set(pages(lambda: merged("working", []), lambda: Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, [])))
 ENOUGH_S = Config().timeout + 2 * Launcher.after_jobs_s
 
 

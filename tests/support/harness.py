@@ -50,7 +50,7 @@ VARIABLE = "PYWORKERS_TEST_HARNESS"
 CONSUMED_WITHIN_S = 15.0
 
 SCHEDULED, PARKED = Place(JobState.SCHEDULED), Place(JobState.PARKED)
-RETRIES, DEAD = Place(JobState.RETRY), Place(JobState.DEAD)
+OUTBOX, RETRIES, DEAD = Place(JobState.OUTBOX), Place(JobState.RETRY), Place(JobState.DEAD)
 
 
 class Harness(Protocol):
@@ -224,7 +224,7 @@ def account(admin: Admin) -> dict[str, list[str]]:
     for queue in admin.queues():
         for payload in waiting(admin, queue.name):
             places[json.loads(payload)["jid"]].append(f"queue {queue.name}")
-    for place in (SCHEDULED, PARKED, RETRIES, DEAD):
+    for place in (SCHEDULED, PARKED, OUTBOX, RETRIES, DEAD):
         for payload in stored(admin, place):
             places[json.loads(payload)["jid"]].append(place.state.value)
     for held in admin.in_progress():

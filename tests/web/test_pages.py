@@ -238,7 +238,7 @@ def report(**changes: object) -> HealthReport:
 
 
 def test_go_workers_shows_the_sizes_of_queues_as_text() -> None:
-    stats = Stats(12, 3, 4, 9, 5, 6, 7, 8, [QueueStats("a", 9, 0.5), QueueStats("b", 0, 0.0)])
+    stats = Stats(12, 3, 4, 9, 9, 5, 6, 7, 8, [QueueStats("a", 9, 0.5), QueueStats("b", 0, 0.0)])
     assert for_go_workers(stats) == {
         "processed": 12, "failed": 3, "enqueued": {"a": "9", "b": "0"}, "retries": 5,
         "scheduled": 4, "dead": 6, "in_progress": 7,
@@ -264,7 +264,7 @@ def test_a_known_class_has_a_sample_for_every_result_from_the_start() -> None:
 
 
 def test_metrics_show_the_version_and_the_paused_queues() -> None:
-    stats = Stats(0, 0, 0, 0, 0, 0, 0, 0, [QueueStats("a", 0, 0.0, paused=True), QueueStats("b", 0, 0.0)])
+    stats = Stats(0, 0, 0, 0, 0, 0, 0, 0, 0, [QueueStats("a", 0, 0.0, paused=True), QueueStats("b", 0, 0.0)])
     told = samples_of(exposition(report(), stats))
     assert told["build_info", (("python", platform.python_version()), ("version", __version__))] == 1
     assert [told["queue_paused", (("queue", queue),)] for queue in ("a", "b")] == [1, 0]
@@ -284,7 +284,7 @@ def test_buckets_add_up_to_the_count() -> None:
 
 
 def test_every_metric_has_one_head_and_every_counter_has_a_metric() -> None:
-    stats = Stats(1, 2, 3, 9, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)])
+    stats = Stats(1, 2, 3, 9, 9, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)])
     text = exposition(report(counts=dict.fromkeys(COUNTERS, 2.5)), stats)
     heads = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
@@ -310,7 +310,7 @@ def test_the_dashboard_reads_only_metrics_that_exist() -> None:
     told = samples_of(
         exposition(
             report(jobs={"q": tally.snapshot()}, queues=queues),
-            Stats(1, 2, 3, 9, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)]),
+            Stats(1, 2, 3, 9, 9, 4, 5, 6, 7, [QueueStats("q", 8, 1.5)]),
         )
     )
     asked = set(

@@ -72,20 +72,21 @@ Checks = Mapping[str, Callable[[], Iterator[Advice]]]
 
 
 class PlacedJobs(Protocol):
-    """The jobs of one place: of a queue, or of one of the states SCHEDULED, PARKED, RETRY and DEAD. Threads share
-    it."""
+    """The jobs of one place: of a queue, or of one of the states SCHEDULED, PARKED, OUTBOX, RETRY and DEAD.
+
+    Threads share it."""
 
     def count(self) -> int:
         """Returns how many jobs the place holds."""
 
     def first(self, limit: int) -> list[StoredJob]:
         """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
-        RETRY those that are due first; of PARKED those of each line that were parked first; of DEAD those that
+        RETRY those that are due first; of PARKED and OUTBOX those of each line that came first; of DEAD those that
         died first."""
 
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, and of each line, always the
-        newest first, whatever `newest_first` says.
+        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, a line or an outbox always
+        the newest first, whatever `newest_first` says.
 
         Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
         that holds while jobs are published and consumed, but not while other people delete jobs of it.
@@ -98,7 +99,7 @@ class PlacedJobs(Protocol):
         looked at, and the result of their changes. Each change is one step of the broker, so a caller that stops leaves
         every job in one place. A job of a queue may be looked at twice when jobs are published meanwhile. When two
         callers change the same job, one change is made. Raises ArgumentError for changes that are not possible: jobs of
-        a queue can only be deleted, and dead jobs cannot be moved to the dead jobs.
+        a queue or an outbox can only be deleted, and dead jobs cannot be moved to the dead jobs.
         """
 
     def clear(self) -> int:
@@ -126,6 +127,9 @@ class Admin(Protocol):
 
     def lines(self) -> list[LineStats]:
         """Returns the lines that hold parked jobs, by name."""
+
+    def outboxes(self) -> list[LineStats]:
+        """Returns the outboxes that hold pushes, by name."""
 
     def jobs_in(self, place: Place) -> PlacedJobs:
         """Returns the jobs of a place, and asks the broker nothing yet. Raises ArgumentError for jobs in progress:

@@ -21,11 +21,11 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class LineStats:
-    """A line with parked jobs."""
+    """A line with parked jobs, or an outbox with pushes."""
 
     name: str
     size: int
-    latency_s: float  # how long its first job has waited there; 0 when nobody can read when it was parked
+    latency_s: float  # how long its first job has been there; 0 when nobody can read that
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Stats:
     failed: int  # of the processed ones
     scheduled: int
     parked: int  # in lines
+    outbox: int  # pushes that are to be relayed to other brokers
     retries: int
     dead: int
     in_progress: int

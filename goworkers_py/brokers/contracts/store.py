@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
 
 # The states whose jobs wait for a time.
@@ -14,6 +16,14 @@ TIMED = (JobState.SCHEDULED, JobState.RETRY)
 # dead jobs, and the payload that the job has there. It does not raise: if it does, that is a fault of the caller, and
 # `promote` may raise the same. Hold no lock while you call it: it takes time, and may ask the broker.
 Forward = Callable[[bytes, float], tuple[str | None, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A push in an outbox."""
+
+    push: Push
+    receipt: Any  # by which the broker finds it again
 
 
 class Store(Protocol):
@@ -39,6 +49,16 @@ class Store(Protocol):
         only when processes release at the same time. Raises BrokerUnavailable and BrokerRefused: then some may have
         been moved.
         """
+
+    def outboxes(self) -> list[str]:
+        """Returns the names of the outboxes that hold pushes. An outbox has the name of the broker to which its pushes
+        are to be relayed, see `PostJobs`."""
+
+    def posted(self, to: str, limit: int) -> list[Posted]:
+        """Returns up to `limit` pushes of an outbox, those that were posted first, and changes nothing."""
+
+    def sent(self, to: str, posted: Sequence[Posted]) -> None:
+        """Removes pushes from an outbox, because they were published. Those that have left it are no error."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

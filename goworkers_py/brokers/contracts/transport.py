@@ -132,6 +132,7 @@ class Transport(Protocol):
         identity. In the same step all its effects happen, see `core.effect`:
 
         PushJobs    the jobs are published. The ids of its pushes are not looked at
+        PostJobs    the pushes are in the outbox, see `Store.posted`
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A

@@ -56,6 +56,12 @@ class MemoryAdmin(Admin):
             first = {line: next(iter(jobs.values())) for line, jobs in sorted(self._state.lines.items())}
             return [LineStats(line, len(self._state.lines[line]), now - job.at) for line, job in first.items()]
 
+    def outboxes(self) -> list[LineStats]:
+        with self._state.lock:
+            now = self._state.clock()
+            first = {to: next(iter(jobs.values())) for to, jobs in sorted(self._state.outboxes.items())}
+            return [LineStats(to, len(self._state.outboxes[to]), now - job.at) for to, job in first.items()]
+
     # --- the fleet
 
     def stats(self) -> Stats:
@@ -72,6 +78,7 @@ class MemoryAdmin(Admin):
                 processes=sum(record.is_alive(now) for record in state.leases.values()),
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
+                outbox=sum(map(len, state.outboxes.values())),
             )
 
     def owners(self) -> list[Owner]:

@@ -27,7 +27,7 @@ class Stay(NamedTuple):
 
 
 class MemoryJobs(PlacedJobs):
-    """The jobs of a queue, or of one of the states SCHEDULED, PARKED, RETRY and DEAD."""
+    """The jobs of a queue, or of one of the states SCHEDULED, PARKED, OUTBOX, RETRY and DEAD."""
 
     def __init__(self, state: State, place: Place, dead_limits: DeadLimits) -> None:
         self._state = state
@@ -65,6 +65,8 @@ class MemoryJobs(PlacedJobs):
             count = len(list(self._stays()))
             if self._place.state is JobState.PARKED:
                 self._state.lines.clear()
+            elif self._place.state is JobState.OUTBOX:
+                self._state.outboxes.clear()
             else:
                 self._state.timed[self._place.state].clear()
             return count
@@ -76,7 +78,7 @@ class MemoryJobs(PlacedJobs):
     def _pages(self, newest_first: bool) -> Iterator[list[Stay]]:
         with self._state.lock:
             stays = list(self._stays())
-        if newest_first or self._place.state in (JobState.WAITING, JobState.PARKED):
+        if newest_first or self._place.state in (JobState.WAITING, JobState.PARKED, JobState.OUTBOX):
             stays.reverse()
         for start in range(0, len(stays), PAGE):
             yield stays[start : start + PAGE]
@@ -84,8 +86,9 @@ class MemoryJobs(PlacedJobs):
     def _refuse(self, goals: Iterable[Place]) -> None:
         """Raises ArgumentError for a goal where the jobs of this place cannot go."""
         here = self._place.state
+        possible = () if here in (JobState.WAITING, JobState.OUTBOX) else (JobState.WAITING, JobState.DEAD)
         for goal in goals:
-            if self._in_queue or goal.state is here or goal.state not in (JobState.WAITING, JobState.DEAD):
+            if goal.state not in possible or goal.state is here:
                 raise ArgumentError(f"no jobs are moved from {here.value} to {goal.state.value}")
 
     def _change(self, stay: Stay, change: Change) -> bool:
@@ -113,10 +116,18 @@ class MemoryJobs(PlacedJobs):
                 for line, jobs in sorted(self._state.lines.items())
                 for job in jobs.values()
             )
+        if self._place.state is JobState.OUTBOX:
+            return (
+                Stay(job.at, job.number, job.push.payload, job.push.queue, to)
+                for to, jobs in sorted(self._state.outboxes.items())
+                for job in jobs.values()
+            )
         return (Stay(*job) for job in self._state.timed[self._place.state])
 
     def _remove(self, stay: Stay) -> bool:
         """False when the job has left this place before."""
+        if self._place.state is JobState.OUTBOX:
+            return self._state.unpost(stay.line, stay.number)
         if stay.line:
             return self._state.unpark(stay.line, stay.number) is not None
         if stay.at is None:

@@ -33,7 +33,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.command import Command
-from goworkers_py.core.effect import Effect, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.core.job_state import JobState
 
 Bell = SimpleQueue[None]
@@ -52,6 +52,12 @@ class ParkedJob(NamedTuple):
     at: float  # when it was parked
     queue: str
     payload: bytes
+
+
+class PostedJob(NamedTuple):
+    number: int
+    at: float  # when it was posted
+    push: Push
 
 
 class TimedJobs:
@@ -166,6 +172,7 @@ class State:
         self.processed = 0
         self.failed = 0
         self.lines: dict[str, dict[int, ParkedJob]] = {}  # by line and number, those parked first first
+        self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
@@ -243,6 +250,13 @@ class State:
             del self.lines[line]
         return job
 
+    def unpost(self, to: str, number: int) -> bool:
+        """False when the push has left the outbox. An outbox without pushes is forgotten."""
+        found = self.outboxes.get(to, {}).pop(number, None) is not None
+        if not self.outboxes.get(to, True):
+            del self.outboxes[to]
+        return found
+
     def apply(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             match effect:
@@ -252,6 +266,10 @@ class State:
                             self.put(push.queue, push.payload)
                         else:
                             self.put_timed(JobState.SCHEDULED, push.at, push.payload)
+                case PostJobs(_, to, pushes):
+                    for push in pushes:
+                        posted = PostedJob(next(self._numbers), self.clock(), push)
+                        self.outboxes.setdefault(to, {})[posted.number] = posted
                 case StoreValue(jid, kind, value, life_s):
                     self.values.put((kind, jid), value, life_s)
 

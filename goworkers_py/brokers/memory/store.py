@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from goworkers_py.brokers.contracts.store import Forward, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.job_state import JobState
 
@@ -37,6 +37,20 @@ class MemoryStore(Store):
                 if job := self._state.unpark(line, number):
                     self._state.put(job.queue, job.payload, first=True)
             return len(first)
+
+    def outboxes(self) -> list[str]:
+        with self._state.lock:
+            return sorted(self._state.outboxes)
+
+    def posted(self, to: str, limit: int) -> list[Posted]:
+        with self._state.lock:
+            jobs = list(self._state.outboxes.get(to, {}).values())[:limit]
+            return [Posted(job.push, job.number) for job in jobs]
+
+    def sent(self, to: str, posted: Sequence[Posted]) -> None:
+        with self._state.lock:
+            for one in posted:
+                self._state.unpost(to, one.receipt)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

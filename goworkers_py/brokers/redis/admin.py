@@ -10,9 +10,9 @@ from goworkers_py.brokers.redis.checks import ServerChecks
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import counters_without_number, of_another_type
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.lines import Lines
+from goworkers_py.brokers.redis.line_jobs import LineJobs
+from goworkers_py.brokers.redis.lines import outboxes, parking
 from goworkers_py.brokers.redis.owner_list import OwnerList
-from goworkers_py.brokers.redis.parked_jobs import ParkedJobs
 from goworkers_py.brokers.redis.process_list import ProcessList
 from goworkers_py.brokers.redis.queue_jobs import QueueJobs
 from goworkers_py.brokers.redis.queue_list import QueueList
@@ -30,7 +30,8 @@ class RedisAdmin(Admin):
         self._keys = keys
         self._dead_limits = dead_limits
         self._queues = QueueList(connections, keys)
-        self._lines = Lines(connections, keys, dead_limits)
+        self._lines = parking(connections, keys, dead_limits)
+        self._outboxes = outboxes(connections, keys, dead_limits)
         self._owners = OwnerList(connections, keys)
         self._processes = ProcessList(connections, keys)
 
@@ -56,16 +57,21 @@ class RedisAdmin(Admin):
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         if place.state is JobState.PARKED:
-            return ParkedJobs(self._lines)
+            return LineJobs(self._lines, place.state)
+        if place.state is JobState.OUTBOX:
+            return LineJobs(self._outboxes, place.state)
         return SetJobs(self._connections, self._keys, place.state, self._dead_limits)
 
     def lines(self) -> list[LineStats]:
         return self._lines.all()
 
+    def outboxes(self) -> list[LineStats]:
+        return self._outboxes.all()
+
     # --- the fleet
 
     def stats(self) -> Stats:
-        return read_stats(self._connections, self._keys, self._queues, self._lines)
+        return read_stats(self._connections, self._keys, self._queues, self._lines, self._outboxes)
 
     def owners(self) -> list[Owner]:
         return self._owners.all()

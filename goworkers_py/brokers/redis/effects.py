@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import Effect, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs, StoreValue
 
 NumberOf = Callable[[str], int]
 
 
-def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     """Each effect begins with a word, the number of its key, an option, and how many values follow. `number_of` gives
-    the number of a key among the keys of the call."""
+    the number of a key among the keys of the call; `now` is the time in the outbox."""
     for effect in effects:
         match effect:
             case PushJobs():
                 yield from _pushes(effect.pushes, keys, number_of)
+            case PostJobs():
+                yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
+                for push in effect.pushes:
+                    yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)

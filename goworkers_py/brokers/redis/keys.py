@@ -27,6 +27,7 @@ class Keys:
         # ours
         self.owners = f"{self.prefix}pyworkers:owners"
         self.lines = f"{self.prefix}pyworkers:lines"
+        self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
@@ -34,7 +35,7 @@ class Keys:
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines), "set"),
+            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone), "hash"),
@@ -80,6 +81,10 @@ class Keys:
     def line(self, name: str) -> str:
         """Holds the jobs that are parked in a line."""
         return f"{self.prefix}pyworkers:line:{name}"
+
+    def outbox(self, to: str) -> str:
+        """Holds the pushes that are to be relayed to another broker."""
+        return f"{self.prefix}pyworkers:outbox:{to}"
 
     def value(self, kind: str, jid: str) -> str:
         """Holds what an effect of a job has stored."""

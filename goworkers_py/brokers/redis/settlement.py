@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.transport import Settled
-from goworkers_py.brokers.redis import parked
+from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
@@ -73,11 +73,11 @@ class Settlement:
             what, payload, at, line = _readable(item, now)
             place = number_of(keys.inprogress(item.queue, item.owner)), 1 if item.newest_first else -1
             goal = self._goal(what, line or item.queue)
-            effects = list(encode(item.effects, keys, number_of))
+            effects = list(encode(item.effects, keys, number_of, now))
             arguments += (what, *place, item.payload, number_of(goal) if goal else 0, line or item.queue, at, payload)
             arguments += (len(effects), *effects)
         fixed = (
-            keys.dead, keys.queues, keys.lines,
+            keys.dead, keys.queues, keys.lines, keys.outboxes,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
@@ -106,7 +106,7 @@ def _readable(item: Item, now: float) -> Target:
     a payload goes to the dead set, enclosed as text; a scheduled one goes to the back of its queue."""
     target = item.target
     if target.what == "park":
-        return target._replace(payload=parked.entry(target.payload or item.payload, item.queue, now))
+        return target._replace(payload=line_entry.written(target.payload or item.payload, item.queue, now))
     if target.what not in ("retry", "schedule", "dead"):
         return target
     readable = enclosure.readable(target.payload, item.queue, now)

@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
 
 
-def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines) -> Stats:
+def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines, outboxes: Lines) -> Stats:
     """Reads all counts. A damaged key counts as 0 and hides no other count."""
     processed, failed, scheduled, retries, dead, names, paused, owners = connections.answers(
         [
@@ -39,6 +39,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         in_progress=in_progress,
         processes=processes,
         parked=sum(line.size for line in lines.all()),
+        outbox=sum(outbox.size for outbox in outboxes.all()),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
     )
 

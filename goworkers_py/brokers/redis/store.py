@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.store import Forward, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, Store
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.lines import Lines
+from goworkers_py.brokers.redis.lines import Move, outboxes, parking
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
 
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 # A limit for one call of due.lua, because the server serves nobody else meanwhile.
 PROMOTED_BYTES = 1_000_000
+# Jobs that one call of unpark.lua releases at most.
+RELEASED_AT_ONCE = 100
 
 _LUA = Path(__file__).parent / "lua"
 _DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
@@ -31,7 +34,8 @@ class RedisStore(Store):
         self._connections = connections
         self._keys = keys
         self._dead_limits = dead_limits
-        self._lines = Lines(connections, keys, dead_limits)
+        self._lines = parking(connections, keys, dead_limits)
+        self._outboxes = outboxes(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
         source = {JobState.SCHEDULED: self._keys.schedule, JobState.RETRY: self._keys.retry}[state]
@@ -46,7 +50,31 @@ class RedisStore(Store):
             yield max(0.0, float(next_score) - now) if next_score else None
 
     def release(self, line: str, count: int) -> int:
-        return self._lines.release(line, count)
+        released = 0
+        while released < count:
+            oldest = self._lines.oldest(line, min(count - released, RELEASED_AT_ONCE))
+            if not oldest:
+                break
+            # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
+            moves = [Move(one, "front", one.queue, one.payload) for one in reversed(oldest) if one.queue]
+            answer = self._lines.move(line, moves)
+            released += answer.count(1)
+            if errors := [told for told in answer if isinstance(told, str)]:
+                raise BrokerRefused(f"jobs of line {line} cannot be released: {errors[0]}")
+            if not moves:
+                raise BrokerRefused(f"jobs of line {line} cannot be released: {oldest[0].raw[:80]!r} is no parked job")
+        return released
+
+    def outboxes(self) -> list[str]:
+        return [outbox.name for outbox in self._outboxes.all()]
+
+    def posted(self, to: str, limit: int) -> list[Posted]:
+        return [Posted(one.push, one) for one in self._outboxes.oldest(to, limit) if one.queue]
+
+    def sent(self, to: str, posted: Sequence[Posted]) -> None:
+        answer = self._outboxes.move(to, [Move(one.receipt, "delete") for one in posted])
+        if errors := [told for told in answer if isinstance(told, str)]:
+            raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
 
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))

@@ -1,6 +1,6 @@
 -- Settles deliveries of one queue: each item is taken off its in-progress list and put into its new place, or stays.
 -- An item that is not in its in-progress list was recovered by another process, and is left alone.
--- KEYS: dead, queues, lines, processed, failed, processed today, failed today, receipt, a key that never exists, then
+-- KEYS: dead, queues, lines, outboxes, processed, failed, processed today, failed today, receipt, a key that never exists, then
 --       in-progress lists, goals of items and keys of effects, in any order
 -- ARGV: batch number, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then rows and items, each beginning with a word, the number of a list, and the end of the list to look from (1 the
@@ -13,7 +13,8 @@
 --         an option, and how many values follow
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
-local DEAD, QUEUES, LINES, RECEIPT, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[8], KEYS[9], 9
+local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
+local FIXED = 10
 local arguments = ARGV
 local number, dead_limit, dead_age, day_life, receipt_life = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -72,7 +73,7 @@ local function put(what, key, goal)
   return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
 end
 
-local STEPS = {push = 'back', later = 'schedule', value = 'value'}
+local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -100,9 +101,10 @@ local AT_ONCE = 1000
 
 local function apply(word, key, option, first, last)
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
+  if word == 'post' then redis.pcall('SADD', OUTBOXES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)
-    if word == 'push' then
+    if word == 'push' or word == 'post' then
       reply = redis.pcall('LPUSH', key, unpack(arguments, from, to))
     elseif word == 'later' then
       reply = redis.pcall('ZADD', key, unpack(arguments, from, to))
@@ -234,7 +236,7 @@ local function count(key, day_key, amount)
   redis.pcall('INCRBY', day_key, amount)
   redis.pcall('EXPIRE', day_key, day_life)
 end
-count(KEYS[4], KEYS[6], processed)
-count(KEYS[5], KEYS[7], failed)
+count(KEYS[5], KEYS[7], processed)
+count(KEYS[6], KEYS[8], failed)
 redis.pcall('SET', RECEIPT, number .. ':' .. cmsgpack.pack(answer), 'EX', receipt_life)
 return answer

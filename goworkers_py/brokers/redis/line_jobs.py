@@ -1,4 +1,4 @@
-"""The jobs of all lines: people list and change them while processes park and release jobs."""
+"""The jobs of all lines, or of all outboxes: people list and change them while processes use them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
-from goworkers_py.brokers.redis.parked import Parked
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
@@ -16,9 +16,10 @@ from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
 
-class ParkedJobs(PlacedJobs):
-    def __init__(self, lines: Lines) -> None:
+class LineJobs(PlacedJobs):
+    def __init__(self, lines: Lines, state: JobState) -> None:
         self._lines = lines
+        self._state = state
 
     def count(self) -> int:
         return sum(line.size for line in self._lines.all())
@@ -31,7 +32,7 @@ class ParkedJobs(PlacedJobs):
 
     def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
         for line in self._lines.names():
-            for page in self._lines.entries(line, PAGE):
+            for page in self._lines.pages(line, PAGE):
                 yield [_stored(one, line) for one in page]
 
     def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
@@ -42,32 +43,32 @@ class ParkedJobs(PlacedJobs):
                 for one in page:
                     entries[_stored(one, line)].append(one)
                 changes = decide([_stored(one, line) for one in page])
-                moves = [_move(entries[change.job].pop(), change) for change in changes if entries[change.job]]
+                moves = [self._move(entries[change.job].pop(), change) for change in changes if entries[change.job]]
                 changed = _changed(moves, self._lines.move(line, moves))
                 start += len(page) - changed.done
                 yield len(page), changed
+
+    def _move(self, one: LineEntry, change: Change) -> Move:
+        goal = None if change.to is None else change.to.state
+        if goal is None:
+            return Move(one, "delete")
+        if self._state is JobState.PARKED and goal is JobState.DEAD:
+            return Move(one, "dead", payload=enclosure.readable(change.payload, one.queue, time.time()))
+        if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
+            return Move(one, "back", change.to.queue, change.payload)
+        raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value}")
 
     def clear(self) -> int:
         return self._lines.clear()
 
 
-def _stored(one: Parked, line: str) -> StoredJob:
+def _stored(one: LineEntry, line: str) -> StoredJob:
     return StoredJob(one.payload, one.queue, one.at, line)
-
-
-def _move(one: Parked, change: Change) -> Move:
-    if change.to is None:
-        return Move(one, "delete", "", b"")
-    if change.to.state is JobState.DEAD:
-        return Move(one, "dead", "", enclosure.readable(change.payload, one.queue, time.time()))
-    if change.to.state is not JobState.WAITING:
-        raise ArgumentError(f"no jobs are moved from parked to {change.to.state.value}")
-    return Move(one, "back", change.to.queue, change.payload)
 
 
 def _changed(moves: Sequence[Move], answer: Sequence[int | str]) -> Changed:
     problems = [
-        f"not moved: {describe_job(move.parked.payload, move.parked.queue)}: {told}"
+        f"not moved: {describe_job(move.entry.payload, move.entry.queue)}: {told}"
         for move, told in zip(moves, answer, strict=True)
         if isinstance(told, str)
     ]

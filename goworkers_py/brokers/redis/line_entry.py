@@ -1,0 +1,44 @@
+"""The entries of a line of parked jobs, and of an outbox: a header (a JSON object and a line feed), then the payload.
+
+`v` is the version of the header. A later version may add fields; an entry with another `v` is left where it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import simplejson
+
+from goworkers_py.core.effect import Push
+
+VERSION = 1
+
+
+class LineEntry(NamedTuple):
+    raw: bytes
+    queue: str  # empty when nobody can read the header
+    payload: bytes
+    at: float | None  # since when it is there, epoch seconds
+    id: str = ""  # in an outbox: of the push
+    due: float | None = None  # in an outbox: `at` of the push
+
+    @property
+    def push(self) -> Push:
+        return Push(self.queue, self.payload, self.due, self.id)
+
+
+def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:
+    return simplejson.dumps({"v": VERSION, "queue": queue, "at": at, **more}).encode() + b"\n" + payload
+
+
+def read(raw: bytes) -> LineEntry:
+    header, _, payload = raw.partition(b"\n")
+    try:
+        told = simplejson.loads(header)
+        if told["v"] == VERSION and isinstance(told["queue"], str):
+            due = told.get("due")
+            more = str(told.get("id") or ""), None if due is None else float(due)
+            return LineEntry(raw, told["queue"], payload, float(told["at"]), *more)
+    except (ValueError, TypeError, KeyError):
+        pass
+    return LineEntry(raw, "", raw, None)
