@@ -63,6 +63,35 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
         assert row.median > 0
 
 
+@pytest.mark.usefixtures("server_program")
+@pytest.mark.parametrize(
+    ("bar", "jobs", "titles"),
+    [
+        (
+            "payload",
+            "400",
+            (
+                "no-op jobs with 10 KB, 10 threads",
+                "no-op jobs with 100 KB, 10 threads",
+                "settling with 100 in flight, the call, p99",
+                "settling with 100 in flight, from a job's end, p99",
+            ),
+        ),
+    ],
+)
+def test_a_bar_measures_each_of_its_tables(tmp_path: Path, bar: str, jobs: str, titles: tuple[str, ...]) -> None:
+    """Tables of processor time are left out where a drain is too short for them."""
+    figures = tmp_path / "figures.json"
+    done = bench("--only", bar, "--systems", OURS, "--jobs", jobs, "--rounds", "1", "--json", figures)
+    assert done.returncode == 0, done.stderr
+    tables = {table.title: table for table in Results.from_json(figures.read_text("utf-8")).tables}
+    assert set(titles) <= set(tables)
+    for title in titles:
+        assert not tables[title].left_out
+        assert tables[title].rows
+        assert all(row.median > 0 for row in tables[title].rows)
+
+
 _CHILDREN = """
 import os, time
 parent = os.getpid()
