@@ -1,4 +1,4 @@
-"""How many jobs a second, and what one costs: nothing to do, two processes, jobs that sleep, large payloads."""
+"""How many jobs a second, and what a job costs: no-ops, two processes, jobs that sleep, large payloads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from bench.measure import Drained, Site, rate_of
 from bench.measure import drain as drain_once
 from bench.programs import Failed
-from bench.report import Row, Table, percentile
-from bench.run import Run, rows
+from bench.report import Table, percentile
+from bench.run import Run, rows, rows_of
 from bench.systems import COMMANDS, GO_WORKERS, KEYS, OURS, PEERS_OF_OURS, QUEUE, SIDEKIQ, TRANSPORT, System
 from bench.wire import fill
 
@@ -38,16 +38,16 @@ def drain(run: Run, systems: Sequence[System] = (OURS, *CEILINGS, *PEERS_OF_OURS
     there = run.available(*systems)
     table.left_out |= run.reasons(systems)
     found = run.in_turn(table, {one.name: partial(drain_once, run.server, one, run.count_for(one)) for one in there})
-    table.rows = rows({label: [each.rate for each in rounds] for label, rounds in found.items()})
-    _hold_against(table, SIDEKIQ.name, TIMES_SIDEKIQ)
-    _hold_against(table, GO_WORKERS.name, TIMES_GO_WORKERS)
+    table.rows = rows_of(found, "rate")
+    hold_against(table, SIDEKIQ.name, TIMES_SIDEKIQ)
+    hold_against(table, GO_WORKERS.name, TIMES_GO_WORKERS)
     python = [row for row in table.rows if row.label in {one.name for one in PEERS_OF_OURS if one.language == "Python"}]
     fastest = max(python, key=lambda row: row.median, default=None)
     for row in table.rows:
         if row is fastest:
-            _hold_against(table, row.label, TIMES_PYTHON, "the fastest of the Python peers")
+            hold_against(table, row.label, TIMES_PYTHON, "the fastest of the Python peers")
         elif not row.bar and row.label != OURS.name:
-            _hold_against(table, row.label)
+            hold_against(table, row.label)
     _hold_against_ceilings(table)
     return [table, *_costs(found)]
 
@@ -61,11 +61,7 @@ def _costs(found: Mapping[str, Sequence[Drained]]) -> list[Table]:
         "drain", "a no-op job: processor time of the worker", "µs", how, digits=1, column="CPU µs/job, worker"
     )
     server = Table("drain", "a no-op job: processor time of Redis", "µs", how, digits=1, column="CPU µs/job, Redis")
-    for label, rounds in found.items():
-        taken = [(each.worker_us, each.server_us) for each in rounds]
-        for table, values in zip((worker, server), zip(*taken, strict=True), strict=True):
-            if None not in values:
-                table.rows.append(Row(label, list(values)))
+    worker.rows, server.rows = rows_of(found, "worker_us"), rows_of(found, "server_us")
     return [worker, server] if worker.rows else []
 
 
@@ -79,7 +75,7 @@ def _hold_against_ceilings(table: Table) -> None:
                 table.judge(ceiling.label, ceiling.ratio, f">= {SHARE_OF_COMMANDS:.0%}", share >= SHARE_OF_COMMANDS)
 
 
-def _hold_against(table: Table, label: str, times: float = 0.0, note: str = "") -> None:
+def hold_against(table: Table, label: str, times: float = 0.0, note: str = "") -> None:
     ours, row = table.row(OURS.name), table.row(label)
     if ours and row:
         ratio = ours.median / row.median
@@ -161,7 +157,7 @@ def payload(run: Run) -> list[Table]:
         table.left_out |= run.reasons(systems)
         for row in table.rows:
             if row.label != OURS.name:
-                _hold_against(table, row.label, 1)
+                hold_against(table, row.label, 1)
         tables.append(table)
     return [*tables, *_settling(run)] if run.available(OURS) else tables
 

@@ -16,7 +16,8 @@ from waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # `bench` is not part of the installed package
 
-from bench.page import BARS_PAGE, FIGURES, PAGE, bars_page, page, write_pages  # noqa: E402
+from bench.bars import BARS  # noqa: E402
+from bench.page import BARS_PAGE, FIGURES, HEADINGS, PAGE, bars_page, page, write_pages  # noqa: E402
 from bench.programs import Program  # noqa: E402
 from bench.report import Record, Results, Row, Table  # noqa: E402
 from bench.systems import TRANSPORT  # noqa: E402
@@ -67,6 +68,20 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
 @pytest.mark.parametrize(
     ("bar", "jobs", "titles"),
     [
+        (
+            "durable",
+            "24000",
+            tuple(
+                title
+                for size in ("165 bytes", "10 KB", "100 KB")
+                for title in (
+                    f"no-op jobs of {size}, 10 threads, with the file",
+                    f"{size}: share of the rate without the file",
+                    f"{size}: processor time of Redis a job",
+                    f"{size}: growth of the file a job",
+                )
+            ),
+        ),
         (
             "payload",
             "400",
@@ -186,6 +201,10 @@ def test_bars_are_on_a_page_of_their_own() -> None:
     assert f"({BARS_PAGE})" in page(results)
     assert "0 of 1 bars met; missed: drain (sidekiq)." in bars_page(results)
     assert "| 7.5x | >= 8x | **FAIL** |" in bars_page(results)
+
+
+def test_each_bar_has_its_heading_on_the_page() -> None:
+    assert set(HEADINGS) == set(BARS)
 
 
 def test_pictures_have_a_dark_variant(tmp_path: Path) -> None:
