@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench.measure import Drained, Site, rate_of
+from bench.measure import Drained, Site, drained, rate_of
 from bench.measure import drain as drain_once
 from bench.programs import Failed
 from bench.report import Table, percentile
@@ -24,8 +24,8 @@ LIMIT = NAP_THREADS * 1_000 / NAP_MS
 
 TIMES_ONE_PROCESS = 1.4
 
-# Size, and how much fewer jobs than of the empty ones.
-PAYLOADS = ((10_000, 0.2), (100_000, 0.04))
+# Size, how much fewer jobs than of the empty ones, and how many times as fast as Sidekiq.
+PAYLOADS = ((10_000, 0.2, 1), (100_000, 0.04, 2.5))
 SETTLE_MS, IN_FLIGHT, SETTLE_NAP_MS, SETTLED_S = 2.0, 100, 250, 4
 
 
@@ -89,22 +89,28 @@ def processes(run: Run) -> list[Table]:
         "processes", f"no-op jobs, {THREADS} threads each", "jobs/s",
         "As drain, with `processes = 1` and with 2, on a queue that is filled once they work.",
     )  # fmt: skip
+    cost = Table(
+        "processes", "a no-op job: processor time of the workers", "µs",
+        "All processes of the worker together, their parent included.", digits=1,
+    )  # fmt: skip
     if not run.available(OURS):
         return []
     found = run.in_turn(table, {_processes(n): partial(_many_processes, run, n) for n in (1, 2)})
-    table.rows = rows(found)
+    table.rows, cost.rows = rows_of(found, "rate"), rows_of(found, "worker_us")
     one, two = table.row(_processes(1)), table.row(_processes(2))
     if one and two:
         ratio = two.median / one.median
         table.judge(two.label, f"{ratio:.2f}x", f">= {TIMES_ONE_PROCESS}x", ratio >= TIMES_ONE_PROCESS)
-    return [table]
+    if len(cost.rows) > 1:
+        cost.rows[1].ratio = f"{cost.rows[1].median / cost.rows[0].median:.2f}x"
+    return [table, cost] if cost.rows else [table]
 
 
 def _processes(number: int) -> str:
     return "one process" if number == 1 else f"{number} processes"
 
 
-def _many_processes(run: Run, number: int) -> float:
+def _many_processes(run: Run, number: int) -> Drained:
     count = run.count_for(OURS)
     server = run.server.client
     with Site(run.server) as site:
@@ -112,7 +118,7 @@ def _many_processes(run: Run, number: int) -> float:
         worker = site.worker(OURS, THREADS, OURS.worker(run.server.url, THREADS, "--processes", str(number)))
         site.await_idle([worker], number)
         server.rename("aside", KEYS.queue(QUEUE))
-        return rate_of(lambda: OURS.left(server), [worker], count)
+        return drained(run.server, lambda: OURS.left(server), worker, count)
 
 
 def sleep(run: Run) -> list[Table]:
@@ -144,7 +150,7 @@ def _rate(run: Run, system: System, count: int, job: str, args: Sequence[Any], t
 def payload(run: Run) -> list[Table]:
     systems = (OURS, *PEERS_OF_OURS)
     tables = []
-    for size, share in PAYLOADS:
+    for size, share, times_sidekiq in PAYLOADS:
         table = Table(
             "payload", f"no-op jobs with {size // 1_000} KB, {THREADS} threads", "jobs/s",
             f"As drain, each job with a text of {size:,} characters as its argument.",
@@ -157,7 +163,7 @@ def payload(run: Run) -> list[Table]:
         table.left_out |= run.reasons(systems)
         for row in table.rows:
             if row.label != OURS.name:
-                hold_against(table, row.label, 1)
+                hold_against(table, row.label, times_sidekiq if row.label == SIDEKIQ.name else 1)
         tables.append(table)
     return [*tables, *_settling(run)] if run.available(OURS) else tables
 
@@ -169,7 +175,7 @@ def _settling(run: Run) -> list[Table]:
     )
     calls = Table("payload", f"settling with {IN_FLIGHT} in flight, the call, p99", "ms", how, digits=2)
     ends = Table("payload", f"settling with {IN_FLIGHT} in flight, from a job's end, p99", "ms", how, digits=2)
-    found = run.in_turn(calls, {f"{size // 1_000} KB": partial(_settle_p99s_ms, run, size) for size, _ in PAYLOADS})
+    found = run.in_turn(calls, {f"{size // 1_000} KB": partial(_settle_p99s_ms, run, size) for size, *_ in PAYLOADS})
     for place, table in enumerate((calls, ends)):
         table.rows = rows({label: [each[place] for each in rounds] for label, rounds in found.items()})
     for row in calls.rows:
