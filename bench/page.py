@@ -28,6 +28,7 @@ HEADINGS = {
     "durable": "Append-only file",
     "backlog": "Backlog",
     "queues": "Many queues",
+    "pools": "Pools",
     "processes": "Two processes",
     "fairness": "Fairness",
     "promotion": "Scheduled jobs",
@@ -91,7 +92,7 @@ RUNNING = """\
 $ make bench          # all of it; writes this page, its pictures, and the figures as docs/benchmarks.json
 $ make bench-quick    # ours, the ceiling and one peer, in less than a minute; writes nothing
 $ make bench ARGS='--only drain,sleep,latency,footprint --docs docs'    # the table and the pictures at the top
-$ make bench ARGS='--only durable'    # this part; prints its tables and writes nothing
+$ make bench ARGS='--only pools,durable'    # these parts; prints their tables and writes nothing
 $ .venv/bin/python bin/bench --help    # the names of all parts
 ```
 

@@ -8,6 +8,7 @@ from bench.bars.backlog import backlog, queues
 from bench.bars.durable import durable
 from bench.bars.fairness import fairness
 from bench.bars.latency import latency
+from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
 from bench.bars.starting import footprint
@@ -30,6 +31,7 @@ BARS: dict[str, Bar] = {
         backlog,
         queues,
         promotion,
+        pools,
         enqueue,
         footprint,
     )

@@ -69,6 +69,17 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
     ("bar", "jobs", "titles"),
     [
         (
+            "pools",
+            "3000",
+            (
+                "wait of a critical job behind low ones, p50",
+                "wait of a critical job behind low ones, p99",
+                "shares of the first 500 jobs, weights 6:3:1",
+                "idle, push to first line, p50",
+                "no-op jobs, 10 threads",
+            ),
+        ),
+        (
             "durable",
             "24000",
             tuple(
