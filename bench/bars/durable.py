@@ -51,7 +51,8 @@ def _shares(name: str, found: Found) -> Table:
         for label, (with_file, without) in pairs.items()
     }
     shown = rows({label: values for label, values in percents.items() if values})
-    return Table("durable", f"{name}: share of the rate without the file", "%", HOW, shown)
+    # The unit ends as a rate does: more is better.
+    return Table("durable", f"{name}: share of the rate without the file", "% of jobs/s", HOW, shown)
 
 
 def _costs(name: str, with_file: Found) -> list[Table]:

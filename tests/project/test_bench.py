@@ -103,7 +103,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "settling with 100 in flight, from a job's end, p99",
             ),
         ),
-        ("processes", "400", ("no-op jobs, 10 threads each",)),
+        ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
     ],
 )
 def test_a_bar_measures_each_of_its_tables(tmp_path: Path, bar: str, jobs: str, titles: tuple[str, ...]) -> None:
