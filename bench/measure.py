@@ -33,7 +33,12 @@ STAMP_S = 15.0
 LEAST_PAUSE_S, USUAL_PAUSE_S, MOST_PAUSE_S = 0.005, 0.02, 1.0
 
 
-Used = tuple[float, float] | None  # processor time so far in seconds, of the worker and of the server
+class Used(NamedTuple):
+    """So far."""
+
+    worker_s: float  # processor time
+    server_s: float
+    file_bytes: float  # of the server's append-only file
 
 
 @dataclass
@@ -119,13 +124,14 @@ class Site:
 class Look(NamedTuple):
     at: float
     left: int
-    used: Used = None
+    used: Used | None = None
 
 
 class Drained(NamedTuple):
     rate: float  # jobs a second
     worker_us: float | None = None  # processor time a job, of all processes of the worker together
     server_us: float | None = None  # and of the Redis server
+    file_bytes: float | None = None  # a job, in its append-only file
 
 
 def rate_of(left: Callable[[], int], workers: Sequence[Program], count: int) -> float:
@@ -135,27 +141,43 @@ def rate_of(left: Callable[[], int], workers: Sequence[Program], count: int) -> 
 
 
 def drain(
-    server: OwnRedis, system: System, count: int, job: str = "noop", args: Sequence[Any] = (), threads: int = 10
+    server: OwnRedis,
+    system: System,
+    count: int,
+    job: str = "noop",
+    args: Sequence[Any] = (),
+    threads: int = 10,
+    durable: bool = False,
 ) -> Drained:
     with Site(server) as site:
         site.fill(system, count, job, list(args))
-        worker = site.worker(system, threads)
-        first, last = _watch(
-            lambda: system.left(server.client), [worker], count, lambda: (worker.cpu_s(), server.cpu_s()), _seldom
-        )
+        if durable:
+            site.running.enter_context(server.append_only_file())
+        return drained(server, lambda: system.left(server.client), site.worker(system, threads), count)
+
+
+def drained(server: OwnRedis, left: Callable[[], int], worker: Program, count: int) -> Drained:
+    """As `rate_of`, with what it costs."""
+
+    def used() -> Used:
+        return Used(worker.cpu_s(), server.cpu_s(), server.file_bytes())
+
+    first, last = _watch(left, [worker], count, used, _seldom)
     done = first.left - last.left
     rate = done / (last.at - first.at)
-    if first.used is None or last.used is None or last.used[0] - first.used[0] < LEAST_COST_S:
+    if first.used is None or last.used is None or last.used.worker_s - first.used.worker_s < LEAST_COST_S:
         return Drained(rate)
-    worker_us, server_us = (1e6 * (after - before) / done for before, after in zip(first.used, last.used, strict=True))
-    return Drained(rate, worker_us, server_us)
+    worker_s, server_s, file_bytes = (
+        (after - before) / done for before, after in zip(first.used, last.used, strict=True)
+    )
+    return Drained(rate, 1e6 * worker_s, 1e6 * server_s, file_bytes)
 
 
 def _watch(
     left: Callable[[], int],
     workers: Sequence[Program],
     count: int,
-    used: Callable[[], Used],
+    used: Callable[[], Used | None],
     pause_s: Callable[[Look, Look], float],
 ) -> tuple[Look, Look]:
     """The look that found the first jobs done, and the one that found none left."""

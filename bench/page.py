@@ -25,8 +25,10 @@ HEADINGS = {
     "latency": "Latency",
     "footprint": "Memory and start",
     "payload": "Large payloads",
+    "durable": "Append-only file",
     "backlog": "Backlog",
     "queues": "Many queues",
+    "pools": "Pools",
     "processes": "Two processes",
     "fairness": "Fairness",
     "promotion": "Scheduled jobs",
@@ -90,13 +92,14 @@ RUNNING = """\
 $ make bench          # all of it; writes this page, its pictures, and the figures as docs/benchmarks.json
 $ make bench-quick    # ours, the ceiling and one peer, in less than a minute; writes nothing
 $ make bench ARGS='--only drain,sleep,latency,footprint --docs docs'    # the table and the pictures at the top
-$ .venv/bin/python bin/bench --help
+$ make bench ARGS='--only pools,durable'    # these parts; prints their tables and writes nothing
+$ .venv/bin/python bin/bench --help    # the names of all parts
 ```
 
 The benchmark puts the Python peers into environments of their own, builds the Go peers if there is a `go`, and takes
-the `sidekiq` on `PATH`. It starts a Redis server of its own, without persistence, and needs Linux. A run of some parts
-keeps the figures of the others, with the date of the run that measured them. [The bars](benchmarks-bars.md) that the
-project sets itself, and those that it misses, are on a page for contributors.
+the `sidekiq` on `PATH`. It starts a Redis server of its own, without persistence but for the part on the append-only
+file, and needs Linux. A run of some parts keeps the figures of the others, with the date of the run that measured them.
+[The bars](benchmarks-bars.md) that the project sets itself, and those that it misses, are on a page for contributors.
 
 """
 
@@ -116,6 +119,9 @@ METHOD = f"""\
 - **CPU** is user and system time between the same two moments. That of the worker is of all its processes, those
   included that ended meanwhile. That of the server comes from `INFO cpu`, and the few looks of the benchmark are in it.
   A drain in which the worker used less than {LEAST_COST_S:g} s has no figure.
+- **Append-only file.** Redis is told `appendonly yes` once the queue is full, and the worker is started once the jobs
+  are in the file. What the file grows by is taken at the same two moments as CPU. A drain takes a second or two, so it
+  meets one sync or two.
 - **Transport.** `{TRANSPORT.name}` uses scripts of a hundred, `{COMMANDS.name}` pipelines of a hundred single commands.
 - **Latency.** One job at a time on an otherwise idle system, each some time after the last one ran; the time is chosen
   at random, so that it does not keep step with a system that polls. The producer notes the monotonic clock just before

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.environments import Unavailable
+from bench.measure import Drained
 from bench.programs import Failed
 from bench.report import Row, Table
 from bench.server import OwnRedis
@@ -77,5 +78,11 @@ def _short(value: Any) -> str:
     return f"{value:,.2f}" if isinstance(value, float) else "done"
 
 
-def rows(found: dict[str, list[float]]) -> list[Row]:
+def rows(found: Mapping[str, list[float]]) -> list[Row]:
     return [Row(label, values) for label, values in found.items()]
+
+
+def rows_of(found: Mapping[str, Sequence[Drained]], figure: str) -> list[Row]:
+    """One figure of drains, without systems for which a round does not have it."""
+    taken = {label: [getattr(each, figure) for each in rounds] for label, rounds in found.items()}
+    return rows({label: values for label, values in taken.items() if None not in values})

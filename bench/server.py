@@ -1,4 +1,4 @@
-"""A Redis server of the benchmark's own: on a free port of the loopback interface, without persistence."""
+"""A Redis server of the benchmark's own: on a free port of the loopback interface, without persistence unless asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import shutil
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import redis
@@ -16,6 +18,9 @@ from goworkers_py.brokers.redis.embedded_server import find_server
 
 START_S = 20.0
 QUIET_S = 3.0
+REWRITE_S = 30.0
+OPTIONS = {"bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": "."}
+FILE_OPTIONS = {"appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 
 
 class OwnRedis:
@@ -38,7 +43,7 @@ class OwnRedis:
 
     def _start(self) -> None:
         self.port = _free_port()
-        options = {"bind": "127.0.0.1", "port": str(self.port), "save": "", "appendonly": "no", "dir": "."}
+        options = {**OPTIONS, **FILE_OPTIONS, "port": str(self.port)}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         self._program = Program([find_server(), *words], {}, self.log())
         self.client = redis.Redis(port=self.port)
@@ -74,6 +79,28 @@ class OwnRedis:
     def cpu_s(self) -> float:
         used = self.client.info("cpu")
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+    @contextmanager
+    def append_only_file(self) -> Iterator[None]:
+        """Once a child of the server has written what is stored."""
+        self.client.config_set("appendonly", "yes")
+        try:
+            deadline = time.monotonic() + REWRITE_S
+            while not self._file_is_begun():
+                if time.monotonic() > deadline:
+                    raise Failed("Redis does not begin its append-only file")
+                time.sleep(0.02)
+            yield
+        finally:
+            self.client.config_set("appendonly", "no")
+
+    def _file_is_begun(self) -> bool:
+        state = self.client.info("persistence")
+        busy = ("aof_rewrite_in_progress", "aof_rewrite_scheduled", "aof_pending_bio_fsync")
+        return state["aof_last_bgrewrite_status"] == "ok" and not any(state[name] for name in busy)
+
+    def file_bytes(self) -> int:
+        return int(self.client.info("persistence").get("aof_current_size", 0))
 
     def log(self) -> Path:
         """A new file for what a program says."""

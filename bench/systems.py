@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +59,11 @@ class Ours(System):
         self.version = f"{goworkers_py.__version__} {commit()}".strip()
 
     def worker(self, url: str, threads: int, *flags: str) -> list[str]:
+        return self.run(url, "-q", f"{QUEUE}={threads}", *flags)
+
+    def run(self, url: str, *flags: str) -> list[str]:
         run = [sys.executable, "-m", "goworkers_py.cli", "run", "--broker", url]
-        return [*run, "-r", self.jobs, "--log-level", "warning", "-q", f"{QUEUE}={threads}", *flags]
+        return [*run, "-r", self.jobs, "--log-level", "warning", *flags]
 
     def client(self) -> list[str]:
         return [sys.executable, str(PEERS / "pyworkers_app.py")]
@@ -67,11 +71,13 @@ class Ours(System):
     def environment(self, threads: int) -> dict[str, str]:
         return {**super().environment(threads), "PYTHONPATH": os.pathsep.join([str(PEERS), str(ROOT)])}
 
-    def left(self, server: redis.Redis) -> int:
+    def left(self, server: redis.Redis, queues: Sequence[str] = (QUEUE,)) -> int:
+        owners = [_text(owner) for owner in server.hkeys(KEYS.owners)]
         with server.pipeline(transaction=False) as pipe:
-            pipe.llen(KEYS.queue(QUEUE))
-            for owner in server.hkeys(KEYS.owners):
-                pipe.llen(KEYS.inprogress(QUEUE, _text(owner)))
+            for queue in queues:
+                pipe.llen(KEYS.queue(queue))
+                for owner in owners:
+                    pipe.llen(KEYS.inprogress(queue, owner))
             return sum(pipe.execute())
 
 

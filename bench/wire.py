@@ -28,9 +28,9 @@ def payloads(count: int, job: str, args: list[Any], queue: str = QUEUE, now: str
         yield f'{head}{own},"jid":"{number:024x}{tail}'
 
 
-def fill(server: redis.Redis, count: int, job: str, args: list[Any], key: str = "") -> None:
-    key = key or KEYS.queue(QUEUE)
-    for some in _slices(payloads(count, job, args)):
+def fill(server: redis.Redis, count: int, job: str, args: list[Any], queue: str = QUEUE, key: str = "") -> None:
+    key = key or KEYS.queue(queue)
+    for some in _slices(payloads(count, job, args, queue)):
         server.lpush(key, *some)
 
 

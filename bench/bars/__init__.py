@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bench.bars.backlog import backlog, queues
+from bench.bars.durable import durable
 from bench.bars.fairness import fairness
 from bench.bars.latency import latency
+from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
 from bench.bars.starting import footprint
@@ -18,5 +20,19 @@ Bar = Callable[[Run], Sequence[Table]]
 
 BARS: dict[str, Bar] = {
     bar.__name__: bar
-    for bar in (drain, processes, sleep, latency, fairness, payload, backlog, queues, promotion, enqueue, footprint)
+    for bar in (
+        drain,
+        processes,
+        sleep,
+        latency,
+        fairness,
+        payload,
+        durable,
+        backlog,
+        queues,
+        promotion,
+        pools,
+        enqueue,
+        footprint,
+    )
 }

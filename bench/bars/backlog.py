@@ -17,9 +17,8 @@ USUAL_JOBS = 60_000  # the backlogs are those at this many; smaller runs have sm
 STARVED_SHARE = 0.2
 RATE_WITHIN, MEMORY_WITHIN = 0.10, 0.05
 
-QUEUES = (1, 20, 200)
-BUSY_WITHIN, IDLE_CPU_PERCENT, MORE_CONNECTIONS = 0.20, 3.0, 10
-IDLE_S = 5.0
+QUEUES = {1: 5.0, 20: 5.0, 200: 20.0}  # for how many seconds the use while idle is measured
+BUSY_WITHIN, IDLE_CPU_PERCENT, MORE_CONNECTIONS = 0.20, 2.0, 10
 
 # Keeps the queue at ARGV[1] jobs out of a reservoir; answers how many it had left, and how many are in the reservoir.
 TOP_UP = """
@@ -113,7 +112,7 @@ def _with_queues(run: Run, number: int) -> tuple[float, float, float]:
     with Site(run.server) as site:
         worker = site.worker(OURS, THREADS, OURS.worker(run.server.url, THREADS, *flags))
         site.await_idle([worker], number)
-        used = idle_cpu_percent(worker, IDLE_S)
+        used = idle_cpu_percent(worker, QUEUES[number])
         connections = run.server.connections()
         fill(server, count, "noop", [], key="aside")
         server.rename("aside", KEYS.queue(QUEUE))

@@ -54,7 +54,7 @@ def _longest_idleness_ms(run: Run, jobs_ms: list[int]) -> float:
         lines = [line.split() for line in run.server.stamps.read_text("utf-8").splitlines()]
     if len(lines) != len(jobs_ms):
         raise Failed(f"{len(jobs_ms)} jobs, {len(lines)} runs")
-    return _longest_gap_ns([(thread, int(began), int(ended)) for thread, began, ended in lines]) / 1e6
+    return _longest_gap_ns([(thread, int(began), int(ended)) for thread, began, ended, _ in lines]) / 1e6
 
 
 def _longest_gap_ns(runs: list[tuple[str, int, int]]) -> int:

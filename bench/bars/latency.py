@@ -26,14 +26,14 @@ def latency(run: Run) -> list[Table]:
     }
     found = run.in_turn(medians, measures)
     medians.left_out |= run.reasons(systems)
-    medians.rows = [_row(label, rounds, 0.5) for label, rounds in found.items()]
-    tails.rows = [_row(label, rounds, 0.99) for label, rounds in found.items()]
+    medians.rows = [row_of(label, rounds, 0.5) for label, rounds in found.items()]
+    tails.rows = [row_of(label, rounds, 0.99) for label, rounds in found.items()]
     _judge(medians, tails)
     medians.extra["spread_ms"] = {label: _spread(rounds) for label, rounds in found.items()}
     return [medians, tails]
 
 
-def _row(label: str, rounds: list[list[int]], share: float) -> Row:
+def row_of(label: str, rounds: list[list[int]], share: float) -> Row:
     return Row(label, [percentile(stamps, share) / 1e6 for stamps in rounds if stamps])
 
 

@@ -1,4 +1,4 @@
-"""How many jobs a second, and what one costs: nothing to do, two processes, jobs that sleep, large payloads."""
+"""How many jobs a second, and what a job costs: no-ops, two processes, jobs that sleep, large payloads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench.measure import Drained, Site, rate_of
+from bench.measure import Drained, Site, drained, rate_of
 from bench.measure import drain as drain_once
 from bench.programs import Failed
-from bench.report import Row, Table, percentile
-from bench.run import Run, rows
+from bench.report import Table, percentile
+from bench.run import Run, rows, rows_of
 from bench.systems import COMMANDS, GO_WORKERS, KEYS, OURS, PEERS_OF_OURS, QUEUE, SIDEKIQ, TRANSPORT, System
 from bench.wire import fill
 
@@ -24,8 +24,8 @@ LIMIT = NAP_THREADS * 1_000 / NAP_MS
 
 TIMES_ONE_PROCESS = 1.4
 
-# Size, and how much fewer jobs than of the empty ones.
-PAYLOADS = ((10_000, 0.2), (100_000, 0.04))
+# Size, how much fewer jobs than of the empty ones, and how many times as fast as Sidekiq.
+PAYLOADS = ((10_000, 0.2, 1), (100_000, 0.04, 2.5))
 SETTLE_MS, IN_FLIGHT, SETTLE_NAP_MS, SETTLED_S = 2.0, 100, 250, 4
 
 
@@ -38,16 +38,16 @@ def drain(run: Run, systems: Sequence[System] = (OURS, *CEILINGS, *PEERS_OF_OURS
     there = run.available(*systems)
     table.left_out |= run.reasons(systems)
     found = run.in_turn(table, {one.name: partial(drain_once, run.server, one, run.count_for(one)) for one in there})
-    table.rows = rows({label: [each.rate for each in rounds] for label, rounds in found.items()})
-    _hold_against(table, SIDEKIQ.name, TIMES_SIDEKIQ)
-    _hold_against(table, GO_WORKERS.name, TIMES_GO_WORKERS)
+    table.rows = rows_of(found, "rate")
+    hold_against(table, SIDEKIQ.name, TIMES_SIDEKIQ)
+    hold_against(table, GO_WORKERS.name, TIMES_GO_WORKERS)
     python = [row for row in table.rows if row.label in {one.name for one in PEERS_OF_OURS if one.language == "Python"}]
     fastest = max(python, key=lambda row: row.median, default=None)
     for row in table.rows:
         if row is fastest:
-            _hold_against(table, row.label, TIMES_PYTHON, "the fastest of the Python peers")
+            hold_against(table, row.label, TIMES_PYTHON, "the fastest of the Python peers")
         elif not row.bar and row.label != OURS.name:
-            _hold_against(table, row.label)
+            hold_against(table, row.label)
     _hold_against_ceilings(table)
     return [table, *_costs(found)]
 
@@ -61,11 +61,7 @@ def _costs(found: Mapping[str, Sequence[Drained]]) -> list[Table]:
         "drain", "a no-op job: processor time of the worker", "µs", how, digits=1, column="CPU µs/job, worker"
     )
     server = Table("drain", "a no-op job: processor time of Redis", "µs", how, digits=1, column="CPU µs/job, Redis")
-    for label, rounds in found.items():
-        taken = [(each.worker_us, each.server_us) for each in rounds]
-        for table, values in zip((worker, server), zip(*taken, strict=True), strict=True):
-            if None not in values:
-                table.rows.append(Row(label, list(values)))
+    worker.rows, server.rows = rows_of(found, "worker_us"), rows_of(found, "server_us")
     return [worker, server] if worker.rows else []
 
 
@@ -79,7 +75,7 @@ def _hold_against_ceilings(table: Table) -> None:
                 table.judge(ceiling.label, ceiling.ratio, f">= {SHARE_OF_COMMANDS:.0%}", share >= SHARE_OF_COMMANDS)
 
 
-def _hold_against(table: Table, label: str, times: float = 0.0, note: str = "") -> None:
+def hold_against(table: Table, label: str, times: float = 0.0, note: str = "") -> None:
     ours, row = table.row(OURS.name), table.row(label)
     if ours and row:
         ratio = ours.median / row.median
@@ -93,22 +89,28 @@ def processes(run: Run) -> list[Table]:
         "processes", f"no-op jobs, {THREADS} threads each", "jobs/s",
         "As drain, with `processes = 1` and with 2, on a queue that is filled once they work.",
     )  # fmt: skip
+    cost = Table(
+        "processes", "a no-op job: processor time of the workers", "µs",
+        "All processes of the worker together, their parent included.", digits=1,
+    )  # fmt: skip
     if not run.available(OURS):
         return []
     found = run.in_turn(table, {_processes(n): partial(_many_processes, run, n) for n in (1, 2)})
-    table.rows = rows(found)
+    table.rows, cost.rows = rows_of(found, "rate"), rows_of(found, "worker_us")
     one, two = table.row(_processes(1)), table.row(_processes(2))
     if one and two:
         ratio = two.median / one.median
         table.judge(two.label, f"{ratio:.2f}x", f">= {TIMES_ONE_PROCESS}x", ratio >= TIMES_ONE_PROCESS)
-    return [table]
+    if len(cost.rows) > 1:
+        cost.rows[1].ratio = f"{cost.rows[1].median / cost.rows[0].median:.2f}x"
+    return [table, cost] if cost.rows else [table]
 
 
 def _processes(number: int) -> str:
     return "one process" if number == 1 else f"{number} processes"
 
 
-def _many_processes(run: Run, number: int) -> float:
+def _many_processes(run: Run, number: int) -> Drained:
     count = run.count_for(OURS)
     server = run.server.client
     with Site(run.server) as site:
@@ -116,7 +118,7 @@ def _many_processes(run: Run, number: int) -> float:
         worker = site.worker(OURS, THREADS, OURS.worker(run.server.url, THREADS, "--processes", str(number)))
         site.await_idle([worker], number)
         server.rename("aside", KEYS.queue(QUEUE))
-        return rate_of(lambda: OURS.left(server), [worker], count)
+        return drained(run.server, lambda: OURS.left(server), worker, count)
 
 
 def sleep(run: Run) -> list[Table]:
@@ -148,7 +150,7 @@ def _rate(run: Run, system: System, count: int, job: str, args: Sequence[Any], t
 def payload(run: Run) -> list[Table]:
     systems = (OURS, *PEERS_OF_OURS)
     tables = []
-    for size, share in PAYLOADS:
+    for size, share, times_sidekiq in PAYLOADS:
         table = Table(
             "payload", f"no-op jobs with {size // 1_000} KB, {THREADS} threads", "jobs/s",
             f"As drain, each job with a text of {size:,} characters as its argument.",
@@ -161,25 +163,27 @@ def payload(run: Run) -> list[Table]:
         table.left_out |= run.reasons(systems)
         for row in table.rows:
             if row.label != OURS.name:
-                _hold_against(table, row.label, 1)
+                hold_against(table, row.label, times_sidekiq if row.label == SIDEKIQ.name else 1)
         tables.append(table)
-    return [*tables, _settling(run)] if run.available(OURS) else tables
+    return [*tables, *_settling(run)] if run.available(OURS) else tables
 
 
-def _settling(run: Run) -> Table:
-    table = Table(
-        "payload", f"settling with {IN_FLIGHT} in flight, p99", "ms",
-        f"How long the call takes that settles a batch: {IN_FLIGHT} threads, jobs of about {SETTLE_NAP_MS} ms.",
-        digits=2,
-    )  # fmt: skip
-    measures = {f"{size // 1_000} KB": partial(_settle_p99_ms, run, size) for size, _ in PAYLOADS}
-    table.rows = rows(run.in_turn(table, measures))
-    for row in table.rows:
-        table.judge(row.label, "", f"< {SETTLE_MS:g} ms", row.median < SETTLE_MS)
-    return table
+def _settling(run: Run) -> list[Table]:
+    how = (
+        f"{IN_FLIGHT} threads, jobs of about {SETTLE_NAP_MS} ms. First the call alone that settles a batch, as its "
+        "thread sees it. Then from the last line of each job to the end of the call that removes it."
+    )
+    calls = Table("payload", f"settling with {IN_FLIGHT} in flight, the call, p99", "ms", how, digits=2)
+    ends = Table("payload", f"settling with {IN_FLIGHT} in flight, from a job's end, p99", "ms", how, digits=2)
+    found = run.in_turn(calls, {f"{size // 1_000} KB": partial(_settle_p99s_ms, run, size) for size, *_ in PAYLOADS})
+    for place, table in enumerate((calls, ends)):
+        table.rows = rows({label: [each[place] for each in rounds] for label, rounds in found.items()})
+    for row in calls.rows:
+        calls.judge(row.label, "", f"< {SETTLE_MS:g} ms", row.median < SETTLE_MS)
+    return [calls, ends]
 
 
-def _settle_p99_ms(run: Run, size: int) -> float:
+def _settle_p99s_ms(run: Run, size: int) -> tuple[float, float]:
     """The jobs take long enough for the machine to idle: what is measured is the call, not the wait for a processor."""
     count = min(run.jobs, int(SETTLED_S * IN_FLIGHT * 1_000 / SETTLE_NAP_MS))
     with Site(run.server) as site:
@@ -190,4 +194,5 @@ def _settle_p99_ms(run: Run, size: int) -> float:
         rate_of(lambda: OURS.left(run.server.client), [worker], count)
         if worker.stop() != 0:
             raise Failed(f"it did not end well: {worker.tail()}")
-        return percentile(json.loads(file.read_text("utf-8")), 0.99) / 1e6
+        calls, ends = json.loads(file.read_text("utf-8"))
+        return percentile(calls, 0.99) / 1e6, percentile(ends, 0.99) / 1e6

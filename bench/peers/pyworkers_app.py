@@ -17,10 +17,10 @@ JOBS = {
 
 @workers.job("Trace", queue="default")
 def trace(milliseconds: float, number: int) -> None:
-    """Notes which thread ran it from when to when."""
+    """Notes which thread ran it from when to when, and its number."""
     began = time.monotonic_ns()
     harness.nap(milliseconds)
-    harness.note(f"{os.getpid()}:{threading.get_ident()} {began} {time.monotonic_ns()}")
+    harness.note(f"{os.getpid()}:{threading.get_ident()} {began} {time.monotonic_ns()} {number}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Ours with a clock around each settling call. What it measured is written at the end of the process."""
+"""Ours with a clock around each settling call, and from the end of each job to the end of the call that removes it.
+What it measured is written at the end of the process.
+"""
 
 import atexit
 import json
@@ -9,29 +11,39 @@ from pathlib import Path
 from typing import Any
 
 import goworkers_py as workers
-from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.transport import RedisTransport
 
-_settle = RedisBroker.settle
-_taken_ns: list[int] = []
+_settle = RedisTransport.settle
+_calls_ns: list[int] = []
+_ends_ns: list[int] = []
+_ended: dict[bytes, int] = {}  # by jid; a worker adds it, and the settler takes it out
+_JID = b'"jid":"'
 
 
 @workers.job("Scattered")
 def scattered(milliseconds: float, *args: Any) -> None:
     """Jobs that took equally long would all end at once."""
+    jid = workers.current_message().jid.encode()
     time.sleep(milliseconds / 1_000 * random.uniform(0.5, 1.5))
+    _ended[jid] = time.perf_counter_ns()
 
 
-def timed(self: RedisBroker, batch: Any) -> Any:
+def timed(self: RedisTransport, batch: Any) -> Any:
     began = time.perf_counter_ns()
-    try:
-        return _settle(self, batch)
-    finally:
-        _taken_ns.append(time.perf_counter_ns() - began)
+    results = _settle(self, batch)
+    now = time.perf_counter_ns()
+    _calls_ns.append(now - began)
+    for delivery, _ in batch.finished:
+        place = delivery.payload.rindex(_JID) + len(_JID)  # near the end: to parse 100 KB would delay the next call
+        jid = delivery.payload[place : delivery.payload.index(b'"', place)]
+        if jid in _ended:  # not one that goes back without a run
+            _ends_ns.append(now - _ended.pop(jid))
+    return results
 
 
 def write() -> None:
-    Path(os.environ["BENCH_SETTLES"]).write_text(json.dumps(_taken_ns))
+    Path(os.environ["BENCH_SETTLES"]).write_text(json.dumps([_calls_ns, _ends_ns]))
 
 
-RedisBroker.settle = timed  # type: ignore[method-assign]
+RedisTransport.settle = timed  # type: ignore[method-assign]
 atexit.register(write)

@@ -16,7 +16,8 @@ from waiting import eventually
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # `bench` is not part of the installed package
 
-from bench.page import BARS_PAGE, FIGURES, PAGE, bars_page, page, write_pages  # noqa: E402
+from bench.bars import BARS  # noqa: E402
+from bench.page import BARS_PAGE, FIGURES, HEADINGS, PAGE, bars_page, page, write_pages  # noqa: E402
 from bench.programs import Program  # noqa: E402
 from bench.report import Record, Results, Row, Table  # noqa: E402
 from bench.systems import TRANSPORT  # noqa: E402
@@ -61,6 +62,61 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
         [row] = table.rows
         assert row.label == OURS
         assert row.median > 0
+
+
+@pytest.mark.usefixtures("server_program")
+@pytest.mark.parametrize(
+    ("bar", "jobs", "titles"),
+    [
+        (
+            "pools",
+            "3000",
+            (
+                "wait of a critical job behind low ones, p50",
+                "wait of a critical job behind low ones, p99",
+                "shares of the first 500 jobs, weights 6:3:1",
+                "idle, push to first line, p50",
+                "no-op jobs, 10 threads",
+            ),
+        ),
+        (
+            "durable",
+            "24000",
+            tuple(
+                title
+                for size in ("165 bytes", "10 KB", "100 KB")
+                for title in (
+                    f"no-op jobs of {size}, 10 threads, with the file",
+                    f"{size}: share of the rate without the file",
+                    f"{size}: processor time of Redis a job",
+                    f"{size}: growth of the file a job",
+                )
+            ),
+        ),
+        (
+            "payload",
+            "400",
+            (
+                "no-op jobs with 10 KB, 10 threads",
+                "no-op jobs with 100 KB, 10 threads",
+                "settling with 100 in flight, the call, p99",
+                "settling with 100 in flight, from a job's end, p99",
+            ),
+        ),
+        ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
+    ],
+)
+def test_a_bar_measures_each_of_its_tables(tmp_path: Path, bar: str, jobs: str, titles: tuple[str, ...]) -> None:
+    """Tables of processor time are left out where a drain is too short for them."""
+    figures = tmp_path / "figures.json"
+    done = bench("--only", bar, "--systems", OURS, "--jobs", jobs, "--rounds", "1", "--json", figures)
+    assert done.returncode == 0, done.stderr
+    tables = {table.title: table for table in Results.from_json(figures.read_text("utf-8")).tables}
+    assert set(titles) <= set(tables)
+    for title in titles:
+        assert not tables[title].left_out
+        assert tables[title].rows
+        assert all(row.median > 0 for row in tables[title].rows)
 
 
 _CHILDREN = """
@@ -157,6 +213,10 @@ def test_bars_are_on_a_page_of_their_own() -> None:
     assert f"({BARS_PAGE})" in page(results)
     assert "0 of 1 bars met; missed: drain (sidekiq)." in bars_page(results)
     assert "| 7.5x | >= 8x | **FAIL** |" in bars_page(results)
+
+
+def test_each_bar_has_its_heading_on_the_page() -> None:
+    assert set(HEADINGS) == set(BARS)
 
 
 def test_pictures_have_a_dark_variant(tmp_path: Path) -> None:
