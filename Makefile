@@ -44,7 +44,7 @@ upgrade: setup ## run the long form of the tests of a fleet with the former rele
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
-bench: setup ## measure ours and its peers, twenty minutes, and write docs/benchmarks.md; ARGS='--only drain' only prints
+bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)
 
 bench-quick: setup ## measure ours, the transport and one peer, in less than a minute
