@@ -1,7 +1,8 @@
 """Effects: what else happens in the step in which a delivery is settled.
 
 An outcome carries its effects. They happen only if the delivery was still in progress, and then all of them. Each has
-an id, (jid, kind): an effect that is applied twice changes nothing the second time.
+an id, (jid, kind). Where the queues are on another server, an effect whose id was applied within a day changes nothing,
+see `Store.apply`.
 """
 
 from __future__ import annotations

@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, job, jobs, payloads, stored, waiting
+from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, can, job, jobs, payloads, stored, waiting
 
+from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.store import Forward, Store
-from goworkers_py.core.outcome import Park, Retry
+from goworkers_py.core.effect import Effect, PostJobs, PushJobs, StoreValue
+from goworkers_py.core.outcome import KEEP, Dead, Discard, Done, Park, Requeue, Reschedule, Retry
+
+LATER = 4_000_000_000.5  # in 2096
 
 PLACES = pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
 
@@ -220,3 +224,50 @@ def test_processes_that_release_at_the_same_time_release_each_job_once(start: Pr
         thread.join()
     assert sum(released) == 500
     assert sorted(waiting(admin)) == jobs(500)
+
+
+# --- what a settlement on two servers writes into the store
+
+
+def test_what_was_applied_is_in_its_place_and_counted(me: Process, admin: Admin, store: Store) -> None:
+    me.publish(*jobs(6))
+    deliveries = me.consume(6)
+    outcomes = [Done(), Discard(), Retry(LATER, job("r")), Dead(job("d")), Reschedule(LATER, job("s")), Park("line")]
+    batch = me.batch(*zip(deliveries, outcomes, strict=True))
+    for _ in range(2):  # the second time, its reply was lost
+        assert list(store.apply(batch)) == [True] * 6
+    told = admin.stats()
+    assert (told.processed, told.failed, told.retries, told.dead, told.scheduled, told.parked) == (4, 3, 1, 1, 1, 1)
+    assert told.in_progress == 6, "only the server of the queues acknowledges them"
+    assert stored(admin, RETRIES) == [job("r")]
+    store.release("line", 1)
+    assert waiting(admin) == [jobs(6)[5]]
+
+
+def test_an_effect_that_is_applied_twice_changes_nothing(me: Process, other: Process, admin: Admin) -> None:
+    def effects(name: str) -> tuple[Effect, ...]:
+        pushes = me.push(job(f"now {name}"), "children"), me.push(job(f"later {name}"), at=LATER)
+        posted = (me.push(job(name), "far", push_id="x"),)
+        kept = StoreValue("parent", "result", name.encode(), 60)
+        return PushJobs("parent", pushes), PostJobs("parent", "there", posted), kept
+
+    me.publish(job("parent"), job("another"))
+    parent, another = me.consume(2)
+    store = can(other.broker, Capability.DELAYS).store
+    assert list(store.apply(other.batch((parent, Done(effects=effects("first")))))) == [True]
+    # The process was killed, and another one has run the job again.
+    for outcome in (Done(effects=effects("second")), Requeue(effects=effects("third"))):
+        assert list(store.apply(me.batch((parent, outcome)))) == [True]
+    assert waiting(admin, "children") == [job("now first")]
+    assert stored(admin, SCHEDULED) == [job("later first")]
+    assert [one.push.payload for one in store.posted("there", 9)] == [job("first")]
+    assert store.value("result", "parent") == b"first"
+    more = PushJobs("another", (me.push(job("more"), "children"),))
+    assert list(store.apply(me.batch((another, Done(effects=(more,)))))) == [True]
+    assert waiting(admin, "children") == [job("now first"), job("more")]
+
+
+def test_a_delivery_that_was_kept_is_not_applied(me: Process, store: Store) -> None:
+    me.publish(job(1))
+    with pytest.raises(ValueError, match="kept"):
+        store.apply(me.batch((me.consume(1)[0], KEEP)))

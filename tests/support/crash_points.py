@@ -42,6 +42,10 @@ class Killer:
         """Called by the interpreter for each new frame of a thread, see `sys.settrace`."""
         if not threading.current_thread().name.startswith(TRACED_THREADS):
             return None
+        return self.of_main(frame)
+
+    def of_main(self, frame: FrameType) -> Any:
+        """For a program without other threads."""
         return self._line if any(part in frame.f_code.co_filename for part in TRACED_FILES) else None
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
 
@@ -48,6 +49,17 @@ class Store(Protocol):
         parked first, and the first of them is consumed next. Returns how many. Each job is moved in one step, and once
         only when processes release at the same time. Raises BrokerUnavailable and BrokerRefused: then some may have
         been moved.
+        """
+
+    def apply(self, batch: Batch) -> Sequence[Settled]:
+        """Does what `Transport.settle` does for these deliveries, which are in progress on another server: each job
+        goes where its outcome says, with its effects, and is counted. A requeued job stays where it is; only its
+        effects happen. Returns True or an error for each delivery. Who settles with two servers calls this first and
+        the other server then, see `StoreFirst`.
+
+        A batch that is asked again changes nothing. A delivery may also come again in another batch, because a process
+        was killed between the two servers: an effect whose id (kind, jid) was applied within the last day does not
+        happen again, and the job is put into its place once more.
         """
 
     def outboxes(self) -> list[str]:

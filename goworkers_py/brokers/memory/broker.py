@@ -10,6 +10,7 @@ import logging
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.control import MemoryControl
+from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
@@ -37,8 +38,9 @@ class MemoryBroker(Broker):
     capabilities = frozenset(Capability) - {Capability.SHARED, Capability.LASTING}
 
     def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:
-        self.transport = MemoryTransport(state, dead_limits)
-        self.store = MemoryStore(state, dead_limits)
+        endings = Endings(state, dead_limits)
+        self.transport = MemoryTransport(state, endings)
+        self.store = MemoryStore(state, endings, dead_limits)
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.admin = MemoryAdmin(state, dead_limits)

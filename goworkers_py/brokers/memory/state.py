@@ -23,17 +23,17 @@ import threading
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch, Published, Settled
+from goworkers_py.brokers.contracts.transport import Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.command import Command
-from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import Push
 from goworkers_py.core.job_state import JobState
 
 Bell = SimpleQueue[None]
@@ -173,6 +173,7 @@ class State:
         self.failed = 0
         self.lines: dict[str, dict[int, ParkedJob]] = {}  # by line and number, those parked first first
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
+        self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
@@ -250,28 +251,16 @@ class State:
             del self.lines[line]
         return job
 
+    def post(self, to: str, push: Push) -> None:
+        posted = PostedJob(next(self._numbers), self.clock(), push)
+        self.outboxes.setdefault(to, {})[posted.number] = posted
+
     def unpost(self, to: str, number: int) -> bool:
         """False when the push has left the outbox. An outbox without pushes is forgotten."""
         found = self.outboxes.get(to, {}).pop(number, None) is not None
         if not self.outboxes.get(to, True):
             del self.outboxes[to]
         return found
-
-    def apply(self, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case PushJobs(_, pushes):
-                    for push in pushes:
-                        if push.at is None:
-                            self.put(push.queue, push.payload)
-                        else:
-                            self.put_timed(JobState.SCHEDULED, push.at, push.payload)
-                case PostJobs(_, to, pushes):
-                    for push in pushes:
-                        posted = PostedJob(next(self._numbers), self.clock(), push)
-                        self.outboxes.setdefault(to, {})[posted.number] = posted
-                case StoreValue(jid, kind, value, life_s):
-                    self.values.put((kind, jid), value, life_s)
 
     def put_timed(self, state: JobState, at: float, payload: bytes) -> None:
         self.timed[state].add(TimedJob(at, next(self._numbers), payload))
@@ -286,10 +275,10 @@ class State:
         record = self.leases.get(identity)
         return record is not None and record.in_progress.get(queue, {}).pop(receipt, None) is not None
 
-    def remember(self, batch: Batch, results: Sequence[Settled]) -> None:
+    def remember(self, settler: str, number: int, results: Sequence[Settled]) -> None:
         """Keeps the results for a repetition of the batch, and forgets settlers that ended long ago."""
-        self.settled.pop(batch.settler, None)
-        self.settled[batch.settler] = batch.number, results
+        self.settled.pop(settler, None)
+        self.settled[settler] = number, results
         if len(self.settled) > MOST_SETTLERS:
             del self.settled[next(iter(self.settled))]
 

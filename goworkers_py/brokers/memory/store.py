@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
+from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import Outcome
 
 
 class MemoryStore(Store):
-    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+    def __init__(self, state: State, endings: Endings, dead_limits: DeadLimits) -> None:
         self._state = state
+        self._endings = endings
         self._dead_limits = dead_limits
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
@@ -37,6 +42,15 @@ class MemoryStore(Store):
                 if job := self._state.unpark(line, number):
                     self._state.put(job.queue, job.payload, first=True)
             return len(first)
+
+    def apply(self, batch: Batch) -> Sequence[Settled]:
+        return self._endings.settle(f"{batch.settler}:store", batch, self._apply_one)
+
+    def _apply_one(self, delivery: Delivery, outcome: Outcome) -> bool:
+        """Under the lock."""
+        self._endings.put_into_place(delivery, outcome)
+        self._endings.apply_once(outcome.effects)
+        return True
 
     def outboxes(self) -> list[str]:
         with self._state.lock:

@@ -11,21 +11,21 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
-from goworkers_py.brokers.memory.state import Bell, DeadLimits, State
+from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.state import Bell, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, LeaseGone
-from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.policy.priorities import Ask
 
 WAIT_S = 2.0
 
 
 class MemoryTransport(Transport):
-    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+    def __init__(self, state: State, endings: Endings) -> None:
         self._state = state
-        self._dead_limits = dead_limits
+        self._endings = endings
         # Threads use both only under the lock of the state.
         self._bells: dict[str, Bell] = {}  # by the first queue of those that are consumed together
         self._woken: set[str] = set()  # queues whose next `consume` does not wait
@@ -88,31 +88,15 @@ class MemoryTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
-        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
-            raise ValueError("a delivery that is kept is not settled")
-        with self._state.lock:
-            last, results = self._state.settled.get(batch.settler, (None, ()))
-            if last != batch.number:
-                results = [self._settle_one(delivery, outcome) for delivery, outcome in batch.finished]
-                self._state.remember(batch, results)
-            return results
+        return self._endings.settle(batch.settler, batch, self._settle_one)
 
     def _settle_one(self, delivery: Delivery, outcome: Outcome) -> bool:
-        state = self._state
-        if not state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
+        """Under the lock."""
+        if not self._state.take_from_progress(delivery.identity, delivery.queue, delivery.receipt):
             return False
-        match outcome:
-            case Retry(at, payload):
-                state.put_timed(JobState.RETRY, at, payload)
-            case Reschedule(at, payload):
-                state.put_timed(JobState.SCHEDULED, at, payload)
-            case Dead(payload):
-                state.bury(payload, self._dead_limits)
-            case Requeue(payload, last):
-                state.put(delivery.queue, delivery.payload if payload is None else payload, first=not last)
-            case Park(line, payload):
-                state.park(line, delivery.queue, delivery.payload if payload is None else payload)
-        state.apply(outcome.effects)
-        if not isinstance(outcome, UNCOUNTED):
-            state.count(failed=isinstance(outcome, FAILED))
+        if isinstance(outcome, Requeue):
+            payload = delivery.payload if outcome.payload is None else outcome.payload
+            self._state.put(delivery.queue, payload, first=not outcome.last)
+        self._endings.put_into_place(delivery, outcome)
+        self._endings.apply(outcome.effects)
         return True

@@ -27,7 +27,7 @@ class RedisBroker(Broker):
         settlement = Settlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
-        self.store = RedisStore(connections, keys, dead_limits)
+        self.store = RedisStore(connections, keys, settlement, dead_limits)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
         self.admin = RedisAdmin(connections, keys, dead_limits)

@@ -9,6 +9,9 @@ from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs, StoreValue
 
+# How long an effect that may be asked twice is remembered.
+APPLIED_LIFE_S = 86_400
+
 NumberOf = Callable[[str], int]
 
 
@@ -26,6 +29,13 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
+
+
+def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    """Like `encode`, and each effect happens only if none with its id has happened within a day."""
+    for effect in effects:
+        values = list(encode([effect], keys, number_of, now))
+        yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), APPLIED_LIFE_S, len(values), *values)
 
 
 def by_place(pushes: Iterable[Push]) -> tuple[dict[str, list[bytes]], list[Argument]]:

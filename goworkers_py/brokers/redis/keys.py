@@ -90,6 +90,10 @@ class Keys:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
 
+    def applied(self, kind: str, jid: str) -> str:
+        """Exists for a day after an effect was applied that may be asked twice."""
+        return f"{self.prefix}pyworkers:applied:{kind}:{jid}"
+
     def pushed(self, push_id: str) -> str:
         """Exists for a day after a push with this id."""
         return f"{self.prefix}pyworkers:pushed:{push_id}"

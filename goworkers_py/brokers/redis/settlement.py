@@ -12,12 +12,13 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.effects import encode
+from goworkers_py.brokers.redis.effects import encode, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.effect import Effect
+from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import enclosure
 
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
@@ -35,7 +36,7 @@ class Target(NamedTuple):
 
 class Item(NamedTuple):
     queue: str
-    owner: str
+    owner: str  # empty: the job is in progress on another server, and its effects happen once for each id
     payload: bytes
     target: Target
     effects: tuple[Effect, ...] = ()
@@ -71,9 +72,10 @@ class Settlement:
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
         for item in items:
             what, payload, at, line = _readable(item, now)
-            place = number_of(keys.inprogress(item.queue, item.owner)), 1 if item.newest_first else -1
+            of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
+            place = of_list, 1 if item.newest_first else -1
             goal = self._goal(what, line or item.queue)
-            effects = list(encode(item.effects, keys, number_of, now))
+            effects = list((encode if item.owner else encode_once)(item.effects, keys, number_of, now))
             arguments += (what, *place, item.payload, number_of(goal) if goal else 0, line or item.queue, at, payload)
             arguments += (len(effects), *effects)
         fixed = (
@@ -99,6 +101,24 @@ class Settlement:
     def _explained(self, results: Sequence[int | bytes]) -> dict[int | bytes, str]:
         """The error texts among the results of the script, each with its text in our words."""
         return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
+
+
+def target_of(outcome: Outcome) -> Target:
+    match outcome:
+        case Done() | Discard():
+            return Target("remove" if isinstance(outcome, Done) else "fail")
+        case Retry(at, payload):
+            return Target("retry", payload, at)
+        case Reschedule(at, payload):
+            return Target("schedule", payload, at)
+        case Dead(payload):
+            return Target("dead", payload)
+        case Requeue(payload, last):
+            return Target("back" if last else "front", payload or b"")
+        case Park(line, payload):
+            return Target("park", payload or b"", line=line)
+        case Keep():
+            raise ValueError("a delivery that is kept is not settled")
 
 
 def _readable(item: Item, now: float) -> Target:

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.store import Forward, Posted, Store
+from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Move, outboxes, parking
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, target_of
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.wire import enclosure
 
 log = logging.getLogger(__name__)
@@ -29,10 +32,13 @@ _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
 
 
 class RedisStore(Store):
-    def __init__(self, connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> None:
+    def __init__(
+        self, connections: Connections, keys: Keys, settlement: Settlement, dead_limits: tuple[int, float]
+    ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
+        self._settlement = settlement
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
         self._outboxes = outboxes(connections, keys, dead_limits)
@@ -76,6 +82,11 @@ class RedisStore(Store):
         if errors := [told for told in answer if isinstance(told, str)]:
             raise BrokerRefused(f"pushes that were sent cannot be removed from the outbox: {errors[0]}")
 
+    def apply(self, batch: Batch) -> list[Settled]:
+        items = [Item(one.queue, "", one.payload, _stored(outcome), outcome.effects) for one, outcome in batch.finished]
+        failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
+        return [failed.get(at, True) for at in range(len(items))]
+
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))
         return stored
@@ -94,3 +105,8 @@ class RedisStore(Store):
         told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *self._dead_limits, *queues, *moves))
         errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
         return [errors[one] for one in told]
+
+
+def _stored(outcome: Outcome) -> Target:
+    """A requeued job stays on the server of its queue."""
+    return Target("none") if isinstance(outcome, Requeue) else target_of(outcome)

@@ -18,10 +18,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Item, Settlement, Target
+from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.outcome import DONE, Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.policy.priorities import Ask
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
@@ -132,7 +132,7 @@ class RedisTransport(Transport):
                 one.queue,
                 one.identity,
                 one.payload,
-                _target(outcome),
+                target_of(outcome),
                 outcome.effects,
                 bool(batch.held) and one not in old,
             )
@@ -155,24 +155,6 @@ class RedisTransport(Transport):
     def close(self) -> None:
         for consumer in list(self._consumers.values()):
             consumer.close()
-
-
-def _target(outcome: Outcome) -> Target:
-    match outcome:
-        case Done() | Discard():
-            return Target("remove" if isinstance(outcome, Done) else "fail")
-        case Retry(at, payload):
-            return Target("retry", payload, at)
-        case Reschedule(at, payload):
-            return Target("schedule", payload, at)
-        case Dead(payload):
-            return Target("dead", payload)
-        case Requeue(payload, last):
-            return Target("back" if last else "front", payload or b"")
-        case Park(line, payload):
-            return Target("park", payload or b"", line=line)
-        case Keep():
-            raise ValueError("a delivery that is kept is not settled")
 
 
 def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[RedisCommand]:

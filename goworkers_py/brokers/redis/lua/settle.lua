@@ -3,14 +3,15 @@
 -- KEYS: dead, queues, lines, outboxes, processed, failed, processed today, failed today, receipt, a key that never exists, then
 --       in-progress lists, goals of items and keys of effects, in any order
 -- ARGV: batch number, dead limit, dead age, life of the day's counters, life of the receipt,
---       then rows and items, each beginning with a word, the number of a list, and the end of the list to look from (1 the
---       newest, -1 the oldest):
+--       then rows and items, each beginning with a word, the number of a list (0: the item is in no list here), and the
+--       end of the list to look from (1 the newest, -1 the oldest):
 --       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
---         an option, and how many values follow
+--         an option, and how many values follow; the values of the effect 'once' are effects, which happen only if its
+--         key does not exist
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
 local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
@@ -54,7 +55,7 @@ end
 
 local refusals = {}
 local function refusal(what)
-  if what == 'remove' or what == 'fail' then return false end
+  if what == 'remove' or what == 'fail' or what == 'none' then return false end
   if refusals[what] == nil then refusals[what] = find_refusal(what) end
   return refusals[what]
 end
@@ -78,9 +79,9 @@ local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
   while first <= last do
-    local key, count = KEYS[FIXED + arguments[first + 1]], tonumber(arguments[first + 3])
-    local failed = act(arguments[first], key, arguments[first + 2], first + 4, first + 3 + count)
-    if failed then return failed .. ' (key ' .. key .. ')' end
+    local word, key, count = arguments[first], KEYS[FIXED + arguments[first + 1]], tonumber(arguments[first + 3])
+    local failed = act(word, key, arguments[first + 2], first + 4, first + 3 + count)
+    if failed then return word == 'once' and failed or failed .. ' (key ' .. key .. ')' end
     first = first + 4 + count
   end
 end
@@ -92,7 +93,8 @@ local function wrong_type(step, key)
 end
 
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
-local function effect_refusal(word, key)
+local function effect_refusal(word, key, _, first, last)
+  if word == 'once' then return each_effect(first, last, effect_refusal) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
 end
 
@@ -100,6 +102,12 @@ end
 local AT_ONCE = 1000
 
 local function apply(word, key, option, first, last)
+  if word == 'once' then -- the values are effects
+    if not redis.call('SET', key, '', 'NX', 'EX', option) then return end
+    local failed = each_effect(first, last, apply)
+    if failed then redis.call('DEL', key) end
+    return failed
+  end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   if word == 'post' then redis.pcall('SADD', OUTBOXES, option) end
   for from = first, last, AT_ONCE do
@@ -122,13 +130,15 @@ local function end_one(list, from, raw, what, goal, first, last)
     refused = goal.key and wrong_type(what, goal.key) or each_effect(first, last, effect_refusal)
   end
   if refused then return refused end
-  local removed = redis.pcall('LREM', list, from, raw)
-  if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
-  if removed == 0 then return 0 end
+  if list then
+    local removed = redis.pcall('LREM', list, from, raw)
+    if type(removed) == 'table' then return removed.err .. ' (key ' .. list .. ')' end
+    if removed == 0 then return 0 end
+  end
   local failed = first and each_effect(first, last, apply)
   if not failed and goal and goal.key then failed = put(what, goal.key, goal) end
   if not failed then return 1 end
-  redis.call('RPUSH', list, raw)
+  if list then redis.call('RPUSH', list, raw) end
   return failed
 end
 
@@ -154,7 +164,7 @@ local function cut(list, places, first)
   return true
 end
 
-local UNCOUNTED = {front = true, back = true, schedule = true, park = true}
+local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true}
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
 local function note(what, result)
   at = at + 1
@@ -197,7 +207,8 @@ end
 
 local i = 6
 while i <= #arguments do
-  local what, list, from = arguments[i], KEYS[FIXED + arguments[i + 1]], arguments[i + 2]
+  local what, from = arguments[i], arguments[i + 2]
+  local list = arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
   if what == 'row' or what == 'large' then
     local how, count = arguments[i + 3], tonumber(arguments[i + 4])
     local first, last = i + 5, i + 4 + count

@@ -1,0 +1,72 @@
+"""What becomes of jobs that ended: their places, their effects, and the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect, PostJobs, PushJobs, StoreValue
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
+
+APPLIED_LIFE_S = 86_400
+
+
+class Endings:
+    def __init__(self, state: State, dead_limits: DeadLimits) -> None:
+        self._state = state
+        self._dead_limits = dead_limits
+
+    def settle(
+        self, settler: str, batch: Batch, settle_one: Callable[[Delivery, Outcome], Settled]
+    ) -> Sequence[Settled]:
+        """Calls `settle_one` for each delivery, under the lock, unless this is the last batch of the settler again."""
+        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
+            raise ValueError("a delivery that is kept is not settled")
+        with self._state.lock:
+            last, results = self._state.settled.get(settler, (None, ()))
+            if last != batch.number:
+                results = [settle_one(delivery, outcome) for delivery, outcome in batch.finished]
+                self._state.remember(settler, batch.number, results)
+            return results
+
+    # --- under the lock
+
+    def put_into_place(self, delivery: Delivery, outcome: Outcome) -> None:
+        """And counts. A requeued job is not put anywhere."""
+        state = self._state
+        match outcome:
+            case Retry(at, payload):
+                state.put_timed(JobState.RETRY, at, payload)
+            case Reschedule(at, payload):
+                state.put_timed(JobState.SCHEDULED, at, payload)
+            case Dead(payload):
+                state.bury(payload, self._dead_limits)
+            case Park(line, payload):
+                state.park(line, delivery.queue, delivery.payload if payload is None else payload)
+        if not isinstance(outcome, UNCOUNTED):
+            state.count(failed=isinstance(outcome, FAILED))
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case PushJobs(_, pushes):
+                    for push in pushes:
+                        if push.at is None:
+                            self._state.put(push.queue, push.payload)
+                        else:
+                            self._state.put_timed(JobState.SCHEDULED, push.at, push.payload)
+                case PostJobs(_, to, pushes):
+                    for push in pushes:
+                        self._state.post(to, push)
+                case StoreValue(jid, kind, value, life_s):
+                    self._state.values.put((kind, jid), value, life_s)
+
+    def apply_once(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            name = effect.kind, effect.jid
+            if self._state.applied.get(name) is None:
+                self._state.applied.put(name, True, APPLIED_LIFE_S)
+                self.apply([effect])
