@@ -59,7 +59,11 @@ class StoreValue:
     jid: str
     kind: str
     value: bytes
-    life_s: int
+    life_s: int  # at least 1
+
+    def __post_init__(self) -> None:
+        if self.life_s < 1:
+            raise ValueError(f"a value lives for at least one second, not {self.life_s}")
 
     @property
     def size(self) -> int:

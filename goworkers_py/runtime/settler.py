@@ -148,8 +148,10 @@ class Settler(Service):
     def _take_refused(self) -> None:
         """Adds the refused deliveries to the batch when it is time to try them again."""
         if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):
-            self._batch.update(self._refused)
-            self._refused = {}
+            again = list(self._refused.items())[:LARGEST_BATCH]
+            again = again[: _fitting(again)]
+            self._batch.update(again)
+            self._refused = dict(list(self._refused.items())[len(again) :])
 
     def _lost(self, delivery: Delivery) -> None:
         """Counts a delivery that `forget` was called for as a lost lease."""

@@ -46,6 +46,10 @@ class Bell:
         self._theirs.close()
 
 
+# How soon a wait is ended again if an answer has not come.
+UNBLOCKED_AFTER_S = 0.05
+
+
 class PoolConsumer(Consumer):
     """The thread of the fetcher uses it; any thread may call `wake`."""
 
@@ -140,18 +144,27 @@ class PoolConsumer(Consumer):
         return caught
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
-        waiting = [queue for queue in queues if self._waits[queue].waits]
-        if not waiting:
-            return []
+        caught: list[Delivery] = []
+        # An UNBLOCK does nothing when it overtakes the command that is to block. Then it is sent again.
+        while waiting := [queue for queue in queues if self._waits[queue].waits]:
+            caught += self._answers(self._unblocked(waiting))
+        return caught
+
+    def _unblocked(self, waiting: Sequence[str]) -> Sequence[str]:
+        """Those of these queues whose wait has an answer within a moment."""
         try:
             self.line.exchange([("CLIENT", "UNBLOCK", self._waits[queue].client_id) for queue in waiting])
         except BrokerRefused:
-            pass  # by the access rules: the waits end by themselves soon
+            return waiting  # by the access rules: the waits end by themselves soon
         except BaseException:
             for queue in waiting:
                 self._waits[queue].close()
             raise
-        return self._answers(waiting)
+        poll = select.poll()
+        queues = {self._waits[queue].fileno(): queue for queue in waiting}
+        for number in queues:
+            poll.register(number, select.POLLIN)
+        return [queues[number] for number, _ in poll.poll(UNBLOCKED_AFTER_S * 1000)]
 
     def wake(self) -> None:
         self._bell.ring()
