@@ -7,6 +7,8 @@
 `ledger` accounts for every one of them and `run` puts all of it together. Each job notes its runs in files, each
 disturbance is noted with its begin and end, and the `judge` forgives a second run only where one of them explains it.
 
+Some processes run pools of several queues, by order or by weights, and others a pool for each queue, see `pools`.
+
 Some jobs are killers, which end the process that runs them. Each of them must come to lie in the dead set as poison,
 and no other job may, but where a monkey's kill of that very process, or its lost lease, looked like the job's own deed.
 Some payloads are odd: each of them must have run or lie in the dead set.

@@ -40,6 +40,7 @@ class Account:
     buried_and_finished: int  # unsettled, when their last process died
     lost: list[str]
     complaints: list[str]
+    processes: Counter[str] = field(default_factory=Counter)  # how the queues share their threads
 
     @property
     def fine(self) -> bool:
@@ -64,6 +65,8 @@ class Account:
             ("  of which had finished", self.buried_and_finished),
             ("taken for poison", sum(self.convicted.values())),
             *((f"  {why}", count) for why, count in self.convicted.most_common()),
+            ("processes", sum(self.processes.values())),
+            *((f"  {pools}", count) for pools, count in sorted(self.processes.items())),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]

@@ -28,6 +28,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert result.repeated
     assert result.convicted["killer"]
     assert result.buried[UNREADABLE]
+    assert len(result.processes) == 3
 
 
 # --- what the ledger finds
