@@ -78,7 +78,7 @@ class Node:
         configuration.write_text(text)
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
-            "--require", "chaos.work", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S),
+            "--require", "chaos.parents", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S),
             "--config", str(configuration),
         ]  # fmt: skip
         environment = {

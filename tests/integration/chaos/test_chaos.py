@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.families import WHOLE
 from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
 from chaos.ledger import POISON, UNREADABLE, Account, Left, account
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
@@ -28,6 +29,7 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert result.repeated
     assert result.convicted["killer"]
     assert result.buried[UNREADABLE]
+    assert result.families[WHOLE]
     assert len(result.processes) == 3
 
 
