@@ -20,7 +20,7 @@ from goworkers_py.config.job_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 
-LONGEST_JOB_S, LONGEST_CHILD_S = 15.0, 3.0
+LONGEST_JOB_S, LONGEST_PARENT_S, LONGEST_CHILD_S = 15.0, 6.0, 3.0
 LONGEST_DELAY_S = 15.0
 # The first of them come soon, so that a short run has some too.
 KILLER_EVERY, FIRST_KILLER = 1500, 60
@@ -91,7 +91,8 @@ class Producer(threading.Thread):
             dice.choice([None, *range(len(children) + 1)])
             for _ in range(dice.randint(1, 2) if dice.random() < 0.3 else 0)
         ]
-        seconds = dice.uniform(0.1, 2.0) if dice.random() < 0.1 else dice.uniform(0, 0.03)
+        # Some still run when their process is stopped, or loses its lease: then another process ends them.
+        seconds = dice.uniform(0.5, LONGEST_PARENT_S) if dice.random() < 0.2 else dice.uniform(0, 0.03)
         options = EnqueueOptions(jid=jid, timeout=seconds + LIMIT_S if None in mishaps else None)
         args = [children, mishaps, seconds]
         queue, job_class = dice.choice(["short", "mixed", "long"]), dice.choice(PARENT_CLASSES)
