@@ -7,6 +7,11 @@
 `ledger` accounts for every one of them and `run` puts all of it together. Each job notes its runs in files, each
 disturbance is noted with its begin and end, and the `judge` forgives a second run only where one of them explains it.
 
+Some processes run pools of several queues, by order or by weights, and others a pool for each queue, see `pools`.
+
+Some jobs are `parents`: atomic jobs that push children. Each run of a parent notes the set of children that it means
+to push. A parent that has ended well has one of its sets, whole; no other set may have a child, see `families`.
+
 Some jobs are killers, which end the process that runs them. Each of them must come to lie in the dead set as poison,
 and no other job may, but where a monkey's kill of that very process, or its lost lease, looked like the job's own deed.
 Some payloads are odd: each of them must have run or lie in the dead set.
@@ -19,5 +24,6 @@ import re
 EFFECTS = "chaos:effects"  # a hash in Redis: how often each attempt of each job took effect
 
 # What a jid begins with, which tells of what kind the job is.
-JOB, KILLER, ODD = "job", "killer", "odd"
-JID = re.compile(rb"(?:job|killer|odd)\d{7}")
+JOB, KILLER, ODD, PARENT, CHILD = "job", "killer", "odd", "parent", "child"
+# That of a child goes on with the run of its parent: number of the process, number of the run, number of the child.
+JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent)\d{7}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from chaos import ODD
+from chaos.families import Families
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
 
@@ -38,8 +39,10 @@ class Account:
     buried: Counter[str]
     convicted: Counter[str]  # of the poison: "killer", or why another job was taken for one
     buried_and_finished: int  # unsettled, when their last process died
+    families: Counter[str]
     lost: list[str]
     complaints: list[str]
+    processes: Counter[str] = field(default_factory=Counter)  # how the queues share their threads
 
     @property
     def fine(self) -> bool:
@@ -64,6 +67,9 @@ class Account:
             ("  of which had finished", self.buried_and_finished),
             ("taken for poison", sum(self.convicted.values())),
             *((f"  {why}", count) for why, count in self.convicted.most_common()),
+            *((name, self.families[name]) for name in Families.ROWS),
+            ("processes", sum(self.processes.values())),
+            *((f"  {pools}", count) for pools, count in sorted(self.processes.items())),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]
@@ -73,15 +79,18 @@ class Account:
 
 
 def account(pushes: Pushes, runs: Sequence[Run], left: Left, judge: Judge) -> Account:
-    failures = {**pushes.pushed, **pushes.unsure}
+    families = Families(runs)
+    failures = {**pushes.pushed, **pushes.unsure, **families.failures}
     of_attempt: dict[tuple[str, int], list[Run]] = defaultdict(list)
     for run in runs:
         of_attempt[run.jid, run.attempt].append(run)
     ran = {jid for jid, _ in of_attempt}
+    # A parent fails more often than it was told to, if a disturbance makes it run into its time limit.
     finished = {
-        jid for (jid, attempt), same in of_attempt.items() if attempt == failures[jid] and any(map(_has_ended, same))
+        run.jid for run in runs if run.attempt >= failures.get(run.jid, 0) and _has_ended(run) and not run.failed
     }
     waiting = {jid for jids in left.lists.values() for jid in jids}
+    families.judge(finished, present=waiting | left.buried.keys(), ran=ran)
     repeated, unexplained = _repeated(of_attempt, judge)
     convicted, wrongly_buried = _burials(left, runs, judge)
     return Account(
@@ -95,8 +104,10 @@ def account(pushes: Pushes, runs: Sequence[Run], left: Left, judge: Judge) -> Ac
         buried=Counter(left.buried.values()),
         convicted=convicted,
         buried_and_finished=len(left.buried.keys() & finished),
-        lost=sorted((pushes.pushed.keys() | ran) - finished - waiting - left.buried.keys()),
+        families=families.count,
+        lost=[*sorted((pushes.pushed.keys() | ran) - finished - waiting - left.buried.keys()), *families.lost],
         complaints=[
+            *families.complaints,
             *unexplained,
             *wrongly_buried,
             *_wrong_effects(of_attempt, left.effects),

@@ -15,7 +15,7 @@ from typing import Any
 from hasty import hasty
 from proxy import Proxy
 
-QUEUES = {"short": 5, "long": 5, "mixed": 5}
+from chaos.pools import configurations
 
 # A tenth of the real values, all of them, so that they still fit together.
 SHORT: dict[str, Any] = {
@@ -54,27 +54,32 @@ class Life:
     ended: float = float("inf")
     how: str = "lives"  # "killed", "killed by a job", "stopped", or "died" when nobody had asked it to
     pid: int = 0
+    pools: str = ""  # how the queues share its threads, see `pools`
 
 
 class Node:
     """Used by its own monkey, one thread, and by `run` before and after that."""
 
-    def __init__(self, name: str, machine: str, server_port: int, directory: Path) -> None:
-        self.name = name
+    def __init__(self, number: int, machine: str, server_port: int, directory: Path, seed: int) -> None:
+        self.name = f"node{number}"
         self.proxy = Proxy(server_port)
         self.lives: list[Life] = []
         self._machine = machine
         self._server = f"redis://127.0.0.1:{server_port}/0"
         self._directory = directory
+        self._configurations = configurations(seed, number)
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_code: int | None = None
 
     def start(self) -> None:
-        life = Life(next(_numbers), self.name, time.monotonic())
-        queues = [flag for queue, threads in QUEUES.items() for flag in ("-q", f"{queue}={threads}")]
+        pools, text = next(self._configurations)
+        life = Life(next(_numbers), self.name, time.monotonic(), pools=pools)
+        configuration = self._directory / f"configuration-{life.number}"
+        configuration.write_text(text)
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
-            "--require", "chaos.work", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S), *queues,
+            "--require", "chaos.parents", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S),
+            "--config", str(configuration),
         ]  # fmt: skip
         environment = {
             **os.environ,

@@ -20,6 +20,8 @@ class Run:
     began: float
     ended: float = math.inf
     effected: bool = False
+    failed: bool = False  # a parent's; the runs of other jobs fail by their plan
+    children: dict[str, int] = field(default_factory=dict)  # a parent's: how often each fails before it succeeds
 
 
 @dataclass
@@ -43,14 +45,19 @@ def read_runs(directory: Path) -> list[Run]:
     for path in directory.glob("runs-*"):
         life = int(path.name.partition("-")[2])
         for line in _whole_lines(path):
-            word, at, jid, attempt, number = line.split()
+            word, at, jid, attempt, number, *children = line.split()
             if word == "began":
-                runs[life, number] = Run(jid, int(attempt), life, float(at))
-            elif word == "ended":
-                runs[life, number].ended = float(at)
-            else:
+                runs[life, number] = Run(jid, int(attempt), life, float(at), children=_failures(children))
+            elif word == "effected":
                 runs[life, number].effected = True
+            else:
+                runs[life, number].ended = float(at)
+                runs[life, number].failed = word == "failed"
     return sorted(runs.values(), key=lambda run: run.began)
+
+
+def _failures(children: Iterable[str]) -> dict[str, int]:
+    return {jid: int(failures) for jid, _, failures in (child.partition(":") for child in children)}
 
 
 def read_deaths(directory: Path, wall_minus_monotonic: float) -> dict[int, list[float]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.families import WHOLE
 from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
 from chaos.ledger import POISON, UNREADABLE, Account, Left, account
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
@@ -21,13 +22,15 @@ SEED = 31  # with kills from the begin on, and a server that is there at most ti
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED_VARIABLE, SEED))
-    result = run(Plan(seconds=12, seed=seed, pause_s=(0.3, 3.0)), tmp_path, print)
+    result = run(Plan(seconds=12, seed=seed, pause_s=(0.3, 3.0), calm_s=2), tmp_path, print)
     print(result)
     assert result.fine
     assert result.pushed > 100
     assert result.repeated
     assert result.convicted["killer"]
     assert result.buried[UNREADABLE]
+    assert result.families[WHOLE]
+    assert len(result.processes) == 3
 
 
 # --- what the ledger finds

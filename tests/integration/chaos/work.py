@@ -30,14 +30,14 @@ def task(seconds: float, failures: int) -> None:
     """Takes so long, and fails so often before it succeeds."""
     message = workers.current_message()
     assert message is not None
-    attempt = 0 if message.retry_count is None else message.retry_count + 1
-    run = f"{message.jid} {attempt} {next(_numbers)}"
-    _note("began", run)
+    attempt = attempt_of(message)
+    run = new_run(message.jid, attempt)
+    note("began", run)
     time.sleep(seconds)
-    _note("ended", run)
+    note("ended", run)
     try:
         _server.hincrby(EFFECTS, f"{message.jid}:{attempt}", 1)
-        _note("effected", run)
+        note("effected", run)
     except redis.RedisError:
         pass  # there is no server just now, but the job has run
     if attempt < failures:
@@ -48,9 +48,18 @@ def task(seconds: float, failures: int) -> None:
 def killer() -> None:
     message = workers.current_message()
     assert message is not None
-    _note("began", f"{message.jid} 0 {next(_numbers)}")
+    note("began", new_run(message.jid, 0))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _note(word: str, run: str) -> None:
+def attempt_of(message: workers.Message) -> int:
+    return 0 if message.retry_count is None else message.retry_count + 1
+
+
+def new_run(jid: str, attempt: int) -> str:
+    """The words that name a run. The last one is its number in this process."""
+    return f"{jid} {attempt} {next(_numbers)}"
+
+
+def note(word: str, run: str) -> None:
     os.write(_notes, f"{word} {time.monotonic():.6f} {run}\n".encode())
