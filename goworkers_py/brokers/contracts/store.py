@@ -47,8 +47,8 @@ class Store(Protocol):
     def release(self, line: str, count: int) -> int:
         """Moves up to `count` jobs of a line to the fronts of the queues from which they were consumed, those that were
         parked first, and the first of them is consumed next. Returns how many. Each job is moved in one step, and once
-        only when processes release at the same time. Raises BrokerUnavailable and BrokerRefused: then some may have
-        been moved.
+        only when processes release at the same time. A job that the broker cannot move stays in its line, with an
+        error in the log. Raises BrokerUnavailable and BrokerRefused: then some may have been moved.
         """
 
     def apply(self, batch: Batch) -> Sequence[Settled]:

@@ -55,6 +55,18 @@ class Lines:
         listed = self._connections.call("LRANGE", self._key(line), -count, -1) if count else []
         return [*map(read, reversed(listed))]
 
+    def readable(self, line: str, count: int) -> list[LineEntry]:
+        """The oldest entries, without those that nobody can read."""
+        found: list[LineEntry] = []
+        start = 0
+        while len(found) < count:
+            page = self._connections.call("LRANGE", self._key(line), -start - count, -start - 1)
+            if not page:
+                break
+            found += [entry for entry in map(read, reversed(page)) if entry.queue]
+            start += len(page)
+        return found[:count]
+
     def from_newest(self, line: str, start: int, count: int) -> list[LineEntry]:
         return [*map(read, self._connections.call("LRANGE", self._key(line), start, start + count - 1))]
 

@@ -18,6 +18,7 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.wire import enclosure
+from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -56,26 +57,26 @@ class RedisStore(Store):
             yield max(0.0, float(next_score) - now) if next_score else None
 
     def release(self, line: str, count: int) -> int:
-        released = 0
+        released, damaged = 0, set[bytes]()
         while released < count:
-            oldest = self._lines.oldest(line, min(count - released, RELEASED_AT_ONCE))
-            if not oldest:
-                break
+            oldest = self._lines.readable(line, min(count - released, RELEASED_AT_ONCE) + len(damaged))
             # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
-            moves = [Move(one, "front", one.queue, one.payload) for one in reversed(oldest) if one.queue]
-            answer = self._lines.move(line, moves)
+            chosen = [one for one in reversed(oldest) if one.raw not in damaged]
+            if not chosen:
+                break
+            answer = self._lines.move(line, [Move(one, "front", one.queue, one.payload) for one in chosen])
             released += answer.count(1)
-            if errors := [told for told in answer if isinstance(told, str)]:
-                raise BrokerRefused(f"jobs of line {line} cannot be released: {errors[0]}")
-            if not moves:
-                raise BrokerRefused(f"jobs of line {line} cannot be released: {oldest[0].raw[:80]!r} is no parked job")
+            for one, told in zip(chosen, answer, strict=True):
+                if isinstance(told, str):
+                    damaged.add(one.raw)
+                    log.error("not released from line %s: %s: %s", line, describe_job(one.payload, one.queue), told)
         return released
 
     def outboxes(self) -> list[str]:
         return [outbox.name for outbox in self._outboxes.all()]
 
     def posted(self, to: str, limit: int) -> list[Posted]:
-        return [Posted(one.push, one) for one in self._outboxes.oldest(to, limit) if one.queue]
+        return [Posted(one.push, one) for one in self._outboxes.readable(to, limit)]
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         answer = self._outboxes.move(to, [Move(one.receipt, "delete") for one in posted])
