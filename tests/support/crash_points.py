@@ -15,6 +15,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -77,7 +79,8 @@ def live(address: str, step: int) -> None:
         time.sleep(0.005)
 
 
-def survives(address: str, step: int) -> bool:
+def survives(step: int, life: Callable[[], None]) -> bool:
+    """Calls `life` in a forked child."""
     if pid := os.fork():
         _, status = os.waitpid(pid, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status):
@@ -85,7 +88,7 @@ def survives(address: str, step: int) -> bool:
         return os.WIFEXITED(status)
     code = 1
     try:
-        live(address, step)
+        life()
         code = 0
     finally:
         os._exit(code)
@@ -94,7 +97,7 @@ def survives(address: str, step: int) -> bool:
 def main(address: str, stride: str, offset: str) -> None:
     step, alive = 1 + int(offset), False
     while not alive:
-        alive = survives(address, step)
+        alive = survives(step, partial(live, address, step))
         print(step, "survived" if alive else "killed", flush=True)
         step += int(stride)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 
-from crash_points import Killer
+from crash_points import Killer, survives
 from harness import job
 
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -72,27 +73,13 @@ def live(queues: str, store: str, make: Callable[[int], Outcome], step: int) -> 
     process.settle(step, make(step), killer.begin)
 
 
-def survives(*life: object) -> bool:
-    if pid := os.fork():
-        _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-            raise SystemExit(f"{life}: exit code {os.WEXITSTATUS(status)}")
-        return os.WIFEXITED(status)
-    code = 1
-    try:
-        live(*life)  # type: ignore[arg-type]
-        code = 0
-    finally:
-        os._exit(code)
-
-
 def main(queues: str, store: str, outcome: str, stride: str, offset: str) -> None:
     step, alive = 1 + int(offset), False
     publisher = open_broker(Config(broker=queues))
     while not alive:
         publisher.transport.publish([Push(f"parents-{step}", job(f"parent-{step}"))])
         publisher.close()  # a fork must not share its connections
-        alive = survives(queues, store, OUTCOMES[outcome], step)
+        alive = survives(step, partial(live, queues, store, OUTCOMES[outcome], step))
         print(step, "survived" if alive else "killed", flush=True)
         step += int(stride)
 
