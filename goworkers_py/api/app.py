@@ -9,13 +9,13 @@ import dataclasses
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
+from goworkers_py.api.destinations import destinations, remember
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.pushing import Pushing
@@ -27,10 +27,8 @@ from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
-from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.held_pushes import Destination
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.timing import TIMING
-from goworkers_py.links.atomic import DESTINATIONS
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import FailureHandler
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_APPS: list[weakref.ref[App]] = []  # each App that was ever made
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,7 +72,7 @@ class App(Pushing):
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
         self._health: Health | None = None  # of the launcher that was built last
-        _APPS.append(weakref.ref(self))
+        remember(self)
 
     # --- configuration
 
@@ -99,6 +96,10 @@ class App(Pushing):
             opened, self._broker, self._client = self._broker, None, None
             if opened is not None:
                 opened.close()
+
+    @property
+    def is_configured(self) -> bool:
+        return self._config is not None
 
     @property
     def config(self) -> Config:
@@ -191,10 +192,20 @@ class App(Pushing):
     def client(self) -> Client:
         client = self._client
         if client is None:
-            links = self._declared.client_links_of(self.config)
+            config = self.config
+            links = self._declared.client_links_of(config)
             # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
-            client = self._client = Client(lambda: self.broker, links, self.config, self.clock, self._hints.scheduled)
+            client = self._client = Client(
+                lambda: self._broker_of(config), links, config, self.clock, self._hints.scheduled
+            )
         return client
+
+    def _broker_of(self, config: Config) -> Broker:
+        """Held pushes must not go to another broker than the one for which they were made."""
+        broker = self.broker
+        if self._config is not config:
+            raise BrokerUnavailable("this App was configured anew since the push")
+        return broker
 
     # --- looking
 
@@ -225,7 +236,7 @@ class App(Pushing):
         """Checks the configuration and imports the code that it names, without opening a broker."""
         plan = self._declared.plan(self.config)
         # Modules of tests may have set `timing`.
-        return dataclasses.replace(plan, config=self._timed(plan.config), destinations=_destinations)
+        return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
 
     def launcher(self, obey: Obey | None = None) -> Launcher:
         """Builds the daemon without starting it. The commands of the fleet go to `obey`."""
@@ -282,9 +293,3 @@ class App(Pushing):
                 launcher.stop()
             finally:
                 self._replace(self._config)
-
-
-def _destinations() -> dict[str, Destination]:
-    """The brokers of all Apps that were configured, and those to which atomic jobs have pushed."""
-    apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app._config is not None]
-    return {**{app.config.home: app.client for app in apps}, **DESTINATIONS}

@@ -116,7 +116,7 @@ class Client:
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
-        if (held := holding()) is not None:
+        if (held := holding(self.home)) is not None:
             held.add(self, pushes)
         elif pushes:
             self.publish(pushes)

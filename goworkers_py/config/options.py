@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from goworkers_py.config.home import home_of
 from goworkers_py.config.parsers import (
     auto_or_whole,
     broker_address,
@@ -22,10 +22,10 @@ from goworkers_py.config.parsers import (
     size,
     text,
     whole,
-    without_password,
     words,
 )
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
@@ -187,12 +187,8 @@ class Config:
         return self.processes > 1 or bool(self.max_jobs or self.max_memory)
 
     @property
-    def home(self) -> str:
-        """The name of the broker and namespace, without secrets: by it pushes of an atomic job find their way."""
-        options = self.broker.partition("?")[2]
-        digest = f"?{hashlib.sha1(options.encode(), usedforsecurity=False).hexdigest()[:8]}" if options else ""
-        namespace = f" namespace {self.namespace}" if self.namespace else ""
-        return f"{without_password(self.broker)}{digest}{namespace}"
+    def home(self) -> Home:
+        return home_of(self.broker, self.namespace, self.data_dir)
 
     def spelling(self, name: str) -> str:
         """The name under which the user gave an option: the alias, if the user wrote the alias."""

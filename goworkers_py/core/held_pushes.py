@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import TooManyHeld
@@ -14,10 +14,17 @@ MOST_HELD = 10_000
 MOST_HELD_BYTES = 10_000_000
 
 
+class Home(NamedTuple):
+    """A broker and namespace, as a name."""
+
+    name: str
+    shared: bool = True  # other processes can reach it
+
+
 class Destination(Protocol):
     """A client that pushes to one broker."""
 
-    home: str  # the name of the broker, see `Config.home`
+    home: Home
 
     def publish(self, pushes: Sequence[Push]) -> None: ...
 
@@ -25,8 +32,9 @@ class Destination(Protocol):
 class HeldPushes:
     """The pushes of one block of `atomic`, or of all blocks of a job. Used by one thread only."""
 
-    def __init__(self, run: object, outer: HeldPushes | None = None) -> None:
+    def __init__(self, run: object, home: Home | None, outer: HeldPushes | None = None) -> None:
         self.run = run  # the message of the run; None outside of a job
+        self.home = home  # of the daemon that runs it
         self.thread = threading.get_ident()
         self._outer = outer
         self._whole: HeldPushes = outer._whole if outer is not None else self  # its bounds are those of all blocks
@@ -55,8 +63,10 @@ class HeldPushes:
         """The block has ended well. Gives its pushes to the outer block, or returns them if there is none."""
         if self._outer is None:
             return self._pushes
+        merged = {destination: [*pushes] for destination, pushes in self._outer._pushes.items()}
         for destination, pushes in self._pushes.items():
-            self._outer._pushes.setdefault(destination, []).extend(pushes)
+            merged.setdefault(destination, []).extend(pushes)
+        self._outer._pushes = merged  # in one step: an exception may be thrown into this thread
         return {}
 
 

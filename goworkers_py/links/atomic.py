@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs
 from goworkers_py.core.fork_count import FORKS
-from goworkers_py.core.held_pushes import Destination, HeldPushes
+from goworkers_py.core.held_pushes import Destination, HeldPushes, Home
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Timestamps, current_message
@@ -23,9 +23,15 @@ from goworkers_py.wire.message import Timestamps, current_message
 _holding: ContextVar[weakref.ref[HeldPushes] | None] = ContextVar("goworkers_py_held_pushes", default=None)
 
 
-def holding() -> HeldPushes | None:
-    """Where the code that runs now adds its pushes; None when it pushes at once. A thread that a job starts pushes at
-    once, also when it got a copy of the job's context."""
+def holding(to: Home) -> HeldPushes | None:
+    """Where the code that runs now adds its pushes to this broker; None when it pushes at once. A job pushes at once to
+    a broker that only its own process can reach, because another one may relay the pushes. A thread that a job starts
+    pushes at once, also when it got a copy of the job's context."""
+    held = _holding_now()
+    return held if held is None or to.shared or held.home in (to, None) else None
+
+
+def _holding_now() -> HeldPushes | None:
     reference = _holding.get()
     held = reference() if reference is not None else None
     if held is None or held.run is not current_message() or held.thread != threading.get_ident():
@@ -37,8 +43,8 @@ def holding() -> HeldPushes | None:
 def hold_back() -> Iterator[None]:
     """Holds back the pushes inside the block. If the block raises, they are dropped. The pushes of a job happen when
     the job has ended well. Outside of a job they are published together, at the end of the block."""
-    outer, around, forks = holding() or _held_by_job(), _holding.get(), FORKS.count
-    held = HeldPushes(current_message(), outer)
+    outer, around, forks = _holding_now() or _held_by_job(), _holding.get(), FORKS.count
+    held = HeldPushes(current_message(), outer.home if outer is not None else None, outer)
     _holding.set(weakref.ref(held))
     try:
         yield
@@ -59,8 +65,8 @@ def _held_by_job() -> HeldPushes | None:
     held = getattr(message, "held", None)
     if message is None or held is None or message.thread != threading.get_ident():
         return None
-    if not isinstance(held, HeldPushes):
-        held = message.held = HeldPushes(message)
+    if isinstance(held, Home):
+        held = message.held = HeldPushes(message, held)
     return held
 
 
@@ -79,13 +85,16 @@ os.register_at_fork(after_in_child=_push_at_once)
 DESTINATIONS: dict[str, Destination] = {}
 
 
+NOWHERE = Home("")
+
+
 class AtomicFinish:
     """How the jobs of a daemon end that have held back pushes."""
 
     def __init__(
-        self, home: str = "", timestamps: Timestamps | None = None, wall: Callable[[], float] = time.time
+        self, home: Home = NOWHERE, timestamps: Timestamps | None = None, wall: Callable[[], float] = time.time
     ) -> None:
-        self._home = home  # the daemon's broker
+        self.home = home  # the daemon's broker
         self._timestamps = timestamps or Timestamps()
         self._wall = wall
 
@@ -93,11 +102,11 @@ class AtomicFinish:
         """The outcome of a job whose code has returned."""
         effects: list[Effect] = []
         for destination, pushes in held.end().items():
-            if destination.home == self._home:
+            if destination.home == self.home:
                 effects.append(PushJobs(jid, tuple(self._stamped(pushes))))
             else:
-                DESTINATIONS[destination.home] = destination
-                effects.append(PostJobs(jid, destination.home, tuple(map(_named, pushes))))
+                DESTINATIONS[destination.home.name] = destination
+                effects.append(PostJobs(jid, destination.home.name, tuple(map(_named, pushes))))
         return Done(effects=tuple(effects)) if effects else DONE
 
     def _stamped(self, pushes: Sequence[Push]) -> Iterator[Push]:

@@ -33,6 +33,7 @@ _own = threading.local()
 
 def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
     atomic = atomic or AtomicFinish()
+    home = atomic.home
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
@@ -47,7 +48,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
                 warned_of.add(name)
                 log.warning("%s", error)
             raise
-        message.held, message.thread = True, threading.get_ident()
+        message.held, message.thread = home, threading.get_ident()
         try:
             result = spec.function(*_arguments(message, spec))
             # The result is asked, because a partial or a decorated function does not show that it is async.

@@ -70,7 +70,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
         give_back_waiting=lambda: _give_back_waiting(managers),
     )
     shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
-    relay = Relay(broker.store, plan.destinations, config.home, outage)
+    relay = Relay(broker.store, plan.destinations, outage)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())

@@ -222,8 +222,10 @@ class Launcher:
     def _stop_services(self) -> bool:
         deadline = Deadline(self.after_jobs_s)
         for service in self._services:
-            service.stop()
+            if service is not self._services.relay:
+                service.stop()
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
+        self._services.relay.stop()  # after the last jobs were settled, which may have posted pushes
         self._heartbeat.stop()
         silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
         for service in self._services:  # last: the recoverer may be in a death handler of the user's for long

@@ -6,41 +6,40 @@ process may be killed in between, and several processes relay at once: the other
 and publishes it once.
 
 A process relays to the brokers that it knows: those to which one of its Apps is configured, or one of its jobs has
-pushed. It sleeps for long if it knows none. The outage of another broker is told in the log as that of its own is.
+pushed. The outage of another broker is told in the log as that of its own is.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import Posted, Store
-from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.held_pushes import Destination
+from goworkers_py.policy.step_size import StepSize
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 
-log = logging.getLogger(__name__)
-
-# Pushes that are published in one step.
-AT_ONCE = 100
+# A look ends when the other broker has refused so many.
+MOST_REFUSED = 1_000
 
 
 class Relay(BrokerService):
     # How often to look for pushes that other processes have posted and not relayed.
     look_every_s = 5.0
 
-    def __init__(
-        self, store: Store, destinations: Callable[[], Mapping[str, Destination]], home: str, outage: Outage
-    ) -> None:
-        """`destinations` returns the brokers that this process knows, by name. `home` is its own."""
+    def __init__(self, store: Store, destinations: Callable[[], Mapping[str, Destination]], outage: Outage) -> None:
+        """`destinations` returns the brokers that this process knows, by name."""
         super().__init__("relay", outage)
         self._store = store
         self._destinations = destinations
-        self._home = home
         self._outages: dict[str, Outage] = {}  # of the other brokers
+        self._not_before: dict[str, float] = {}  # of a broker that failed: when to try again (monotonic)
         self._told = threading.Event()
+        self._last_look = False
 
     def posted(self) -> None:
         """This process has posted pushes. From any thread."""
@@ -48,31 +47,60 @@ class Relay(BrokerService):
 
     def run_once(self) -> float:
         self._told.clear()
-        others = {name: known for name, known in self._destinations().items() if name != self._home}
-        outboxes = [name for name in self._store.outboxes() if name in others] if others else []
-        return min([self.look_every_s, *(self._relay(name, others[name]) for name in outboxes)])
+        pauses = [self._relay(name, known) for name, known in self._destinations().items()]
+        return min([self.look_every_s, *pauses])
 
     def _relay(self, name: str, destination: Destination) -> float:
         """Empties an outbox. Returns after how long to look at it again."""
-        outage, refused = self._outages.setdefault(name, Outage(f"the broker {name}")), set[str]()
-        while not self.stopping.is_set():
-            posted = self._store.posted(name, AT_ONCE + len(refused))
-            posted = [one for one in posted if one.push.id not in refused]
+        outage, passed = self._outages.setdefault(name, Outage(f"the broker {name}")), 0
+        wait_s = self._not_before.get(name, 0.0) - time.monotonic()
+        if wait_s > 0 and not self._last_look:
+            return wait_s
+        step = StepSize()
+        while (self._last_look or not self.stopping.is_set()) and passed < MOST_REFUSED:
+            posted = self._store.posted(name, step.count, passed)
             if not posted:
                 break
-            taken, error = _publish(destination, posted)
+            step.moved(len(posted), sum(len(one.push.payload) for one in posted))
+            taken, error = self._publish(destination, posted)
             self._store.sent(name, taken)
             if error is not None:
                 pause_s = outage.failed(self.name, error)
-                if not taken:
+                self._not_before[name] = time.monotonic() + pause_s
+                if isinstance(error, BrokerUnavailable):
                     return pause_s
-                refused |= {one.push.id for one in posted} - {one.push.id for one in taken}
-        if not refused:
+                passed += len(posted) - len(taken)
+        if not passed:
             outage.recovered(self.name)
         return self.look_every_s
 
+    def _publish(
+        self, destination: Destination, posted: Sequence[Posted]
+    ) -> tuple[Sequence[Posted], BrokerError | None]:
+        """Returns those that the other broker has taken, and its error if these are not all. If it refuses them
+        together, one of them may be the reason: then each is published by itself."""
+        try:
+            destination.publish([one.push for one in posted])
+            return posted, None
+        except BrokerRefused as error:
+            refused: BrokerError = error
+        except BrokerError as error:
+            return [], error
+        except Exception as error:  # the App of this broker is at fault: it must not hold up the others
+            return [], BrokerUnavailable(f"{type(error).__name__}: {error}")
+        taken: list[Posted] = []
+        for one in posted if len(posted) > 1 else ():
+            published, failed = self._publish(destination, [one])
+            taken += published
+            if isinstance(failed, BrokerUnavailable):
+                return taken, failed
+        return taken, refused
+
     def run(self) -> None:
         super().run()
+        self._last_look = True
+        with suppress(BrokerError):  # the pushes stay in the outbox
+            self.run_once()
         for outage in self._outages.values():
             outage.forget(self.name)
 
@@ -81,17 +109,3 @@ class Relay(BrokerService):
 
     def wake(self) -> None:
         self._told.set()
-
-
-def _publish(destination: Destination, posted: Sequence[Posted]) -> tuple[Sequence[Posted], BrokerError | None]:
-    """Returns those that the other broker has taken, and its error if these are not all. If it refuses them together,
-    one of them may be the reason: then each is published by itself."""
-    try:
-        destination.publish([one.push for one in posted])
-    except BrokerError as error:
-        if len(posted) == 1 or not isinstance(error, BrokerRefused):
-            return [], error
-    else:
-        return posted, None
-    each = [_publish(destination, [one]) for one in posted]
-    return [one for taken, _ in each for one in taken], next((error for _, error in each if error is not None), None)

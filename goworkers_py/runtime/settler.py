@@ -73,10 +73,12 @@ class Settler(Service):
         self._on_posted = on_posted
         self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        # The next six: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
+        # The next eight: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
         self._number = 0
         self._taken: list[Finished] = []  # taken out of `_outcomes`, for this batch and the next ones
         self._batch: dict[Delivery, Outcome] = {}
+        self._most = LARGEST_BATCH  # deliveries of the next batch at most
+        self._refused_before = False  # the broker has refused `_sent` once
         self._sent: Batch | None = None  # what the broker was asked for `_batch`; it is asked for exactly this again
         self._refused: dict[Delivery, Outcome] = {}
         self._refused_until = 0.0
@@ -122,9 +124,9 @@ class Settler(Service):
                 ended.append(self._outcomes.get(timeout=self._until_refused_are_due()))
                 if len(self._unsettled) > 1:
                     self._linger()
-        count = min(self._outcomes.qsize(), LARGEST_BATCH - len(ended))
+        count = min(self._outcomes.qsize(), max(0, LARGEST_BATCH - len(ended)))
         ended.extend(starmap(self._outcomes.get_nowait, repeat((), count)))
-        count = _fitting(ended)
+        count = min(_fitting(ended), self._most)
         self._batch = self._first_outcomes(ended[:count])
         del ended[:count]
         self._take_refused()
@@ -148,7 +150,7 @@ class Settler(Service):
     def _take_refused(self) -> None:
         """Adds the refused deliveries to the batch when it is time to try them again."""
         if self._refused and (self.stopping.is_set() or time.monotonic() >= self._refused_until):
-            again = list(self._refused.items())[:LARGEST_BATCH]
+            again = list(self._refused.items())[: self._most]
             again = again[: _fitting(again)]
             self._batch.update(again)
             self._refused = dict(list(self._refused.items())[len(again) :])
@@ -169,18 +171,38 @@ class Settler(Service):
         return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - time.monotonic())
 
     def _settle(self) -> None:
+        if self._sent is None:
+            held = self._unsettled.oldest(OLDEST_HELD)
+            self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
         try:
-            if self._sent is None:
-                held = self._unsettled.oldest(OLDEST_HELD)
-                self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
             results = self._transport.settle(self._sent)
+        except BrokerRefused as error:
+            self._counters.add("settle_retries")
+            self._after_refusal(self._sent.finished, error)
+            return
         except BrokerError as error:
             self._counters.add("settle_retries")
             self._pause(self._outage.failed(self.name, error))
             return
         finished = self._sent.finished
-        self._batch, self._sent = {}, None
+        self._batch, self._sent, self._refused_before = {}, None, False
+        self._most = min(LARGEST_BATCH, 2 * self._most)
         self._note(finished, results)
+
+    def _after_refusal(self, refused: Sequence[Finished], error: BrokerRefused) -> None:
+        """The broker refuses the batch as a whole, for one of its deliveries perhaps. When it does so twice, the
+        deliveries come into smaller batches, and one that is refused alone is tried again later."""
+        if not self._refused_before:
+            self._refused_before = True
+            pause_s = self._outage.failed(self.name, error)
+            self._pause(pause_s if self._most == LARGEST_BATCH else 0)
+            return
+        self._batch, self._sent, self._refused_before = {}, None, False
+        if len(refused) > 1:
+            self._most = len(refused) // 2
+            self._taken[:0] = refused
+        else:
+            self._note(refused, [str(error)])
 
     def _note(self, batch: Sequence[Finished], results: Sequence[Settled]) -> None:
         errors = [result for result in dict.fromkeys(results) if isinstance(result, str)]
@@ -200,7 +222,7 @@ class Settler(Service):
         if errors:
             self._counters.add("settle_retries")
             self._outage.failed(self.name, BrokerRefused(errors[0]))
-        elif not self._refused:
+        elif not self._refused and self._most == LARGEST_BATCH:
             self._outage.recovered(self.name)
         outcomes = list(map(_outcome_of, batch))
         if outcomes.count(DONE) < len(outcomes):

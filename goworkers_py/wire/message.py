@@ -12,7 +12,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.held_pushes import HeldPushes
+from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.wire import payload
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
@@ -33,8 +33,8 @@ class Message:
 
     __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread")
 
-    # Set while the job's code runs: its pushes may be held back, by this thread. True until the first `atomic`.
-    held: HeldPushes | bool | None
+    # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
+    held: HeldPushes | Home | None
     thread: int
 
     def __init__(self, raw: bytes, queue: str) -> None:

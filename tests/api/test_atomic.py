@@ -16,6 +16,7 @@ import redis as redis_py
 from apps import fields, own_app, queue, working
 from waiting import eventually
 
+from goworkers_py.admin.inspector import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import held_pushes
@@ -253,6 +254,20 @@ def test_of_a_block_that_raises_nothing_goes_to_the_outbox(app: App, redis: redi
         assert [args_of(one) for one in redis.lrange("other:queue:child", 0, -1)] == [[2]]
 
 
+def test_pushes_to_a_broker_that_only_this_process_reaches_happen_at_once(app: App, redis: redis_py.Redis) -> None:
+    """Another process of the fleet would relay them into its own memory."""
+    with own_app("memory://of-this-process") as other:
+        inside: list[int] = []
+
+        def parent() -> None:
+            with app.atomic():
+                other.enqueue("child", "Child", [1])
+                inside.append(other.inspector.count(waiting_in("child")))
+
+        ran(app, redis, parent)
+        assert (inside, app.inspector.stats().outbox) == ([1], 0)
+
+
 def test_outside_of_a_job_each_broker_gets_its_pushes_at_the_end_of_the_block(
     app: App, redis: redis_py.Redis, redis_url: str
 ) -> None:
@@ -354,7 +369,7 @@ def test_a_block_that_never_ended_holds_back_no_pushes_of_later_jobs(redis_url: 
 
         @app.job("Struck", queue="q")
         def struck() -> None:
-            left.append(HeldPushes(current_message()))
+            left.append(HeldPushes(current_message(), app.config.home))
             atomic._holding.set(weakref.ref(left[0]))
 
         @app.job("Later", queue="q")

@@ -82,15 +82,16 @@ def test_pushes_to_another_broker_wait_in_its_outbox(me: Process, admin: Admin, 
         (another, Done(effects=(PostJobs("another", "a broker: \u00e9", (later,)),))),
     ) == [True, True]
     assert [(outbox.name, outbox.size) for outbox in admin.outboxes()] == [("a broker: \u00e9", 4), ("b", 1)]
-    assert (store.outboxes(), admin.stats().outbox) == (["a broker: \u00e9", "b"], 5)
+    assert admin.stats().outbox == 5
     assert admin.queue("far") is None
     first = store.posted("a broker: \u00e9", 2)
     assert [one.push for one in first] == [*pushes[:2]]
+    assert [one.push for one in store.posted("a broker: \u00e9", 2, passed=1)] == [*pushes[1:]]
     for _ in range(2):  # another process may have sent them too
         store.sent("a broker: \u00e9", first)
         assert [one.push for one in store.posted("a broker: \u00e9", 9)] == [pushes[2], later]
     store.sent("b", store.posted("b", 9))
-    assert (store.outboxes(), store.posted("b", 9)) == (["a broker: \u00e9"], [])
+    assert ([one.name for one in admin.outboxes()], store.posted("b", 9)) == (["a broker: \u00e9"], [])
 
 
 def test_a_batch_that_is_asked_again_has_its_effects_once(me: Process, admin: Admin) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 import redis as redis_py
@@ -18,10 +19,13 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.effect import PostJobs, Push
-from goworkers_py.core.held_pushes import Destination
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.held_pushes import Destination, Home
 from goworkers_py.core.outcome import Done
+from goworkers_py.policy.step_size import MOST as AT_ONCE
+from goworkers_py.runtime import relay as module
 from goworkers_py.runtime.outage import Outage
-from goworkers_py.runtime.relay import AT_ONCE, Relay
+from goworkers_py.runtime.relay import Relay
 
 FAR = "far"
 
@@ -38,15 +42,15 @@ def far(own_redis: RedisServer) -> Iterator[App]:
         yield app
 
 
-def post(broker: RedisBroker, *payloads: bytes, queue: str = "children") -> None:
+def post(broker: RedisBroker, *payloads: bytes, queue: str = "children", to: str = FAR) -> None:
     publish(broker, job("parent"))
     [parent] = broker.transport.consume(OWNER, [("q", 1)], 1)
     pushes = tuple(Push(queue, payload, id=payload.hex()) for payload in payloads)
-    assert broker.transport.settle(batch_of((parent, Done(effects=(PostJobs("parent", FAR, pushes),))))) == [True]
+    assert broker.transport.settle(batch_of((parent, Done(effects=(PostJobs("parent", to, pushes),))))) == [True]
 
 
 def relay_of(broker: RedisBroker, known: Mapping[str, Destination]) -> Relay:
-    return Relay(broker.store, lambda: known, "here", Outage("Redis"))
+    return Relay(broker.store, lambda: known, Outage("Redis"))
 
 
 def waiting(server: RedisServer, name: str = "children") -> list[bytes]:
@@ -60,7 +64,7 @@ def test_pushes_go_to_the_other_server_in_order_and_leave_the_outbox(
     post(broker, *children)
     relay_of(broker, {FAR: far.client}).run_once()
     assert waiting(own_redis) == children
-    assert broker.store.outboxes() == []
+    assert broker.admin.outboxes() == []
 
 
 def test_a_process_that_was_killed_before_the_removal_makes_no_second_job(
@@ -70,7 +74,7 @@ def test_a_process_that_was_killed_before_the_removal_makes_no_second_job(
     far.client.publish([one.push for one in broker.store.posted(FAR, 9)])  # and then it was killed
     relay_of(broker, {FAR: far.client}).run_once()
     assert waiting(own_redis) == [job(1), job(2)]
-    assert broker.store.outboxes() == []
+    assert broker.admin.outboxes() == []
 
 
 def test_processes_that_relay_at_the_same_time_make_each_job_once(
@@ -85,7 +89,7 @@ def test_processes_that_relay_at_the_same_time_make_each_job_once(
     for thread in threads:
         thread.join()
     assert sorted(waiting(own_redis)) == sorted(children)
-    assert broker.store.outboxes() == []
+    assert broker.admin.outboxes() == []
 
 
 def test_a_refused_push_waits_and_holds_up_no_other(broker: RedisBroker, far: App, own_redis: RedisServer) -> None:
@@ -98,24 +102,135 @@ def test_a_refused_push_waits_and_holds_up_no_other(broker: RedisBroker, far: Ap
     assert [one.push.payload for one in broker.store.posted(FAR, 9)] == [job("refused")]
     own_redis.client().delete("queue:broken")
     relay_of(broker, {FAR: far.client}).run_once()
-    assert (waiting(own_redis, "broken"), broker.store.outboxes()) == ([job("refused")], [])
+    assert (waiting(own_redis, "broken"), broker.admin.outboxes()) == ([job("refused")], [])
 
 
-def test_when_all_are_refused_the_relay_does_not_try_the_whole_outbox(
-    broker: RedisBroker, far: App, own_redis: RedisServer
+def test_refused_pushes_do_not_hold_up_those_behind_them_and_a_look_at_them_ends(
+    broker: RedisBroker, far: App, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own_redis.client().set("queue:children", "no list")
-    post(broker, *(job(number) for number in range(3 * AT_ONCE)))
+    own_redis.client().set("queue:broken", "no list")
+    post(broker, *(job(number) for number in range(150)), queue="broken")
+    post(broker, job("good"))
     relay_of(broker, {FAR: far.client}).run_once()
-    calls = own_redis.client().info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert calls <= AT_ONCE + 5
-    assert len(broker.store.posted(FAR, 999)) == 3 * AT_ONCE
+    assert waiting(own_redis) == [job("good")]
+    assert [one.size for one in broker.admin.outboxes()] == [150]
+    post(broker, job("later"))
+    monkeypatch.setattr(module, "MOST_REFUSED", 50)
+    relay_of(broker, {FAR: far.client}).run_once()
+    assert waiting(own_redis) == [job("good")]
 
 
-def test_pushes_to_a_broker_that_nobody_knows_wait(broker: RedisBroker) -> None:
+class Counting:
+    """A broker that fails, or that somebody has configured wrongly."""
+
+    home = Home(FAR)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.tries = 0
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        self.tries += 1
+        raise self.error
+
+
+def test_a_broker_that_fails_is_not_asked_again_for_each_push(broker: RedisBroker) -> None:
     post(broker, job(1))
-    assert relay_of(broker, {"another": None}).run_once() == Relay.look_every_s  # type: ignore[dict-item]
-    assert broker.store.outboxes() == [FAR]
+    failing = Counting(BrokerUnavailable("down"))
+    relay = relay_of(broker, {FAR: failing})
+    relay.start()
+    for _ in range(50):
+        relay.posted()
+        time.sleep(0.002)
+    relay.stop()
+    assert relay.join(Deadline(10))
+    assert failing.tries < 10
+
+
+def test_a_hang_among_pushes_that_are_sent_one_by_one_ends_the_look(broker: RedisBroker) -> None:
+    post(broker, *(job(number) for number in range(20)))
+    failing = Counting(BrokerRefused("no"))
+
+    def publish(pushes: Sequence[Push]) -> None:
+        failing.tries += 1
+        raise BrokerRefused("one of them") if len(pushes) > 1 else BrokerUnavailable("does not answer")
+
+    failing.publish = publish  # type: ignore[method-assign]
+    relay_of(broker, {FAR: failing}).run_once()
+    assert failing.tries == 2
+
+
+def test_an_app_that_is_configured_wrongly_holds_up_no_other(
+    broker: RedisBroker, far: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    post(broker, job(1), to="wrong")
+    post(broker, job(2))
+    relay_of(broker, {"wrong": Counting(ConfigError("no such module")), FAR: far.client}).run_once()
+    assert waiting(own_redis) == [job(2)]
+    assert "ConfigError: no such module" in caplog.text
+
+
+def test_large_pushes_are_relayed_a_few_at_a_time(broker: RedisBroker, far: App, own_redis: RedisServer) -> None:
+    children = [job(number, text="x" * 300_000) for number in range(30)]
+    post(broker, *children)
+    sizes: list[int] = []
+    client = far.client
+
+    class Noting(Counting):
+        def publish(self, pushes: Sequence[Push]) -> None:
+            sizes.append(len(pushes))
+            client.publish(pushes)
+
+    relay_of(broker, {FAR: Noting(ValueError())}).run_once()
+    assert waiting(own_redis) == children
+    assert max(sizes[1:]) == 3
+
+
+def test_held_pushes_do_not_go_to_a_broker_that_an_app_got_later(
+    redis_url: str, redis: redis_py.Redis, own_redis: RedisServer
+) -> None:
+    with own_app(own_redis.url) as far, own_app(redis_url, QueueConfig("q", 1)) as app:
+
+        @app.job("Parent", queue="q", atomic=True)
+        def parent() -> None:
+            far.enqueue("children", "Child", [1])
+
+        own_redis.kill()
+        parent.enqueue()
+        with working(app):
+            assert eventually(lambda: app.inspector.stats().outbox == 1)
+            far.configure(broker=redis_url, namespace="elsewhere")
+            far.enqueue("children", "Child", [2])
+            own_redis.start()
+            assert app.inspector.stats().outbox == 1
+        assert redis.llen("elsewhere:queue:children") == 1
+        with own_app(own_redis.url), working(app):
+            assert eventually(lambda: app.inspector.stats().outbox == 0)
+        assert [json.loads(one)["args"] for one in waiting(own_redis)] == [[1]]
+
+
+def test_the_last_jobs_before_a_stop_are_relayed_too(
+    redis_url: str, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    with own_app(own_redis.url) as far, own_app(redis_url, QueueConfig("q", 1)) as app:
+
+        @app.job("Parent", queue="q", atomic=True)
+        def parent() -> None:
+            far.enqueue("children", "Child", [1])
+            gate.wait(20)
+
+        parent.enqueue()
+        with working(app):
+            assert eventually(lambda: len(app.inspector.running()) + app.inspector.stats().in_progress >= 1)
+            threading.Timer(0.3, gate.set).start()
+        assert len(waiting(own_redis)) == 1
+
+
+def test_pushes_to_a_broker_that_nobody_knows_wait(broker: RedisBroker, far: App) -> None:
+    post(broker, job(1))
+    assert relay_of(broker, {"another": far.client}).run_once() == Relay.look_every_s
+    assert [one.name for one in broker.admin.outboxes()] == [FAR]
 
 
 def test_pushes_wait_while_the_other_server_is_down_and_its_own_jobs_go_on(
@@ -148,7 +263,7 @@ def test_a_process_that_starts_later_relays_what_another_one_left(
         pushes = (Push("children", job(1), id="x"),)
         publish(broker, job("parent"))
         [parent] = broker.transport.consume(OWNER, [("q", 1)], 1)
-        broker.transport.settle(batch_of((parent, Done(effects=(PostJobs("parent", far.config.home, pushes),)))))
+        broker.transport.settle(batch_of((parent, Done(effects=(PostJobs("parent", far.config.home.name, pushes),)))))
         with own_app(redis_url, QueueConfig("q", 1)) as app, working(app):
             assert eventually(lambda: waiting(own_redis) == [job(1)])
 

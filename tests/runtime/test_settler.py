@@ -18,8 +18,9 @@ from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Done, Outcome, Retry
 from goworkers_py.runtime import settler as module
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import Settler
@@ -353,3 +354,49 @@ def test_what_the_server_never_confirmed_is_settled_only_once(
     assert tries == [tries[0]] * 2
     assert client.lrange(LIST, 0, -1) == [job()]
     assert client.get("stat:processed") == b"1"
+
+
+def test_a_delivery_for_which_the_broker_refuses_a_whole_batch_holds_up_no_other(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The access rules allow one queue: a push to another one makes the server refuse the whole call."""
+    client = own_redis.client()
+    patterns = ["~queue:q*", "~queues", "~stat:*", "~pyworkers:*", "~schedule", "~retry", "~dead"]
+    client.execute_command("ACL", "SETUSER", "narrow", "on", ">secret", "+@all", *patterns)
+    address = own_redis.url.replace("redis://", "redis://narrow:secret@")
+    with own_broker(address) as broker, Settling(broker, client) as settling:
+        settling.settler.refused_for_s = 0.05
+        deliveries = settling.fetched(*(job(jid=str(number)) for number in range(50)))
+        pushes = PushJobs("20", (Push("forbidden", job()),))
+        for number, delivery in enumerate(deliveries):
+            settling.settler.put(delivery, Done(effects=(pushes,)) if number == 20 else DONE)
+        assert eventually(lambda: len(settling.unsettled) == 1)
+        assert in_progress(client) == [deliveries[20].payload]
+        assert int(client.get("stat:processed")) == 49
+        assert caplog.text.count("refuses: ") == 1
+        client.execute_command("ACL", "SETUSER", "narrow", "~*")
+        assert eventually(lambda: len(settling.unsettled) == 0)
+        assert (client.llen("queue:forbidden"), settling.counters.snapshot().get("lost_leases", 0)) == (1, 0)
+
+
+def test_refused_deliveries_come_again_in_bounded_batches(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.set("queue:broken", "no list")
+    settle, sizes = RedisTransport.settle, list[int]()
+
+    def noting(self: RedisTransport, batch: Batch) -> Any:
+        sizes.append(sum(effect.size for _, outcome in batch.finished for effect in outcome.effects))
+        return settle(self, batch)
+
+    monkeypatch.setattr(RedisTransport, "settle", noting)
+    with own_broker(redis_url) as broker, Settling(broker, redis) as settling:
+        settling.settler.refused_for_s = 0.2
+        children = PushJobs("parent", (Push("broken", job(text="x" * 600_000)),))
+        for delivery in settling.fetched(*(job(jid=str(number)) for number in range(8))):
+            settling.settler.put(delivery, Done(effects=(children,)))
+        assert eventually(lambda: len(sizes) > 12)
+        assert max(sizes) < 2_000_000
+        redis.delete("queue:broken")
+        assert eventually(lambda: len(settling.unsettled) == 0)
+    assert redis.llen("queue:broken") == 8

@@ -62,12 +62,9 @@ class Store(Protocol):
         happen again, and the job is put into its place once more.
         """
 
-    def outboxes(self) -> list[str]:
-        """Returns the names of the outboxes that hold pushes. An outbox has the name of the broker to which its pushes
-        are to be relayed, see `PostJobs`."""
-
-    def posted(self, to: str, limit: int) -> list[Posted]:
-        """Returns up to `limit` pushes of an outbox, those that were posted first, and changes nothing."""
+    def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
+        """Returns up to `limit` pushes of an outbox, those that were posted first, after the first `passed` ones.
+        Changes nothing. An outbox has the name of the broker to which its pushes are to be relayed, see `PostJobs`."""
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         """Removes pushes from an outbox, because they were published. Those that have left it are no error."""

@@ -9,7 +9,8 @@ and would say no again. After either of them the caller does not know whether th
 
 - `publish` is not called again with pushes that have no id: the producer gets the error.
 - `consume` and `end_waits` may have taken jobs without a reply. The caller asks `lost_replies` for them.
-- `settle` is called again with the same batch, and a batch that was done is not done twice.
+- `settle` is called again with the same batch, and a batch that was done is not done twice. After BrokerRefused, which
+  says that nothing was changed, the caller may settle the deliveries in other batches.
 - `paused` and `wake` may be called again.
 """
 

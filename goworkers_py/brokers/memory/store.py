@@ -52,13 +52,9 @@ class MemoryStore(Store):
         self._endings.apply_once(outcome.effects)
         return True
 
-    def outboxes(self) -> list[str]:
+    def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
         with self._state.lock:
-            return sorted(self._state.outboxes)
-
-    def posted(self, to: str, limit: int) -> list[Posted]:
-        with self._state.lock:
-            jobs = list(self._state.outboxes.get(to, {}).values())[:limit]
+            jobs = list(self._state.outboxes.get(to, {}).values())[passed : passed + limit]
             return [Posted(job.push, job.number) for job in jobs]
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:

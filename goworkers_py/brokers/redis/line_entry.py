@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.payload import encodable
 
 VERSION = 1
 
@@ -21,6 +23,7 @@ class LineEntry(NamedTuple):
     at: float | None  # since when it is there, epoch seconds
     id: str = ""  # in an outbox: of the push
     due: float | None = None  # in an outbox: `at` of the push
+    place: int | None = None  # how many older entries there were when it was read, if that is known
 
     @property
     def push(self) -> Push:
@@ -31,14 +34,12 @@ def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:
     return simplejson.dumps({"v": VERSION, "queue": queue, "at": at, **more}).encode() + b"\n" + payload
 
 
-def read(raw: bytes) -> LineEntry:
+def read(raw: bytes, place: int | None = None) -> LineEntry:
     header, _, payload = raw.partition(b"\n")
-    try:
+    with suppress(Exception):  # other programs write here too: anything may be in a header
         told = simplejson.loads(header)
-        if told["v"] == VERSION and isinstance(told["queue"], str):
+        if told["v"] == VERSION and isinstance(told["queue"], str) and encodable(told["queue"]):
             due = told.get("due")
             more = str(told.get("id") or ""), None if due is None else float(due)
-            return LineEntry(raw, told["queue"], payload, float(told["at"]), *more)
-    except (ValueError, TypeError, KeyError):
-        pass
-    return LineEntry(raw, "", raw, None)
+            return LineEntry(raw, told["queue"], payload, float(told["at"]), *more, place)
+    return LineEntry(raw, "", raw, None, place=place)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import LineStats
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list
@@ -50,22 +50,22 @@ class Lines:
         lines = zip(names, replies[::2], replies[1::2], strict=True)
         return [LineStats(name, size, _age(oldest, now)) for name, size, oldest in lines if size]
 
-    def oldest(self, line: str, count: int) -> list[LineEntry]:
-        """The oldest first."""
-        listed = self._connections.call("LRANGE", self._key(line), -count, -1) if count else []
-        return [*map(read, reversed(listed))]
+    def oldest(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
+        """The oldest first, after the `passed` oldest ones."""
+        listed = self._connections.call("LRANGE", self._key(line), -passed - count, -passed - 1) if count else []
+        return [read(raw, passed + place) for place, raw in enumerate(reversed(listed))]
 
-    def readable(self, line: str, count: int) -> list[LineEntry]:
-        """The oldest entries, without those that nobody can read."""
+    def readable(self, line: str, count: int, passed: int = 0) -> list[LineEntry]:
+        """Like `oldest`, without the entries that nobody can read, which do not count as passed either."""
         found: list[LineEntry] = []
         start = 0
-        while len(found) < count:
-            page = self._connections.call("LRANGE", self._key(line), -start - count, -start - 1)
+        while len(found) < passed + count:
+            page = self.oldest(line, passed + count, start)
             if not page:
                 break
-            found += [entry for entry in map(read, reversed(page)) if entry.queue]
+            found += [entry for entry in page if entry.queue]
             start += len(page)
-        return found[:count]
+        return found[passed : passed + count]
 
     def from_newest(self, line: str, start: int, count: int) -> list[LineEntry]:
         return [*map(read, self._connections.call("LRANGE", self._key(line), start, start + count - 1))]
@@ -81,7 +81,9 @@ class Lines:
             return []
         keys, queues = self._keys, dict.fromkeys(move.queue for move in moves if move.queue)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        arguments: list[Argument] = [line, *self._dead_limits]
+        places = [move.entry.place for move in moves]
+        near = 0 if None in places else 1 + max(place for place in places if place is not None)
+        arguments: list[Argument] = [line, near, *self._dead_limits]
         for move in moves:
             arguments += (move.step, numbers.get(move.queue, 0), move.queue, move.entry.raw, move.payload)
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
@@ -92,11 +94,14 @@ class Lines:
 
     def clear(self) -> int:
         """Deletes the entries of all lines."""
-        keys = [*map(self._key, self.names())]
-        if not keys:
+        names = self.names()
+        if not names:
             return 0
-        replies = self._connections.transaction([*(("LLEN", key) for key in keys), ("UNLINK", self._registry, *keys)])
-        return sum(replies[:-1])
+        keys = [*map(self._key, names)]
+        # A line that comes into being meanwhile stays, and stays registered.
+        ends: list[RedisCommand] = [("UNLINK", *keys), ("SREM", self._registry, *names)]
+        replies = self._connections.transaction([*(("LLEN", key) for key in keys), *ends])
+        return sum(replies[:-2])
 
 
 def _age(oldest: bytes | None, now: float) -> float:

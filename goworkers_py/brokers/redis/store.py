@@ -17,6 +17,7 @@ from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, targ
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
+from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import describe_job
 
@@ -24,8 +25,6 @@ log = logging.getLogger(__name__)
 
 # A limit for one call of due.lua, because the server serves nobody else meanwhile.
 PROMOTED_BYTES = 1_000_000
-# Jobs that one call of unpark.lua releases at most.
-RELEASED_AT_ONCE = 100
 
 _LUA = Path(__file__).parent / "lua"
 _DUE = Script(_LUA / "due.lua", lambda reply: list_of(bytes, list, int)(reply) and len(reply) == 4)
@@ -57,26 +56,26 @@ class RedisStore(Store):
             yield max(0.0, float(next_score) - now) if next_score else None
 
     def release(self, line: str, count: int) -> int:
-        released, damaged = 0, set[bytes]()
+        released = passed = 0  # `passed`: jobs that cannot be moved
+        step = StepSize()
         while released < count:
-            oldest = self._lines.readable(line, min(count - released, RELEASED_AT_ONCE) + len(damaged))
-            # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
-            chosen = [one for one in reversed(oldest) if one.raw not in damaged]
-            if not chosen:
+            oldest = self._lines.readable(line, min(count - released, step.count), passed)
+            if not oldest:
                 break
-            answer = self._lines.move(line, [Move(one, "front", one.queue, one.payload) for one in chosen])
+            step.moved(len(oldest), sum(len(one.raw) for one in oldest))
+            # The newest comes first: each goes to the front of its queue, so the oldest of them is consumed next.
+            moves = [Move(one, "front", one.queue, one.payload) for one in reversed(oldest)]
+            answer = self._lines.move(line, moves)
             released += answer.count(1)
-            for one, told in zip(chosen, answer, strict=True):
+            for move, told in zip(moves, answer, strict=True):
                 if isinstance(told, str):
-                    damaged.add(one.raw)
-                    log.error("not released from line %s: %s: %s", line, describe_job(one.payload, one.queue), told)
+                    passed += 1
+                    job = describe_job(move.payload, move.queue)
+                    log.error("not released from line %s: %s: %s", line, job, told)
         return released
 
-    def outboxes(self) -> list[str]:
-        return [outbox.name for outbox in self._outboxes.all()]
-
-    def posted(self, to: str, limit: int) -> list[Posted]:
-        return [Posted(one.push, one) for one in self._outboxes.readable(to, limit)]
+    def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
+        return [Posted(one.push, one) for one in self._outboxes.readable(to, limit, passed)]
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         answer = self._outboxes.move(to, [Move(one.receipt, "delete") for one in posted])

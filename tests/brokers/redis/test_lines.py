@@ -15,6 +15,7 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import PARKED, Inspector
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.lines import parking
 from goworkers_py.core.effect import PostJobs, Push
 from goworkers_py.core.outcome import Done, Park
 
@@ -46,7 +47,7 @@ UNREADABLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", UNREADABLE)
+@pytest.mark.parametrize("odd", [*UNREADABLE, b'{"v":1,"queue":"\\ud800","at":1}\n{}', b"[" * 100_000])
 def test_an_entry_that_this_release_cannot_read_stays_and_holds_up_no_other(
     broker: RedisBroker, redis: redis_py.Redis, odd: bytes
 ) -> None:
@@ -95,4 +96,39 @@ def test_without_memory_jobs_are_released_and_pushes_leave_the_outbox(own: Redis
     client.config_set("maxmemory", "1")
     assert own.store.release("line", 1) == 1
     own.store.sent("far", own.store.posted("far", 1))
-    assert (queue(client), client.llen(LINE), own.store.outboxes()) == ([job(1)], 0, [])
+    assert (queue(client), client.llen(LINE), own.admin.outboxes()) == ([job(1)], 0, [])
+
+
+@pytest.mark.parametrize("registry", [KEYS.lines, KEYS.outboxes])
+def test_where_the_registry_is_damaged_nothing_is_parked_or_posted(
+    broker: RedisBroker, redis: redis_py.Redis, registry: str
+) -> None:
+    redis.set(registry, "no set")
+    publish(broker, job(1))
+    [one] = broker.transport.consume(OWNER, [("q", 1)], 1)
+    posts = Done(effects=(PostJobs("1", "far", (Push("q", job(2), id="x"),)),))
+    outcome = Park("line") if registry == KEYS.lines else posts
+    [told] = broker.transport.settle(batch_of((one, outcome)))
+    assert "WRONGTYPE" in str(told)
+    assert redis.exists(LINE, KEYS.outbox("far")) == 0
+    redis.delete(registry)
+    assert broker.transport.settle(batch_of((one, outcome))) == [True]
+    assert redis.scard(registry) == 1
+
+
+def test_an_outbox_that_comes_while_all_are_cleared_stays_registered(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    park(broker, job(1))
+    lines = parking(broker._connections, KEYS, (1, 1.0))
+    names = lines.names
+
+    def late() -> list[str]:
+        found = names()
+        redis.sadd(KEYS.lines, "late")
+        redis.lpush(KEYS.line("late"), line_entry.written(job(2), "q", 1.0))
+        return found
+
+    lines.names = late  # type: ignore[method-assign]
+    assert lines.clear() == 1
+    assert [line.name for line in broker.admin.lines()] == ["late"]

@@ -68,7 +68,7 @@ local function put(what, key, goal)
   elseif what == 'dead' then
     reply = redis.pcall('ZADD', key, now, goal.payload)
   else
-    if what == 'park' then redis.pcall('SADD', LINES, goal.name) else redis.pcall('SADD', QUEUES, goal.name) end
+    if what ~= 'park' then redis.pcall('SADD', QUEUES, goal.name) end
     reply = redis.pcall(what == 'front' and 'RPUSH' or 'LPUSH', key, goal.payload)
   end
   return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
@@ -92,10 +92,18 @@ local function wrong_type(step, key)
   return type(reply) == 'table' and reply.err
 end
 
+-- Unlike a queue, a line or an outbox that is not registered may never be registered again. Its name may be there before
+-- its first entry is.
+local function registry_error(key, name)
+  local reply = redis.pcall('SADD', key, name)
+  return type(reply) == 'table' and reply.err
+end
+
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
-local function effect_refusal(word, key, _, first, last)
+local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
+    or (word == 'post' and registry_error(OUTBOXES, option))
 end
 
 -- Each of these calls passes as many values as Lua's `unpack` takes.
@@ -109,7 +117,6 @@ local function apply(word, key, option, first, last)
     return failed
   end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
-  if word == 'post' then redis.pcall('SADD', OUTBOXES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)
     if word == 'push' or word == 'post' then
@@ -125,7 +132,7 @@ end
 
 -- `first` and `last`: the arguments of the effects.
 local function end_one(list, from, raw, what, goal, first, last)
-  local refused = refusal(what)
+  local refused = refusal(what) or (what == 'park' and registry_error(LINES, goal.name))
   if not refused and first then
     refused = goal.key and wrong_type(what, goal.key) or each_effect(first, last, effect_refusal)
   end

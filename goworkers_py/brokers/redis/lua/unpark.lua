@@ -1,15 +1,19 @@
--- Takes entries out of a line and moves their jobs, each only if it is still in the line: another process may have moved
--- it. The entries are looked for from the oldest one.
+-- Takes entries out of a line and moves their jobs, each only if it is still there: another process may have moved it.
+-- A caller that has read them near the end of the line, where the oldest are, says how near. Entries come at the other
+-- end, so they are no farther from the end now. To look for them in the whole line takes long in a long line.
 -- KEYS: line, lines, queues, dead, a key that never exists, then queues
--- ARGV: name of the line, dead limit, dead age, then for each entry: its step ('front' or 'back' of its queue, 'dead',
---       'delete'), number of its queue (0: none), queue name, entry, payload in its new place
--- Answer: for each entry 1: moved or deleted, 0: no longer in the line, or the text of the error for which it stays
+-- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
+--       age, then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0:
+--       none), queue name, entry, payload in its new place
+-- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 local LINE, LINES, QUEUES, DEAD, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5
+local AT_ONCE = 1000 -- as many values as Lua's `unpack` takes
 local time = redis.call('TIME')
 local now = time[1] .. '.' .. string.format('%06d', time[2])
--- An entry is taken out before its job is written, and put back when that fails. Where the access rules do not allow
--- the commands for this, the script fails here, before it writes anything.
-redis.call('LREM', NOTHING, '0', '')
+-- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
+-- before it writes anything: a job must not be in two places.
+redis.call('LREM', NOTHING, '1', '')
+redis.call('LTRIM', NOTHING, '0', '0')
 redis.call('RPUSH', NOTHING, '')
 redis.call('LREM', NOTHING, '0', '')
 
@@ -19,26 +23,56 @@ local function put(step, key, payload)
   if step == 'dead' then return redis.pcall('ZADD', key, now, payload) end
 end
 
+local oldest, there, taken = {}, {}, {}
+if ARGV[2] ~= '0' then oldest = redis.call('LRANGE', LINE, -ARGV[2], -1) end
+for _, entry in ipairs(oldest) do there[entry] = (there[entry] or 0) + 1 end
+
+local function take(entry)
+  if ARGV[2] == '0' then return redis.call('LREM', LINE, '1', entry) == 1 end
+  if (there[entry] or 0) <= (taken[entry] or 0) then return false end
+  taken[entry] = (taken[entry] or 0) + 1
+  return true
+end
+
+local function put_back(entry)
+  if ARGV[2] == '0' then redis.call('RPUSH', LINE, entry) else taken[entry] = taken[entry] - 1 end
+end
+
 local answer, buried = {}, false
-for i = 4, #ARGV, 5 do
+for i = 5, #ARGV, 5 do
   local step, number, name, entry, payload = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local key = number == 0 and DEAD or KEYS[FIXED + number]
-  local result = redis.call('LREM', LINE, '-1', entry)
-  if result == 1 then
+  local result = 0
+  if take(entry) then
     local reply = put(step, key, payload)
     if type(reply) == 'table' and reply.err then
       result = reply.err .. ' (key ' .. key .. ')'
-      redis.call('RPUSH', LINE, entry)
+      put_back(entry)
     else
-      buried = buried or step == 'dead'
+      result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
     end
   end
   answer[#answer + 1] = result
 end
-if buried then
-  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[3])
-  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[2] - 1)
+
+local stay = {}
+for _, entry in ipairs(oldest) do
+  if (taken[entry] or 0) > 0 then
+    taken[entry] = taken[entry] - 1
+  else
+    stay[#stay + 1] = entry
+  end
+end
+if #stay < #oldest then
+  redis.call('LTRIM', LINE, '0', -#oldest - 1)
+  for from = 1, #stay, AT_ONCE do
+    redis.call('RPUSH', LINE, unpack(stay, from, math.min(#stay, from + AT_ONCE - 1)))
+  end
 end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
+if buried then
+  redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])
+  redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[3] - 1)
+end
 return answer

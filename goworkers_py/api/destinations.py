@@ -1,0 +1,52 @@
+"""The brokers to which this process can relay held pushes: those of its Apps, and those to which jobs have pushed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Protocol
+
+from goworkers_py.api.client import Client
+from goworkers_py.config.options import Config
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.held_pushes import Destination
+from goworkers_py.links.atomic import DESTINATIONS
+
+
+class _App(Protocol):
+    @property
+    def is_configured(self) -> bool: ...
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def client(self) -> Client: ...
+
+
+_APPS: list[weakref.ref[_App]] = []  # each App that was ever made
+
+
+def remember(app: _App) -> None:
+    _APPS.append(weakref.ref(app))
+
+
+class _Way:
+    """The client is made at the first push: a faulty configuration of one App holds up no other."""
+
+    def __init__(self, app: _App) -> None:
+        self.home = app.config.home
+        self._app = app
+
+    def publish(self, pushes: Sequence[Push]) -> None:
+        client = self._app.client
+        if client.home != self.home:
+            raise BrokerUnavailable("the App was configured anew")
+        client.publish(pushes)
+
+
+def destinations() -> dict[str, Destination]:
+    """By name. Apps that nobody has configured are not asked: that would read a configuration file."""
+    apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
+    return {**DESTINATIONS, **{way.home.name: way for way in map(_Way, apps)}}

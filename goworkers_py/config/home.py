@@ -1,0 +1,34 @@
+"""The name of a broker, by which held pushes find their way to it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from goworkers_py.core.held_pushes import Home
+
+_LOOPBACK = re.compile(r"^(localhost|127\..*|\[?::1\]?)?(:|$)")
+
+
+def home_of(address: str, namespace: str, data_dir: str) -> Home:
+    """The same for all spellings of an address, without users, passwords and options of the client. Where an address
+    means another server on each machine, the name says on which machine."""
+    scheme, _, _ = address.partition("://")
+    parts = urlsplit(address)
+    place, database = parts.netloc.rpartition("@")[2].lower(), "".join(parse_qs(parts.query).get("db", []))
+    machine = ""
+    if address == "embedded":
+        name, machine = f"embedded {Path(data_dir).resolve()}", socket.gethostname()
+    elif scheme == "unix":
+        socket_path = address.partition("://")[2].partition("?")[0].rpartition("@")[2]
+        name, machine = f"unix://{Path(socket_path).resolve()} database {database or 0}", socket.gethostname()
+    elif scheme in ("redis", "rediss"):
+        host, _, port = place.rpartition(":") if re.search(r":\d+$", place) else (place, "", "6379")
+        name = f"{scheme}://{host or 'localhost'}:{port}/{parts.path.strip('/') or database or 0}"
+        machine = socket.gethostname() if _LOOPBACK.match(host) else ""
+    else:
+        name = f"{scheme}://{place}{parts.path}"
+    on = f" on {machine}" if machine else ""
+    return Home(f"{name}{on}{f' namespace {namespace}' if namespace else ''}", shared=scheme != "memory")
