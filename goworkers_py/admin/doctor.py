@@ -158,7 +158,11 @@ class Doctor:
             if line.latency_s > LONG_PARKED_S:
                 hours = int(line.latency_s // 3600)
                 what = f"line {line.name} holds {counted(line.size)}, the first of them for {hours} hours"
-                yield Advice(NOTE, what, "`pyworkers parked list` shows them, `pyworkers parked retry` releases them")
+                yield Advice(
+                    NOTE,
+                    what,
+                    "`pyworkers parked list` shows them, `pyworkers parked retry` puts them into their queues",
+                )
 
     def _outbox(self) -> Iterator[Advice]:
         for outbox in self._inspector.outboxes():

@@ -25,14 +25,14 @@ class _App(Protocol):
     def client(self) -> Client: ...
 
 
-_APPS: list[weakref.ref[_App]] = []  # each App that was ever made
+_APPS: list[weakref.ref[_App]] = []  # each App
 
 
 def remember(app: _App) -> None:
-    _APPS.append(weakref.ref(app))
+    _APPS.append(weakref.ref(app, _APPS.remove))
 
 
-class _Way:
+class _AppDestination:
     """The client is made at the first push: a faulty configuration of one App holds up no other."""
 
     def __init__(self, app: _App) -> None:
@@ -49,4 +49,4 @@ class _Way:
 def destinations() -> dict[str, Destination]:
     """By name. Apps that nobody has configured are not asked: that would read a configuration file."""
     apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
-    return {**DESTINATIONS, **{way.home.name: way for way in map(_Way, apps)}}
+    return {**DESTINATIONS, **{one.home.name: one for one in map(_AppDestination, apps)}}

@@ -17,7 +17,11 @@ OF_EACH_QUEUE = {"handler", "middleware"}
 def check_pools(pools: Sequence[PoolConfig], given: Given, where: str) -> None:
     """Raises ConfigError."""
     pool_of: dict[str, PoolConfig] = {}
+    names: set[str] = set()
     for pool in pools:
+        if pool.name in names:
+            raise ConfigError(f"{where}: [pool:{pool.name}] is there twice; make one section of both")
+        names.add(pool.name)
         place = f"{where}: [pool:{pool.name}]"
         _check_order(pool, given.get(("pool", pool.name), set()), place)
         for queue in pool.queues:

@@ -1,8 +1,9 @@
 """Effects: what else happens in the step in which a delivery is settled.
 
 An outcome carries its effects. They happen only if the delivery was still in progress, and then all of them. Each has
-an id, (jid, kind). Where the queues are on another server, an effect whose id was applied within a day changes nothing,
-see `Store.apply`.
+an id, (jid, kind), which no other effect of the outcome has. Where the queues are on another server, an effect whose id
+was applied within a day changes nothing, see `Store.apply`. So a job that is pushed again within a day under the same
+jid, after it has ended well, has no effects there.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class PostJobs:
     jid: str
     to: str  # the name of the other broker
     pushes: tuple[Push, ...]
-    kind: ClassVar[str] = "post"
+
+    @property
+    def kind(self) -> str:
+        return f"post:{self.to}"
 
     @property
     def size(self) -> int:

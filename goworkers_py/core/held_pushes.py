@@ -37,12 +37,12 @@ class HeldPushes:
         self.home = home  # of the daemon that runs it
         self.thread = threading.get_ident()
         self._outer = outer
-        self._whole: HeldPushes = outer._whole if outer is not None else self  # its bounds are those of all blocks
+        self.whole: HeldPushes = outer.whole if outer is not None else self  # its bounds are those of all blocks
         self._pushes: dict[Destination, list[Push]] = {}
         self._count = self._bytes = 0  # of all blocks
 
     def add(self, destination: Destination, pushes: Sequence[Push]) -> None:
-        whole, size = self._whole, _size(pushes)
+        whole, size = self.whole, _size(pushes)
         if whole._count + len(pushes) > MOST_HELD or whole._bytes + size > MOST_HELD_BYTES:
             raise TooManyHeld(
                 f"atomic holds back at most {MOST_HELD:,} pushes of {MOST_HELD_BYTES // 1_000_000} MB together: "
@@ -55,8 +55,8 @@ class HeldPushes:
     def drop(self) -> None:
         """The block has raised."""
         for pushes in self._pushes.values():
-            self._whole._count -= len(pushes)
-            self._whole._bytes -= _size(pushes)
+            self.whole._count -= len(pushes)
+            self.whole._bytes -= _size(pushes)
         self._pushes.clear()
 
     def end(self) -> Mapping[Destination, Sequence[Push]]:

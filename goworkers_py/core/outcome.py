@@ -71,6 +71,10 @@ class Park(_WithEffects):
     line: str
     payload: bytes | None = None
 
+    def __post_init__(self) -> None:
+        if not self.line:
+            raise ValueError("a line must have a name")
+
 
 @dataclass(frozen=True, slots=True)
 class Keep(_WithEffects):

@@ -43,7 +43,7 @@ def _holding_now() -> HeldPushes | None:
 def hold_back() -> Iterator[None]:
     """Holds back the pushes inside the block. If the block raises, they are dropped. The pushes of a job happen when
     the job has ended well. Outside of a job they are published together, at the end of the block."""
-    outer, around, forks = _holding_now() or _held_by_job(), _holding.get(), FORKS.count
+    outer, around, forks = _outer(), _holding.get(), FORKS.count
     held = HeldPushes(current_message(), outer.home if outer is not None else None, outer)
     _holding.set(weakref.ref(held))
     try:
@@ -57,6 +57,12 @@ def hold_back() -> Iterator[None]:
     if FORKS.count == forks:
         for destination, pushes in held.end().items():
             destination.publish(pushes)
+
+
+def _outer() -> HeldPushes | None:
+    """The block around a new one. A block of a link is not around those of the job: they end with the job."""
+    inner, job = _holding_now(), _held_by_job()
+    return inner if inner is not None and (job is None or inner.whole is job) else job
 
 
 def _held_by_job() -> HeldPushes | None:
@@ -100,13 +106,17 @@ class AtomicFinish:
 
     def done(self, held: HeldPushes, jid: str) -> Done:
         """The outcome of a job whose code has returned."""
-        effects: list[Effect] = []
+        by_home: dict[Home, list[Push]] = {}
         for destination, pushes in held.end().items():
-            if destination.home == self.home:
-                effects.append(PushJobs(jid, tuple(self._stamped(pushes))))
-            else:
+            by_home.setdefault(destination.home, []).extend(pushes)
+            if destination.home != self.home:
                 DESTINATIONS[destination.home.name] = destination
-                effects.append(PostJobs(jid, destination.home.name, tuple(map(_named, pushes))))
+        effects: list[Effect] = [
+            PushJobs(jid, tuple(self._stamped(pushes)))
+            if home == self.home
+            else PostJobs(jid, home.name, tuple(map(_named, pushes)))
+            for home, pushes in by_home.items()
+        ]
         return Done(effects=tuple(effects)) if effects else DONE
 
     def _stamped(self, pushes: Sequence[Push]) -> Iterator[Push]:

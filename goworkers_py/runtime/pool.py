@@ -10,7 +10,7 @@ from goworkers_py.runtime.unsettled import Unsettled
 
 
 class Pool:
-    """The queues that share one fetcher, one buffer, one pool of threads and one settler: mostly a single queue."""
+    """The queues that share one fetcher, one buffer, these threads and one settler: mostly a single queue."""
 
     def __init__(self, config: PoolConfig) -> None:
         self.name = config.name

@@ -11,18 +11,24 @@ pushed. The outage of another broker is told in the log as that of its own is.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import Posted, Store
+from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.held_pushes import Destination
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 
+log = logging.getLogger(__name__)
+
+# After the stop of the settlers.
+LAST_LOOK_S = 3.0
 # A look ends when the other broker has refused so many.
 MOST_REFUSED = 1_000
 
@@ -39,7 +45,7 @@ class Relay(BrokerService):
         self._outages: dict[str, Outage] = {}  # of the other brokers
         self._not_before: dict[str, float] = {}  # of a broker that failed: when to try again (monotonic)
         self._told = threading.Event()
-        self._last_look = False
+        self._last_look: Deadline | None = None  # set when the loop has ended
 
     def posted(self) -> None:
         """This process has posted pushes. From any thread."""
@@ -50,14 +56,17 @@ class Relay(BrokerService):
         pauses = [self._relay(name, known) for name, known in self._destinations().items()]
         return min([self.look_every_s, *pauses])
 
+    def _must_end(self) -> bool:
+        return self.stopping.is_set() if self._last_look is None else self._last_look.left() <= 0
+
     def _relay(self, name: str, destination: Destination) -> float:
         """Empties an outbox. Returns after how long to look at it again."""
         outage, passed = self._outages.setdefault(name, Outage(f"the broker {name}")), 0
         wait_s = self._not_before.get(name, 0.0) - time.monotonic()
-        if wait_s > 0 and not self._last_look:
+        if wait_s > 0:
             return wait_s
         step = StepSize()
-        while (self._last_look or not self.stopping.is_set()) and passed < MOST_REFUSED:
+        while not self._must_end() and passed < MOST_REFUSED:
             posted = self._store.posted(name, step.count, passed)
             if not posted:
                 break
@@ -87,6 +96,7 @@ class Relay(BrokerService):
         except BrokerError as error:
             return [], error
         except Exception as error:  # the App of this broker is at fault: it must not hold up the others
+            log.exception("relay: the App of %s failed; its pushes wait in the outbox", destination.home.name)
             return [], BrokerUnavailable(f"{type(error).__name__}: {error}")
         taken: list[Posted] = []
         for one in posted if len(posted) > 1 else ():
@@ -98,7 +108,7 @@ class Relay(BrokerService):
 
     def run(self) -> None:
         super().run()
-        self._last_look = True
+        self._last_look = Deadline(LAST_LOOK_S)
         with suppress(BrokerError):  # the pushes stay in the outbox
             self.run_once()
         for outage in self._outages.values():

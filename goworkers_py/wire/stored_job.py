@@ -24,7 +24,7 @@ class StoredJob:
     payload: bytes
     queue: str = ""  # empty if only the payload names it
     at: float | None = None  # time at which the job is due, was parked, or died
-    line: str = ""  # of a parked job
+    line: str = ""  # of a parked job; of a push in an outbox, the broker to which it goes
 
     @cached_property
     def message(self) -> Message | None:

@@ -149,6 +149,27 @@ def test_a_link_that_does_not_acknowledge_the_job_keeps_its_pushes_from_happenin
     assert redis.llen("queue:q") == 1
 
 
+def test_a_block_of_a_link_is_not_around_the_blocks_of_the_job(app: App, redis: redis_py.Redis) -> None:
+    during: list[int] = []
+
+    class Around:
+        def call(self, queue: str, message: Message, call_next: Callable[[], bool]) -> bool:
+            with app.atomic():
+                app.enqueue("of-link", "Child", [])
+                acknowledged = call_next()
+            during.append(redis.llen("queue:child"))
+            return acknowledged
+
+    def parent() -> None:
+        with app.atomic():
+            app.enqueue("child", "Child", [])
+
+    app.middleware.append(Around())
+    ran(app, redis, parent)
+    assert during == [0], "published before the job was settled"
+    assert (redis.llen("queue:child"), redis.llen("queue:of-link")) == (1, 1)
+
+
 def test_a_link_pushes_at_the_end_of_its_own_block(app: App, redis: redis_py.Redis) -> None:
     """When the link goes on, the job's code has ended, and its pushes are in its outcome already."""
 

@@ -410,6 +410,7 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[queue:]\n", "[queue:] needs the queue's name: [queue:default]"),
         ("[queue: ]\n", "[queue: ] needs the queue's name"),
         ("[pool]\n", "[pool] is not a section; did you mean 'pool:NAME'?"),
+        ("[pool:web]\nqueues = a\n[pool: web]\nqueues = b\n", "[pool:web] is there twice; make one section of both"),
         ("[pool:]\n", "[pool:] needs the pool's name: [pool:web]"),
         ("[pool:web]\n", "[pool:web] queues must name the pool's queues, such as: queues = critical, default, low"),
         ("[pool:web]\nqueue = a, b", "[pool:web] queue is not an option; did you mean 'queues'?"),

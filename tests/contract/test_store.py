@@ -267,6 +267,21 @@ def test_an_effect_that_is_applied_twice_changes_nothing(me: Process, other: Pro
     assert waiting(admin, "children") == [job("now first"), job("more")]
 
 
+def test_effects_of_one_outcome_for_several_brokers_are_all_applied(me: Process, store: Store, admin: Admin) -> None:
+    me.publish(job("parent"))
+    [parent] = me.consume(1)
+    posts = tuple(PostJobs("parent", to, (me.push(job(to), "far", push_id=to),)) for to in ("a", "b"))
+    batch = me.batch((parent, Done(effects=(*posts, PushJobs("parent", (me.push(job(1), "children"),))))))
+    assert list(store.apply(batch)) == [True]
+    assert [(one.name, one.size) for one in admin.outboxes()] == [("a", 1), ("b", 1)]
+    assert waiting(admin, "children") == [job(1)]
+
+
+def test_a_line_has_a_name() -> None:
+    with pytest.raises(ValueError, match="must have a name"):
+        Park("")
+
+
 def test_a_delivery_that_was_kept_is_not_applied(me: Process, store: Store) -> None:
     me.publish(job(1))
     with pytest.raises(ValueError, match="kept"):

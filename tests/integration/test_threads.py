@@ -245,7 +245,7 @@ def daemon_of(app: App) -> Iterator[Launcher]:
     services = launcher._services
     services.watchdog.look_every_s = 0.05
     for manager in launcher.managers:
-        for one in (*services, services.heartbeat, manager.fetcher, *manager._settlers, *manager._workers):
+        for one in (*services, services.heartbeat, manager.fetcher, manager._settler, *manager._workers):
             one.pause_after_fault_s = 0.001
     launcher.start(threading.Event())
     try:

@@ -42,10 +42,12 @@ def far(own_redis: RedisServer) -> Iterator[App]:
         yield app
 
 
-def post(broker: RedisBroker, *payloads: bytes, queue: str = "children", to: str = FAR) -> None:
+def post(
+    broker: RedisBroker, *payloads: bytes, queue: str = "children", to: str = FAR, at: float | None = None
+) -> None:
     publish(broker, job("parent"))
     [parent] = broker.transport.consume(OWNER, [("q", 1)], 1)
-    pushes = tuple(Push(queue, payload, id=payload.hex()) for payload in payloads)
+    pushes = tuple(Push(queue, payload, at, payload.hex()) for payload in payloads)
     assert broker.transport.settle(batch_of((parent, Done(effects=(PostJobs("parent", to, pushes),))))) == [True]
 
 
@@ -103,6 +105,21 @@ def test_a_refused_push_waits_and_holds_up_no_other(broker: RedisBroker, far: Ap
     own_redis.client().delete("queue:broken")
     relay_of(broker, {FAR: far.client}).run_once()
     assert (waiting(own_redis, "broken"), broker.admin.outboxes()) == ([job("refused")], [])
+
+
+@pytest.mark.parametrize("denied", ["zadd", "lpush", "del"])
+def test_a_push_that_was_refused_is_no_duplicate_later(
+    broker: RedisBroker, far: App, own_redis: RedisServer, denied: str
+) -> None:
+    client = own_redis.client()
+    post(broker, job(1), at=4e9 if denied == "zadd" else None)
+    client.execute_command("ACL", "SETUSER", "default", f"-{denied}", *(["-lpush"] if denied == "del" else []))
+    for _ in range(2):
+        relay_of(broker, {FAR: far.client}).run_once()
+    assert [one.size for one in broker.admin.outboxes()] == [1]
+    client.execute_command("ACL", "SETUSER", "default", "+@all")
+    assert eventually(lambda: relay_of(broker, {FAR: far.client}).run_once() > 0 and not broker.admin.outboxes())
+    assert client.zcard("schedule") + client.llen("queue:children") == 1
 
 
 def test_refused_pushes_do_not_hold_up_those_behind_them_and_a_look_at_them_ends(

@@ -54,8 +54,8 @@ class Store(Protocol):
     def apply(self, batch: Batch) -> Sequence[Settled]:
         """Does what `Transport.settle` does for these deliveries, which are in progress on another server: each job
         goes where its outcome says, with its effects, and is counted. A requeued job stays where it is; only its
-        effects happen. Returns True or an error for each delivery. Who settles with two servers calls this first and
-        the other server then, see `StoreFirst`.
+        effects happen. Returns True or an error for each delivery. `StoreFirst` calls this, and settles on
+        the other server then.
 
         A batch that is asked again changes nothing. A delivery may also come again in another batch, because a process
         was killed between the two servers: an effect whose id (kind, jid) was applied within the last day does not

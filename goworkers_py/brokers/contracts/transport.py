@@ -5,12 +5,13 @@ identity. The process settles the delivery with an outcome: in one step the job 
 outcome says.
 
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no
-and would say no again. After either of them the caller does not know whether the step was done, so:
+and would say no again. After BrokerUnavailable the caller does not know whether the step was done. BrokerRefused says
+of `settle` that this call changed nothing; an earlier call of the same batch may have. So:
 
 - `publish` is not called again with pushes that have no id: the producer gets the error.
 - `consume` and `end_waits` may have taken jobs without a reply. The caller asks `lost_replies` for them.
-- `settle` is called again with the same batch, and a batch that was done is not done twice. After BrokerRefused, which
-  says that nothing was changed, the caller may settle the deliveries in other batches.
+- `settle` is called again with the same batch, and a batch that was done is not done twice. When it is refused
+  again, the caller may settle the deliveries in other batches.
 - `paused` and `wake` may be called again.
 """
 

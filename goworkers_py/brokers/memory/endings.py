@@ -1,4 +1,4 @@
-"""What becomes of jobs that ended: their places, their effects, and the counts."""
+"""Puts ended jobs into their places, applies their effects and counts them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Endings:
     # --- under the lock
 
     def put_into_place(self, delivery: Delivery, outcome: Outcome) -> None:
-        """And counts. A requeued job is not put anywhere."""
+        """Puts the job into the place of its outcome, unless it is requeued, and counts it."""
         state = self._state
         match outcome:
             case Retry(at, payload):

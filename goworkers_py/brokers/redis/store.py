@@ -1,4 +1,4 @@
-"""The sorted sets `schedule` and `retry`: due entries are moved into their queues."""
+"""Jobs that wait for a time, in a line or in an outbox; the values of jobs; the ends of jobs of another server."""
 
 from __future__ import annotations
 

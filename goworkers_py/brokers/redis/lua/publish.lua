@@ -20,15 +20,17 @@ for job, new in ipairs(answer) do
   if new == 1 then
     -- First, so that a job is not published twice where this is refused.
     if id > 0 then redis.call('SET', KEYS[FIXED + id], '', 'EX', ARGV[1]) end
+    local reply
     if number == 0 then
-      redis.call('ZADD', SCHEDULE, ARGV[i + 1], ARGV[i + 3])
+      reply = redis.pcall('ZADD', SCHEDULE, ARGV[i + 1], ARGV[i + 3])
     else
       redis.pcall('SADD', QUEUES, ARGV[i + 1])
-      local reply = redis.pcall('LPUSH', KEYS[FIXED + number], ARGV[i + 3])
-      if type(reply) == 'table' then
-        if id > 0 then redis.call('DEL', KEYS[FIXED + id]) end -- it was not published
-        return reply
-      end
+      reply = redis.pcall('LPUSH', KEYS[FIXED + number], ARGV[i + 3])
+    end
+    if type(reply) == 'table' and reply.err then
+      -- It was not published, so its id must not stay. This deletes it at once, also where DEL is not allowed.
+      if id > 0 then redis.call('EXPIRE', KEYS[FIXED + id], '0') end
+      return reply
     end
   end
 end

@@ -1,4 +1,4 @@
--- Settles deliveries of one queue: each item is taken off its in-progress list and put into its new place, or stays.
+-- Settles deliveries: each item is taken off its in-progress list and put into its new place, or stays.
 -- An item that is not in its in-progress list was recovered by another process, and is left alone.
 -- KEYS: dead, queues, lines, outboxes, processed, failed, processed today, failed today, receipt, a key that never exists, then
 --       in-progress lists, goals of items and keys of effects, in any order
