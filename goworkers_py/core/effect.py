@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+# How long a broker knows the id of a push, and of an effect that was applied.
+ID_LIFE_S = 86_400
+
 
 @dataclass(frozen=True, slots=True)
 class Push:

@@ -81,7 +81,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
         return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine), run_stats)
 
     def manager_of(pool: Pool) -> Manager:
-        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.posted)
+        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.wake)
         return Manager(pool, [lane_of(pool, queue) for queue in pool.queues], settler, broker.transport, shared)
 
     managers = [manager_of(Pool(config)) for config in plan.pools]

@@ -47,10 +47,6 @@ class Relay(BrokerService):
         self._told = threading.Event()
         self._last_look: Deadline | None = None  # set when the loop has ended
 
-    def posted(self) -> None:
-        """This process has posted pushes. From any thread."""
-        self._told.set()
-
     def run_once(self) -> float:
         self._told.clear()
         pauses = [self._relay(name, known) for name, known in self._destinations().items()]
@@ -118,4 +114,5 @@ class Relay(BrokerService):
         self._told.wait(seconds)
 
     def wake(self) -> None:
+        """Also called when this process has posted pushes. From any thread."""
         self._told.set()

@@ -157,7 +157,7 @@ def test_a_broker_that_fails_is_not_asked_again_for_each_push(broker: RedisBroke
     relay = relay_of(broker, {FAR: failing})
     relay.start()
     for _ in range(50):
-        relay.posted()
+        relay.wake()
         time.sleep(0.002)
     relay.stop()
     assert relay.join(Deadline(10))

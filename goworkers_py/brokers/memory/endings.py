@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, PostJobs, PushJobs, StoreValue
+from goworkers_py.core.effect import ID_LIFE_S, Effect, PostJobs, PushJobs, StoreValue
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
-
-APPLIED_LIFE_S = 86_400
 
 
 class Endings:
@@ -68,5 +66,5 @@ class Endings:
         for effect in effects:
             name = effect.kind, effect.jid
             if self._state.applied.get(name) is None:
-                self._state.applied.put(name, True, APPLIED_LIFE_S)
+                self._state.applied.put(name, True, ID_LIFE_S)
                 self.apply([effect])

@@ -33,7 +33,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.core.command import Command
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.job_state import JobState
 
 Bell = SimpleQueue[None]
@@ -110,8 +110,6 @@ class TimedJobs:
 # Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
 # again and again has had more.
 MOST_SETTLERS = 1_000
-PUSH_ID_LIFE_S = 86_400
-
 PUSHED, DUPLICATE = Published.PUSHED, Published.DUPLICATE
 
 
@@ -195,7 +193,7 @@ class State:
         if not push.id:
             return True
         if self._pushed.get(push.id) is None:
-            self._pushed.put(push.id, number, PUSH_ID_LIFE_S)
+            self._pushed.put(push.id, number, ID_LIFE_S)
         return self._pushed.get(push.id) == number
 
     @property

@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import Effect, PostJobs, Push, PushJobs, StoreValue
-
-# How long an effect that may be asked twice is remembered.
-APPLIED_LIFE_S = 86_400
+from goworkers_py.core.effect import ID_LIFE_S, Effect, PostJobs, Push, PushJobs, StoreValue
 
 NumberOf = Callable[[str], int]
 
@@ -35,7 +32,7 @@ def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now:
     """Like `encode`, and each effect happens only if none with its id has happened within a day."""
     for effect in effects:
         values = list(encode([effect], keys, number_of, now))
-        yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), APPLIED_LIFE_S, len(values), *values)
+        yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)
 
 
 def by_place(pushes: Iterable[Push]) -> tuple[dict[str, list[bytes]], list[Argument]]:

@@ -14,12 +14,12 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list
 
-_UNPARK = Script(Path(__file__).parent / "lua" / "unpark.lua")
+_LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
 
 
 class Move(NamedTuple):
     entry: LineEntry
-    step: str  # as unpark.lua names it
+    step: str  # as leave_line.lua names it
     queue: str = ""  # where it goes; empty for another place
     payload: bytes = b""
 
@@ -87,9 +87,9 @@ class Lines:
         for move in moves:
             arguments += (move.step, numbers.get(move.queue, 0), move.queue, move.entry.raw, move.payload)
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
-        answer = self._connections.script(_UNPARK, (*fixed, *map(keys.queue, queues)), arguments)
+        answer = self._connections.script(_LEAVE_LINE, (*fixed, *map(keys.queue, queues)), arguments)
         return [
-            self._connections.explained(_UNPARK, text(told)) if isinstance(told, bytes) else told for told in answer
+            self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer
         ]
 
     def clear(self) -> int:

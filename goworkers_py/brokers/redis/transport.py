@@ -20,14 +20,12 @@ from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.policy.priorities import Ask
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
-
-PUSH_ID_LIFE_S = 86_400
 
 _PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
 
@@ -62,7 +60,7 @@ class RedisTransport(Transport):
 
     def _publish_once(self, pushes: Sequence[Push]) -> list[Published]:
         numbers: dict[str, int] = {}
-        arguments: list[Argument] = [PUSH_ID_LIFE_S]
+        arguments: list[Argument] = [ID_LIFE_S]
         for push in pushes:
             number = 0 if push.at is not None else numbers.setdefault(self._keys.queue(push.queue), len(numbers) + 1)
             id_number = numbers.setdefault(self._keys.pushed(push.id), len(numbers) + 1) if push.id else 0

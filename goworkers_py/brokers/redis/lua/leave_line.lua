@@ -1,7 +1,7 @@
 -- Takes entries out of a line and moves their jobs, each only if it is still there: another process may have moved it.
 -- A caller that has read them near the end of the line, where the oldest are, says how near. Entries come at the other
 -- end, so they are no farther from the end now. To look for them in the whole line takes long in a long line.
--- KEYS: line, lines, queues, dead, a key that never exists, then queues
+-- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
 --       age, then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0:
 --       none), queue name, entry, payload in its new place
