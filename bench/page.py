@@ -120,8 +120,8 @@ METHOD = f"""\
   included that ended meanwhile. That of the server comes from `INFO cpu`, and the few looks of the benchmark are in it.
   A drain in which the worker used less than {LEAST_COST_S:g} s has no figure.
 - **Append-only file.** Redis is told `appendonly yes` once the queue is full, and the worker is started once the jobs
-  are in the file. What the file grows by is taken at the same two moments as CPU. A drain takes a second or two, so it
-  meets one sync or two.
+  are in the file. The benchmark takes the size of the file at the same two moments as CPU. A drain takes a second or
+  two, so it meets one sync or two.
 - **Transport.** `{TRANSPORT.name}` uses scripts of a hundred, `{COMMANDS.name}` pipelines of a hundred single commands.
 - **Latency.** One job at a time on an otherwise idle system, each some time after the last one ran; the time is chosen
   at random, so that it does not keep step with a system that polls. The producer notes the monotonic clock just before

@@ -1,4 +1,4 @@
-"""What it costs to drain a queue while Redis writes an append-only file, by the size of the jobs."""
+"""Drains a queue while Redis writes an append-only file: rate, processor time and growth, by the size of the jobs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Ours with a clock around each settling call, and from the end of each job to the end of the call that removes it.
-What it measured is written at the end of the process.
+It writes the figures at the end of the process.
 """
 
 import atexit

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -285,6 +285,26 @@ def test_a_process_that_starts_later_relays_what_another_one_left(
             assert eventually(lambda: waiting(own_redis) == [job(1)])
 
 
+def test_a_stop_relays_what_was_posted_since_the_last_look(
+    broker: RedisBroker, far: App, own_redis: RedisServer
+) -> None:
+    looks: list[float] = []
+
+    class Noting(Relay):
+        def run_once(self) -> float:
+            looks.append(super().run_once())
+            return looks[-1]
+
+    relay = Noting(broker.store, lambda: {FAR: far.client}, Outage("Redis"))
+    relay.look_every_s = 600.0
+    relay.start()
+    assert eventually(lambda: len(looks) == 1)
+    post(broker, job(1))
+    relay.stop()
+    assert relay.join(Deadline(10))
+    assert waiting(own_redis) == [job(1)]
+
+
 def test_a_stop_does_not_wait_for_the_next_look(broker: RedisBroker) -> None:
     relay = relay_of(broker, {})
     relay.look_every_s = 600.0

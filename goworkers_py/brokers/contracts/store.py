@@ -67,7 +67,7 @@ class Store(Protocol):
         Changes nothing. An outbox has the name of the broker to which its pushes are to be relayed, see `PostJobs`."""
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
-        """Removes pushes from an outbox, because they were published. Those that have left it are no error."""
+        """Removes pushes from an outbox, because they were published. A push that has left it already is no error."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""
