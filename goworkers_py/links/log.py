@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from goworkers_py.core.outcome import Done, Keep, Outcome
@@ -21,17 +22,13 @@ def log_runs(registry: Registry) -> Wrap:
 
 def _logged(inner: Run, registry: Registry) -> Run:
     def run(message: Message) -> Outcome:
-        if "log_level" not in message.fields and not registry.any_log_levels:
-            return logged(message)  # nearly every job
+        if "log_level" not in message.fields and not registry.any_log_levels:  # nearly every job
+            return logged(message) if log.isEnabledFor(logging.INFO) else inner(message)
         level = registry.log_level_for(message)
-        if level is None:
-            return logged(message)
-        with job_levels.during(level):
-            return logged(message)
+        with job_levels.during(level) if level is not None else nullcontext():
+            return logged(message) if log.isEnabledFor(logging.INFO) else inner(message)
 
     def logged(message: Message) -> Outcome:
-        if not log.isEnabledFor(logging.INFO):
-            return inner(message)
         _say("start")
         began = time.monotonic()
         outcome = inner(message)

@@ -50,21 +50,20 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
             raise
         message.held, message.thread = home, threading.get_ident()
         try:
-            result = spec.function(*_arguments(message, spec))
+            args = message.args
+            if type(args) is not list or spec.takes_message:
+                args = _arguments(message, spec)
+            result = spec.function(*args)
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
                 _run_in_own_loop(result, message)
         finally:
             if FORKS.count != forks:
                 _end_of_child()
-            held, message.held = _held(message), None
-        return DONE if held is None else atomic.done(held, message.jid)
+            held, message.held = message.held, None
+        return atomic.done(held, message.jid) if isinstance(held, HeldPushes) else DONE
 
     return run
-
-
-def _held(message: Message) -> HeldPushes | None:
-    return message.held if isinstance(message.held, HeldPushes) else None
 
 
 def _end_of_child() -> None:

@@ -9,7 +9,7 @@ from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.prefetch import AdaptivePrefetch
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import Message, epoch
 
 
 def stats(run_stats: RunStats, prefetch: AdaptivePrefetch, wall: Callable[[], float] = time.time) -> Wrap:
@@ -17,7 +17,7 @@ def stats(run_stats: RunStats, prefetch: AdaptivePrefetch, wall: Callable[[], fl
 
     def wrap(inner: Run) -> Run:
         def run(message: Message) -> Outcome:
-            enqueued_at = message.enqueued_at
+            enqueued_at = epoch(message.fields.get("enqueued_at"))  # the property is one call more
             waited_s = None if enqueued_at is None else wall() - enqueued_at
             began = monotonic()
             outcome = inner(message)

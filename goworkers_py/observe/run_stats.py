@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
@@ -40,7 +40,7 @@ Rows = dict[str, Row]
 
 _POSITION: dict[type[Outcome], int] = {
     kind: position for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
-} | {Reschedule: RESULTS.index("requeued")}
+} | dict.fromkeys((Reschedule, Park), RESULTS.index("requeued"))
 
 
 # So many runs are counted together: if each run took the lock, workers would wait for each other at every job.

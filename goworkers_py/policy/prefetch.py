@@ -6,7 +6,7 @@ from __future__ import annotations
 class AdaptivePrefetch:
     """Measures the average run time of a queue's jobs, in which recent runs weigh most, and sets the prefetch by it."""
 
-    def __init__(self, fixed: int | None, workers: int, longest_reserve: int = 100) -> None:
+    def __init__(self, fixed: int | None, workers: int, longest_reserve: int = 200) -> None:
         self.adapts = fixed is None
         self._fixed = fixed
         self._workers = workers

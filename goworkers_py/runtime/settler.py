@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate, repeat, starmap
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 # More deliveries than a pool of short jobs has out at once, so that one exchange settles them all. A second exchange
 # would wait for five more turns at the interpreter's lock, which all threads share.
-LARGEST_BATCH = 200
+LARGEST_BATCH = 250
 # The broker does nothing else while it reads and does a batch.
 LARGEST_BATCH_BYTES = 1_000_000
 # How many of the oldest deliveries in progress the broker gets with a batch, see `Batch.held`.
@@ -43,8 +43,7 @@ SHORTEST_LINGER_S = 0.0001
 # Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
 
-_delivery_of, _outcome_of = itemgetter(0), itemgetter(1)
-_payload_of, _effects_of = attrgetter("payload"), attrgetter("effects")
+_outcome_of = itemgetter(1)
 
 # Wakes the settler: it is the outcome of a delivery that is never unsettled.
 _NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
@@ -256,10 +255,10 @@ class Settler(Service):
 
 def _fitting(ended: Sequence[Finished]) -> int:
     """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
-    sizes = list(map(len, map(_payload_of, map(_delivery_of, ended))))
-    if any(map(_effects_of, map(_outcome_of, ended))):
-        of_effects = (sum(effect.size for effect in outcome.effects) for _, outcome in ended)
-        sizes = list(map(sum, zip(sizes, of_effects, strict=True)))
+    sizes = [
+        len(delivery.payload) + (sum([effect.size for effect in outcome.effects]) if outcome.effects else 0)
+        for delivery, outcome in ended
+    ]
     if sum(sizes) < LARGEST_BATCH_BYTES:
         return len(ended)
     return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Park, Reschedule, Retry
 from goworkers_py.observe.executions import total
 from goworkers_py.observe.run_stats import (
     BOUNDS_S,
@@ -24,7 +24,7 @@ from goworkers_py.observe.run_stats import (
 @pytest.mark.parametrize(
     ("outcome", "result"),
     [(DONE, "done"), (Retry(1.0, b""), "retried"), (Dead(b""), "dead"), (DISCARD, "discarded"),
-     (REQUEUE, "requeued"), (KEEP, "unacknowledged")],
+     (REQUEUE, "requeued"), (Reschedule(1.0, b""), "requeued"), (Park("line"), "requeued"), (KEEP, "unacknowledged")],
 )  # fmt: skip
 def test_each_outcome_is_counted_under_its_result(outcome: Outcome, result: str) -> None:
     stats = RunStats()

@@ -8,9 +8,8 @@ entries by their place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from operator import attrgetter
 from typing import NamedTuple
 
 from goworkers_py.core.delivery import Delivery
@@ -20,11 +19,8 @@ NEAR = 16
 # Lua copies every byte of a payload several times. Larger payloads are compared by commands of the server.
 LARGE = 4_000
 
-Deliveries = Mapping[Delivery, object]
 
-_queue_of = attrgetter("queue")
-_identity_of = attrgetter("identity")
-_payload_of = attrgetter("payload")
+Deliveries = Mapping[Delivery, object]
 
 
 class Row(NamedTuple):
@@ -32,7 +28,8 @@ class Row(NamedTuple):
 
     queue: str
     owner: str
-    deliveries: list[Delivery]
+    deliveries: Sequence[Delivery]
+    payloads: list[bytes]
     # One byte for each of the last entries of the list, the newest first: 1 for an entry that is to leave, which are
     # `deliveries` in their order, and 0 for one that stays. Empty when the places are not known.
     places: bytes = b""
@@ -40,50 +37,54 @@ class Row(NamedTuple):
 
     @property
     def large(self) -> bool:
-        return _size(self.deliveries) > LARGE * len(self.deliveries)
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return list(map(_payload_of, self.deliveries))
+        return _size(self.payloads) > LARGE * len(self.payloads)
 
 
 def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[Row]:
-    """`held`: the oldest deliveries that are in progress, the oldest first."""
-    oldest = dict.fromkeys(held[: 2 * len(leaving) + NEAR])
-    for queue in dict.fromkeys(map(_queue_of, leaving)):
-        of_queue, oldest_of_queue = _only(queue, _queue_of, leaving), _only(queue, _queue_of, oldest)
-        for owner in dict.fromkeys(map(_identity_of, of_queue)):
-            last = list(_only(owner, _identity_of, oldest_of_queue))
-            yield from _of_one_list(queue, owner, _only(owner, _identity_of, of_queue), last)
+    """`held`: the oldest deliveries that are in progress, the oldest first. Equal calls give equal rows: a batch may be
+    sent again, and its results are told by numbers."""
+    oldest = held[: 2 * len(leaving) + NEAR]
+    lists = {(one.queue, one.identity): None for one in leaving}
+    for queue, owner in lists:
+        of_list = leaving if len(lists) == 1 else dict.fromkeys(_only(queue, owner, leaving))
+        yield from _of_one_list(queue, owner, of_list, oldest)
 
 
-def _of_one_list(queue: str, owner: str, leaving: Deliveries, last: Sequence[Delivery]) -> Iterator[Row]:
-    leaves = bytes(map(leaving.__contains__, last)).rstrip(b"\0")
-    by_place = list(compress(last, leaves))
-    if by_place and _are_worth_it(by_place, list(compress(last, leaves.translate(_INVERTED)))):
-        yield Row(queue, owner, by_place[::-1], leaves[::-1])
+def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[Delivery]) -> Iterator[Row]:
+    leaves = bytes([one in leaving for one in oldest]).rstrip(b"\0")
+    staying = list(compress(oldest, leaves.translate(_INVERTED)))
+    if len(_only(queue, owner, staying)) < len(staying):  # some are in another list, and have no place in this one
+        yield from _of_one_list(queue, owner, leaving, _only(queue, owner, oldest))
+        return
+    by_place = list(compress(oldest, leaves))[::-1]
+    payloads = _payloads(by_place)
+    if by_place and _are_worth_it(payloads, _payloads(staying)):
+        yield Row(queue, owner, by_place, payloads, leaves[::-1])
     else:
         by_place = []
     if len(by_place) < len(leaving):
         found = set(by_place)
         rest = [one for one in leaving if one not in found]
-        yield Row(queue, owner, rest, newest_first=leaves.find(1) > len(last) / 2 or (bool(last) and not leaves))
+        newest_first = leaves.find(1) > len(oldest) / 2 or (bool(oldest) and not leaves)
+        yield Row(queue, owner, rest, _payloads(rest), newest_first=newest_first)
 
 
-def _only(value: str, field: Callable[[Delivery], str], deliveries: Deliveries) -> Deliveries:
-    if all(map(value.__eq__, map(field, deliveries))):
-        return deliveries
-    return {delivery: deliveries[delivery] for delivery in deliveries if field(delivery) == value}
+def _only(queue: str, owner: str, deliveries: Iterable[Delivery]) -> list[Delivery]:
+    return [one for one in deliveries if one.queue == queue and one.identity == owner]
 
 
-def _are_worth_it(leaving: Sequence[Delivery], staying: Sequence[Delivery]) -> bool:
+def _are_worth_it(leaving: Sequence[bytes], staying: Sequence[bytes]) -> bool:
     """settle.lua reads the entries that stay too, and writes them once more. A delivery that is removed by its bytes
     writes its payload once more."""
-    return len(staying) <= len(leaving) and _size(staying) <= _size(leaving)
+    return len(staying) <= len(leaving) and (not staying or _size(staying) <= _size(leaving))
 
 
-def _size(deliveries: Sequence[Delivery]) -> int:
-    return sum(map(len, map(_payload_of, deliveries)))
+def _payloads(deliveries: Iterable[Delivery]) -> list[bytes]:
+    return [one.payload for one in deliveries]
+
+
+def _size(payloads: Sequence[bytes]) -> int:
+    return sum(map(len, payloads))
 
 
 _INVERTED = bytes([1, 0]).ljust(256, b"\0")
