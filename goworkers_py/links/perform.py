@@ -60,10 +60,14 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
         finally:
             if FORKS.count != forks:
                 _end_of_child()
-            held, message.held = message.held, None
-        return atomic.done(held, message.jid) if isinstance(held, HeldPushes) else DONE
+            held, message.held = _held(message), None
+        return DONE if held is None else atomic.done(held, message.jid)
 
     return run
+
+
+def _held(message: Message) -> HeldPushes | None:
+    return message.held if isinstance(message.held, HeldPushes) else None
 
 
 def _end_of_child() -> None:

@@ -25,14 +25,14 @@ class Hand:
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        self._next = buffer.get
+        self._source = iter(buffer.get, STOP)
         self._held: list[Delivery] = []  # one delivery at most
 
     def take(self) -> Delivery | None:
         """The delivery to run; None when this worker should end."""
         held = self._held
         if not held:
-            held.extend(itertools.islice(iter(self._next, STOP), 1))
+            held.extend(itertools.islice(self._source, 1))
         return held[0] if held else None
 
     def release(self) -> None:
