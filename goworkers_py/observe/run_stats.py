@@ -44,7 +44,7 @@ _POSITION: dict[type[Outcome], int] = {
 
 
 # Where every microsecond counts, the jobs are short, and their run times are in the first bucket: no search.
-SHORT_S = BOUNDS_S[0]
+_FIRST_S = BOUNDS_S[0]
 
 # So many runs are counted together: if each run took the lock, workers would wait for each other at every job.
 COUNTED_AT_ONCE = 200
@@ -75,11 +75,11 @@ class RunStats:
             if type(outcome) is Done:
                 row[0] += 1
                 row[DONE_SUM] += ran_s
-                row[DONE_RUN + (bisect_right(SIDEKIQS_BOUNDS_S, ran_s) if ran_s > SHORT_S else 0)] += 1
+                row[DONE_RUN + (bisect_right(SIDEKIQS_BOUNDS_S, ran_s) if ran_s > _FIRST_S else 0)] += 1
             else:
                 row[_POSITION[type(outcome)]] += 1
             row[RUN_SUM] += ran_s
-            row[RUN + (bisect_left(BOUNDS_S, ran_s) if ran_s > SHORT_S else 0)] += 1
+            row[RUN + (bisect_left(BOUNDS_S, ran_s) if ran_s > _FIRST_S else 0)] += 1
             if waited_s is not None:
                 if waited_s > 0:  # below 0 if the producer's clock is ahead
                     row[WAIT_SUM] += waited_s

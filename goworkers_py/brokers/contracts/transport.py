@@ -49,8 +49,8 @@ class Batch:
     settler: str
     number: int
     finished: Sequence[Finished]
-    # A hint for speed: the oldest of all deliveries that the caller has consumed and not settled, the oldest first. So
-    # a broker can guess at which place in progress a delivery stands. The guess may be wrong.
+    # A hint for speed: the oldest of all deliveries that the caller has consumed and not settled, each once, the oldest
+    # first. So a broker can guess at which place in progress a delivery stands. The guess may be wrong.
     held: Sequence[Delivery] = ()
 
 

@@ -19,7 +19,6 @@ NEAR = 16
 # Lua copies every byte of a payload several times. Larger payloads are compared by commands of the server.
 LARGE = 4_000
 
-
 Deliveries = Mapping[Delivery, object]
 
 

@@ -76,3 +76,16 @@ def test_one_job_alone_writes_no_payload(broker: RedisBroker, redis: redis_py.Re
     settle(broker, 1, taken, taken)
     assert redis.exists(KEYS.inprogress("q", OWNER)) == 0
     assert written(redis) - before < 800
+
+
+def test_jobs_of_a_pool_write_no_payload_whatever_queues_lie_between_them(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    for queue in ("a", "b", "c"):
+        publish(broker, *(job(number, queue=queue, text="x" * 2_000) for number in range(100)), queue=queue)
+    before, number = written(redis), 0
+    while taken := broker.transport.consume(OWNER, [("a", 50), ("b", 30), ("c", 20)], 100, wait_s=0):
+        number += 1
+        settle(broker, number, taken, taken)
+    assert redis.keys("queue:*") == []
+    assert (written(redis) - before) / 300 < 200
