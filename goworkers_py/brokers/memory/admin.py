@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
 from goworkers_py.brokers.memory.jobs import MemoryJobs
-from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, Shown, State, Waiting
+from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, ParkedJob, PostedJob, Shown, State, Waiting
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -51,16 +51,17 @@ class MemoryAdmin(Admin):
         return MemoryJobs(self._state, place, self._dead_limits)
 
     def lines(self) -> list[LineStats]:
-        with self._state.lock:
-            now = self._state.clock()
-            first = {line: next(iter(jobs.values())) for line, jobs in sorted(self._state.lines.items())}
-            return [LineStats(line, len(self._state.lines[line]), now - job.at) for line, job in first.items()]
+        return self._line_stats(self._state.lines)
 
     def outboxes(self) -> list[LineStats]:
+        return self._line_stats(self._state.outboxes)
+
+    def _line_stats(self, lines: Mapping[str, Mapping[int, ParkedJob | PostedJob]]) -> list[LineStats]:
         with self._state.lock:
             now = self._state.clock()
-            first = {to: next(iter(jobs.values())) for to, jobs in sorted(self._state.outboxes.items())}
-            return [LineStats(to, len(self._state.outboxes[to]), now - job.at) for to, job in first.items()]
+            return [
+                LineStats(name, len(jobs), now - next(iter(jobs.values())).at) for name, jobs in sorted(lines.items())
+            ]
 
     # --- the fleet
 
