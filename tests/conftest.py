@@ -30,6 +30,9 @@ from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
+# The quick start has the reader export PYWORKERS_BROKER. Tests are configured by themselves only.
+for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and not name.startswith("PYWORKERS_TEST_")]:
+    del os.environ[_name]
 IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"

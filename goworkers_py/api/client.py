@@ -119,13 +119,13 @@ class Client:
         if (held := holding(self.home)) is not None:
             held.add(self, pushes)
         elif pushes:
-            self.publish(pushes)
+            try:
+                self.publish(pushes)
+            except BrokerUnreachable as error:
+                raise error.with_advice(self._address) from error
 
     def publish(self, pushes: Sequence[Push]) -> None:
-        try:
-            self._broker().transport.publish(pushes)
-        except BrokerUnreachable as error:
-            raise error.with_advice(self._address) from error
+        self._broker().transport.publish(pushes)
         for at in {push.at for push in pushes}:
             if at is not None:
                 self._on_later(at)

@@ -20,8 +20,15 @@ import goworkers_py
 from goworkers_py.api.app import App
 from goworkers_py.config.loader import flag, load
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
-from goworkers_py.config.parsers import words
-from goworkers_py.core.errors import ArgumentError, BrokerFull, BrokerUnavailable, ConfigError, WorkersError
+from goworkers_py.config.parsers import without_password, words
+from goworkers_py.core.errors import (
+    ArgumentError,
+    BrokerFull,
+    BrokerUnavailable,
+    BrokerUnreachable,
+    ConfigError,
+    WorkersError,
+)
 from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
@@ -57,6 +64,9 @@ class RootGroup(CommandGroup):
         except BrokerFull as error:
             fail(f"the broker is full: {error}", TEMPORARY)
         except BrokerUnavailable as error:
+            if isinstance(error, BrokerUnreachable):
+                app = ctx.find_object(App) or goworkers_py.app
+                error = error.with_advice(without_password(app.config.broker))
             fail(f"no server: {error}", TEMPORARY)
         except (ConfigError, ArgumentError) as error:
             fail(str(error), USAGE)

@@ -65,8 +65,11 @@ def _broken_modules(config: Config) -> Iterator[Finding]:
             yield _cannot_start(error)
 
 
-def _our_work(app: App) -> OurWork:
+def _our_work(app: App) -> OurWork | None:
+    """None where no code is registered: then this is no configuration of a process that runs jobs."""
     plan = app.plan()
+    if not plan.registry.names() and not plan.registry.any_handlers:
+        return None
 
     def knows(message: Message) -> bool:
         try:

@@ -36,10 +36,16 @@ NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", PARKED: "parked jobs", 
 _ABOUT = {
     RETRIES: "Jobs that failed and wait for their next try.",
     SCHEDULED: "Jobs that wait for a time that their producer chose.",
-    PARKED: "Jobs that wait in a line until they are released.",
+    PARKED: "Jobs that wait in a line until they are released. This release parks none by itself.",
     OUTBOX: "Pushes of atomic jobs that wait to be relayed to another broker.",
     DEAD: "Jobs that failed for good.",
 }
+
+_ORDER = {
+    RETRIES: "those due first come first", SCHEDULED: "those due first come first",
+    PARKED: "line by line, those parked last come first", OUTBOX: "broker by broker, those posted last come first",
+    DEAD: "those that died last come first",
+}  # fmt: skip
 
 Verb = Callable[[Inspector, Place, Wanted, bool], Steps]
 
@@ -54,13 +60,12 @@ def make_group(place: Place) -> click.Group:
     @click.group(name, cls=ListGroup, help=_ABOUT[place])
     def group() -> None: ...
 
-    @group.command("list")
+    @group.command("list", help=f"Lists the {NONE[place]}: {_ORDER[place]}.")
     @filtered
     @limit
     @as_json
     @connected
     def list_(app: App, wanted: Filter, limit: int, as_json: bool) -> None:
-        """Lists the jobs: due first, or, if they are dead, died last."""
         list_place(app, place, wanted, limit, as_json)
 
     @group.command()
@@ -69,7 +74,7 @@ def make_group(place: Place) -> click.Group:
     @as_json
     @connected
     def show(app: App, jid: str | None, match: str, as_json: bool) -> None:
-        """Shows a job in full, with its error and backtrace."""
+        """Shows a job in full, with its error and backtrace if it has failed."""
         _show(app.inspector, place, jid, match, as_json)
 
     @group.command()

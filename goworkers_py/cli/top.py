@@ -102,7 +102,8 @@ class Screen:
         processes, running = inspector.processes(), inspector.running()
         now = time.time()
         done, failed = self._rates(stats.processed, stats.failed)
-        dead = f"  dead {stats.dead:,}" + (f"  parked {stats.parked:,}" if stats.parked else "")
+        rare = {"parked": stats.parked, "outbox": stats.outbox}
+        dead = "".join([f"  dead {stats.dead:,}", *(f"  {name} {count:,}" for name, count in rare.items() if count)])
         head = [
             f"pyworkers top  {without_password(self._app.config.broker)}  {time.strftime('%H:%M:%S')}",
             f"processed {stats.processed:,}{done}  failed {stats.failed:,}{failed}",

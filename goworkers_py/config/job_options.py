@@ -143,7 +143,8 @@ class CodeOptions(WireOptions, total=False):
         Option(
             _is_retry_in,
             "seconds above 0, 'discard', 'kill' or a function f(count, error)",
-            "seconds until a retry, or a function `f(count, error)` that returns seconds, 'discard', 'kill' or None "
+            "seconds until a retry, to which a random part is added (up to 10 for each failure so far), or a function "
+            "`f(count, error)` that returns seconds, 'discard', 'kill' or None "
             "for Sidekiq's own back-off",
             write=None,
         ),

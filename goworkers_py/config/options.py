@@ -17,6 +17,7 @@ from goworkers_py.config.parsers import (
     broker_address,
     octal,
     one_of,
+    order,
     seconds,
     shares,
     size,
@@ -62,7 +63,7 @@ class PoolConfig:
     name: str
     queues: tuple[str, ...] = option((), words, "queues that share the threads of this pool, the most important first")
     order: str = option(
-        "strict", one_of("strict"), "strict: while a queue has jobs, none of a later queue begins; not with `weights`"
+        "strict", order, "strict: while a queue has jobs, none of a later queue begins; not with `weights`"
     )
     weights: tuple[int, ...] = option(
         (), shares, "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1"

@@ -42,6 +42,12 @@ def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
     return parse
 
 
+def order(value: str) -> str:
+    if value.strip().lower() != "strict":
+        raise ValueError(f"must be strict, is {value!r}; for shares leave it out and set weights, such as 6, 3, 1")
+    return "strict"
+
+
 def shares(value: str) -> tuple[int, ...]:
     """Whole numbers, each at least 1."""
     numbers = words(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from goworkers_py.config.options import PoolConfig
@@ -42,6 +43,10 @@ def check_pools(pools: Sequence[PoolConfig], given: Given, where: str) -> None:
 def _check_order(pool: PoolConfig, given: set[str], place: str) -> None:
     if not pool.queues:
         raise ConfigError(f"{place} queues must name the pool's queues, such as: queues = critical, default, low")
+    named = [re.fullmatch(r"(.+):(\d+)", queue) for queue in pool.queues]
+    if all(named):
+        queues, weights = (", ".join(found[group] for found in named if found) for group in (1, 2))
+        raise ConfigError(f"{place} queues: for shares write queues = {queues} and weights = {weights}")
     if pool.weights and "order" in given:
         raise ConfigError(f"{place} order and weights: leave one of them out; order = strict knows no shares")
     if pool.weights and len(pool.weights) != len(pool.queues):

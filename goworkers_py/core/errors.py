@@ -86,12 +86,18 @@ class BrokerUnavailable(BrokerError):
 
 
 class BrokerUnreachable(BrokerUnavailable):
+    _advised = False
+
     def with_advice(self, address: str) -> BrokerUnreachable:
         """The same error, and how to set the address: for a user who may not know of that setting."""
-        return BrokerUnreachable(
+        if self._advised:
+            return self
+        advised = BrokerUnreachable(
             f"{self}; start the server of {address}, or set another address with PYWORKERS_BROKER, --broker or "
             "configure(broker=...): redis://host:port/db, or embedded, which starts a server of its own"
         )
+        advised._advised = True
+        return advised
 
 
 class LeaseGone(BrokerUnavailable):

@@ -6,9 +6,12 @@ it has as many as the fetch may bring. A queue may be asked twice: first for its
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Protocol
+
+from goworkers_py.core.delivery import Delivery
 
 Ask = tuple[str, int]
 
@@ -23,7 +26,10 @@ class Priorities(Protocol):
         """The fetch of the last `asks` is done. `taken` has the queue of each job that it brought."""
 
     def rank(self, queue: str) -> int:
-        """Jobs of a lower rank begin first. Jobs of equal rank begin in the order in which they were fetched."""
+        """Jobs of a lower rank begin before all others that wait in this process."""
+
+    def in_turn(self, fetched: list[Delivery]) -> list[Delivery]:
+        """The jobs of one fetch, in the order in which they are to begin."""
 
 
 class StrictOrder:
@@ -40,6 +46,9 @@ class StrictOrder:
 
     def rank(self, queue: str) -> int:
         return self._ranks[queue]
+
+    def in_turn(self, fetched: list[Delivery]) -> list[Delivery]:
+        return sorted(fetched, key=lambda delivery: self._ranks[delivery.queue])
 
 
 class Weights:
@@ -91,6 +100,15 @@ class Weights:
 
     def rank(self, queue: str) -> int:
         return 0
+
+    def in_turn(self, fetched: list[Delivery]) -> list[Delivery]:
+        """The jobs of each queue are spread evenly: else a queue of long jobs would have all threads for a while."""
+        by_queue: defaultdict[str, list[Delivery]] = defaultdict(list)
+        for delivery in fetched:
+            by_queue[delivery.queue].append(delivery)
+        turns = [(place + 0.5) / len(jobs) for jobs in by_queue.values() for place in range(len(jobs))]
+        in_queues = [*chain.from_iterable(by_queue.values())]
+        return [in_queues[place] for place in sorted(range(len(turns)), key=turns.__getitem__)]
 
 
 def _in_whole_jobs(due: dict[str, float], limit: int) -> dict[str, int]:

@@ -128,9 +128,15 @@ class Fetcher(BrokerService):
 
     def _look_for_stall(self, last_done: Delivery | None) -> None:
         """Gives back jobs that wait here behind long ones: another process may be free. A reserve is for short jobs."""
-        if self._buffer.last_done is last_done and not self.stopping.is_set():
+        if self.stopping.is_set():
+            return
+        if self._buffer.last_done is last_done:
             self._stalled_at = last_done
             self._go_back(self._buffer.take_back())
+            return
+        reserve = self._prefetch.reserve()
+        if len(self._buffer) > 2 * reserve + self._concurrency:  # the jobs have become longer since they were fetched
+            self._go_back(self._buffer.rearrange(lambda waiting: (waiting[:reserve], waiting[reserve:])))
 
     def _go_back(self, deliveries: Sequence[Delivery]) -> None:
         if deliveries:

@@ -86,9 +86,8 @@ class PoolFetcher(Fetcher):
         return len(self._buffer) > 0 and self._priorities.rank(queue) < self._lowest and queue not in self._paused
 
     def _put(self, deliveries: list[Delivery], room: int) -> None:
-        ranks = {queue: self._priorities.rank(queue) for queue in {delivery.queue for delivery in deliveries}}
-        if len(set(ranks.values())) > 1:
-            deliveries = sorted(deliveries, key=lambda delivery: ranks[delivery.queue])
+        if len({delivery.queue for delivery in deliveries}) > 1:
+            deliveries = self._priorities.in_turn(deliveries)
         if len(self._buffer) == 0:
             self._lowest = 0
         late = deliveries[room:]

@@ -199,6 +199,14 @@ def test_a_queue_with_a_handler_knows_every_class(
     assert "classes" not in {json.loads(line)["check"] for line in done.stdout.splitlines()}
 
 
+def test_without_any_module_no_class_is_said_to_have_no_code(redis_url: str, redis: redis_py.Redis, call: Call) -> None:
+    redis.sadd("queues", "default")
+    redis.lpush("queue:default", job("OfAnotherConfiguration"))
+    told = [json.loads(line)["check"] for line in call("doctor", "--redis", redis_url, "--json").stdout.splitlines()]
+    assert "queues" in told
+    assert "classes" not in told
+
+
 def test_every_module_that_cannot_be_imported_is_reported(redis_url: str, call: Call, here: Path) -> None:
     (here / "broken.py").write_text("1 / 0\n")
     (here / "script.py").write_text("raise SystemExit(0)\n")

@@ -769,7 +769,7 @@ def test_a_push_without_a_server_raises_an_error_that_says_what_to_do() -> None:
             with pytest.raises(BrokerUnavailable) as raised:
                 push()
             assert str(raised.value) == (
-                "Error 111 connecting to 127.0.0.1:1. Connection refused.; start the server of "
+                "Error 111 connecting to 127.0.0.1:1. Connection refused; start the server of "
                 "redis://:***@127.0.0.1:1/0, or set another address with PYWORKERS_BROKER, --broker or "
                 "configure(broker=...): redis://host:port/db, or embedded, which starts a server of its own"
             )

@@ -144,7 +144,8 @@ def test_a_wrong_environment_is_one_line_and_exit_code_2(name: str, value: str, 
 def test_a_command_without_a_server_ends_with_exit_code_75(arguments: list[str]) -> None:
     done = pyworkers(*arguments, "--redis", NOWHERE)
     assert (done.returncode, done.stdout) == (75, "")
-    assert "no server: Error 111 connecting to 127.0.0.1:1. Connection refused." in one_line(done.stderr)
+    told = one_line(done.stderr)
+    assert "no server: Error 111 connecting to 127.0.0.1:1. Connection refused; start the server of " in told
 
 
 def test_a_push_to_a_full_broker_says_so_and_ends_with_exit_code_75(own_redis: RedisServer, call: Call) -> None:

@@ -419,7 +419,11 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[queue:web]\nweights = 5", "weights is not an option; it belongs in a section [pool:NAME]"),
         ("[pool:web]\nqueues = a, b, a", "[pool:web] queues: 'a' is named twice; name each queue once, in one pool"),
         ("[pool:web]\nqueues = a\n[pool:b]\nqueues = b, a", "[pool:b] queues: 'a' is in [pool:web] too; name each"),
-        ("[pool:web]\nqueues = a, b\norder = random", "[pool:web] order must be one of strict"),
+        ("[pool:web]\nqueues = a:3, b:1", "[pool:web] queues: for shares write queues = a, b and weights = 3, 1"),
+        (
+            "[pool:web]\nqueues = a, b\norder = random",
+            "[pool:web] order must be strict, is 'random'; for shares leave it out and set weights",
+        ),
         ("[pool:web]\nqueues = a, b\nweights = 3", "[pool:web] weights: 1 for 2 queues; give one for each of a, b, in"),
         ("[pool:web]\nqueues = a, b\nweights = 3, 0", "weights must be whole numbers from 1 on, such as 6, 3, 1; is"),
         ("[pool:web]\nqueues = a, b\nweights = 3, -1", "weights must be whole numbers from 1 on, such as 6, 3, 1"),

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.policy.priorities import StrictOrder, Weights, priorities_of
 
 QUEUES = ("critical", "default", "low")
@@ -34,9 +35,28 @@ def test_in_strict_order_each_queue_is_asked_for_all_before_the_next() -> None:
     assert [priorities.rank(queue) for queue in QUEUES] == [0, 1, 2]
 
 
-def test_jobs_of_weighted_queues_begin_in_the_order_in_which_they_came() -> None:
+def fetched(**jobs: int) -> list[Delivery]:
+    return [Delivery(b"%d" % number, queue, "me") for queue, count in jobs.items() for number in range(count)]
+
+
+def test_in_strict_order_the_jobs_of_a_fetch_begin_queue_by_queue() -> None:
+    begun = priorities_of(QUEUES, ()).in_turn(fetched(low=2, critical=2))
+    assert [(one.queue, one.payload) for one in begun] == [
+        ("critical", b"0"), ("critical", b"1"), ("low", b"0"), ("low", b"1"),
+    ]  # fmt: skip
+
+
+def test_the_jobs_of_a_fetch_of_weighted_queues_begin_in_shares_and_each_queue_in_order() -> None:
     priorities = priorities_of(QUEUES, (6, 3, 1))
     assert {priorities.rank(queue) for queue in QUEUES} == {0}
+    begun = priorities.in_turn(fetched(critical=60, default=30, low=10))
+    seen: Counter[str] = Counter()
+    for number, one in enumerate(begun, 1):
+        assert one.payload == b"%d" % seen[one.queue]
+        seen[one.queue] += 1
+        for queue, weight in WEIGHTS.items():
+            assert abs(seen[queue] - number * weight / 10) < 1.5
+    assert seen == {"critical": 60, "default": 30, "low": 10}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 10, 64, 100])

@@ -434,6 +434,23 @@ def test_jobs_that_wait_while_others_end_stay(broker: RedisBroker, redis: redis_
     assert fetching.given_back == []
 
 
+def test_when_jobs_have_become_longer_what_was_fetched_for_short_ones_is_given_back(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    raws = push(redis, *range(40))
+    fetching = Fetching(broker, concurrency=1, prefetch=None)
+    learn_that_jobs_are_short(fetching)
+    fetching.fetcher.run_once()
+    assert len(fetching.buffer) == 21
+    for ended in range(2):  # the jobs take 10 ms now, so two are to be held
+        taken = fetching.buffer.get()
+        for _ in range(50):
+            fetching.prefetch.record(0.01)
+        threading.Timer(0.005, fetching.buffer.done, [taken]).start()
+        fetching.fetcher.run_once()
+        assert fetching.given_back == raws[3:21], f"after {ended + 1} jobs"
+
+
 def test_a_fixed_prefetch_is_held_whatever_runs(broker: RedisBroker, redis: redis_py.Redis) -> None:
     push(redis, 1, 2, 3)
     fetching = Fetching(broker, concurrency=1, prefetch=2)

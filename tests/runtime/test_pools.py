@@ -53,6 +53,20 @@ def test_in_strict_order_waiting_jobs_of_a_higher_queue_run_before_those_of_a_lo
     assert ran == ["critical"] * 50 + ["default"] * 50 + ["low"] * 50
 
 
+def test_by_weights_short_jobs_begin_in_shares_all_the_time(redis_url: str) -> None:
+    ran: list[str] = []
+    with app_of(redis_url, concurrency=1, weights=(6, 3, 1)) as app:
+        for name in QUEUES:
+            app.registry.handle(name, lambda message: ran.append(message.queue))
+        for name in QUEUES:
+            app.enqueue_bulk(name, "J", [[number] for number in range(1_000)])
+        with working(app):
+            assert eventually(lambda: len(ran) == 3_000)
+    for start in range(0, 1_500, 50):
+        begun = Counter(ran[start : start + 50])
+        assert all(abs(begun[name] - share) <= 4 for name, share in zip(QUEUES, (30, 15, 5), strict=True)), begun
+
+
 def test_a_higher_job_runs_next_whatever_lower_jobs_were_fetched_before(redis_url: str, redis: redis_py.Redis) -> None:
     gate, ran = threading.Semaphore(0), []
 

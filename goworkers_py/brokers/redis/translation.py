@@ -72,7 +72,7 @@ def unreachable(error: redis.RedisError | OSError) -> BaseException:
     room for it, is reachable: its error is no BrokerUnreachable."""
     ours = translated(error)
     no_connection = _CONNECTING.match(str(error)) and not any(isinstance(e, ssl.SSLError) for e in _causes(error))
-    return BrokerUnreachable(str(ours)) if type(ours) is BrokerUnavailable and no_connection else ours
+    return BrokerUnreachable(str(ours).rstrip(".")) if type(ours) is BrokerUnavailable and no_connection else ours
 
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:
