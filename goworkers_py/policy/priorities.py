@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Protocol
 
@@ -106,9 +107,15 @@ class Weights:
         by_queue: defaultdict[str, list[Delivery]] = defaultdict(list)
         for delivery in fetched:
             by_queue[delivery.queue].append(delivery)
-        turns = [(place + 0.5) / len(jobs) for jobs in by_queue.values() for place in range(len(jobs))]
-        in_queues = [*chain.from_iterable(by_queue.values())]
-        return [in_queues[place] for place in sorted(range(len(turns)), key=turns.__getitem__)]
+        one_after_the_other = [*chain.from_iterable(by_queue.values())]
+        return [one_after_the_other[place] for place in _spread(*map(len, by_queue.values()))]
+
+
+@lru_cache(maxsize=100)  # full fetches bring the same counts again and again
+def _spread(*counts: int) -> list[int]:
+    """The places of jobs that stand queue by queue, in an order in which those of each queue are spread evenly."""
+    turns = [(place + 0.5) / count for count in counts for place in range(count)]
+    return sorted(range(len(turns)), key=turns.__getitem__)
 
 
 def _in_whole_jobs(due: dict[str, float], limit: int) -> dict[str, int]:

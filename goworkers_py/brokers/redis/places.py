@@ -8,6 +8,7 @@ entries by their place.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -43,10 +44,20 @@ def rows(leaving: Deliveries, held: Sequence[Delivery]) -> Iterator[Row]:
     """`held`: the oldest deliveries that are in progress, the oldest first. Equal calls give equal rows: a batch may be
     sent again, and its results are told by numbers."""
     oldest = held[: 2 * len(leaving) + NEAR]
-    lists = {(one.queue, one.identity): None for one in leaving}
-    for queue, owner in lists:
-        of_list = leaving if len(lists) == 1 else dict.fromkeys(_only(queue, owner, leaving))
-        yield from _of_one_list(queue, owner, of_list, oldest)
+    lists = {(one.queue, one.identity) for one in leaving}
+    if len(lists) == 1:
+        yield from _of_one_list(*lists.pop(), leaving, oldest)
+        return
+    oldest_of = _by_list(oldest)
+    for one_list, deliveries in _by_list(leaving).items():
+        yield from _of_one_list(*one_list, dict.fromkeys(deliveries), oldest_of.get(one_list, []))
+
+
+def _by_list(deliveries: Iterable[Delivery]) -> dict[tuple[str, str], list[Delivery]]:
+    found: defaultdict[tuple[str, str], list[Delivery]] = defaultdict(list)
+    for one in deliveries:
+        found[one.queue, one.identity].append(one)
+    return found
 
 
 def _of_one_list(queue: str, owner: str, leaving: Deliveries, oldest: Sequence[Delivery]) -> Iterator[Row]:
