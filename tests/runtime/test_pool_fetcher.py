@@ -367,9 +367,12 @@ def test_a_job_that_a_wait_brings_does_not_look_lost(
     fetching = Fetching(broker, concurrency=50)
     fetching.fetcher.reconcile_every_s = 0.0
     taken: list[str] = []
-    for number in range(20):
-        threading.Timer(0.01 * number, push, [redis, QUEUES[number % 3], str(number)]).start()
+    pushes = [threading.Timer(0.01 * number, push, [redis, QUEUES[number % 3], str(number)]) for number in range(20)]
+    for one in pushes:
+        one.start()
     assert eventually(lambda: fetching.run_once() == 0 and len(taken.extend(fetching.buffered()) or taken) == 20)
+    for one in pushes:
+        one.join()  # a job may be here before its push has got the reply
     assert sorted(map(int, taken)) == [*range(20)]
     assert "reply was lost" not in caplog.text
 
