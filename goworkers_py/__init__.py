@@ -10,6 +10,7 @@
 `pyworkers run -r myapp.jobs` runs them.
 """
 
+from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.config.job_options import EnqueueOptions
@@ -22,10 +23,14 @@ from goworkers_py.core.errors import (
     BrokerUnreachable,
     ConfigError,
     DiscardJob,
+    DuplicateJob,
+    JobCancelled,
     JobControl,
+    JobFailed,
     KillJob,
     LeaseGone,
     NeedsNewerRelease,
+    NoResult,
     NoSuchDatabase,
     PoisonPill,
     RetryJob,
@@ -56,6 +61,9 @@ enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
 enqueue_bulk = app.enqueue_bulk
 enqueue_with_options = app.enqueue_with_options
+status = app.status
+result = app.result
+aresult = app.aresult
 atomic = app.atomic
 stats_server = app.stats_server
 run = app.run
@@ -72,14 +80,19 @@ __all__ = [
     "BrokerUnreachable",
     "ConfigError",
     "DiscardJob",
+    "DuplicateJob",
     "EnqueueOptions",
     "Job",
+    "JobCancelled",
     "JobControl",
+    "JobFailed",
+    "JobStatus",
     "KillJob",
     "LeaseGone",
     "Message",
     "Middleware",
     "NeedsNewerRelease",
+    "NoResult",
     "NoSuchDatabase",
     "PoisonPill",
     "RetryJob",
@@ -90,6 +103,7 @@ __all__ = [
     "WorkersError",
     "WrongType",
     "app",
+    "aresult",
     "atomic",
     "before_start",
     "client_middleware",
@@ -107,7 +121,9 @@ __all__ = [
     "on_error",
     "process",
     "quit",
+    "result",
     "run",
     "start",
     "stats_server",
+    "status",
 ]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.filter import Filter, Wanted
+from goworkers_py.admin.job_status import JobLookup, JobStatus
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Summary
@@ -132,6 +133,10 @@ class Inspector:
                 yield Place(JobState.IN_PROGRESS, held.queue), held.job
         for place in (PARKED, OUTBOX, RETRIES, DEAD):
             yield from ((place, job) for job in self.jobs(place, named))
+
+    def status(self, jid: str) -> JobStatus:
+        """Where a job is: `app.inspector.status(jid).state`. See `workers.status`."""
+        return JobLookup(self._broker).status(jid)
 
     def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:
         """The jobs of a place, counted by class and error: `app.inspector.summary(DEAD)`. `advance` is called with the

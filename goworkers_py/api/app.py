@@ -19,6 +19,7 @@ from goworkers_py.api.destinations import destinations, remember
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.pushing import Pushing
+from goworkers_py.api.results import Results
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import CodeOptions
@@ -52,7 +53,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Pushing):
+class App(Pushing, Results):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -138,7 +139,8 @@ class App(Pushing):
         function. Without a name, the class is the function's name.
 
         Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
-        atomic, log_level. docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
+        atomic, track, retain, log_level. docs/getting-started.md explains them. The options of a push override them,
+        see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:

@@ -6,19 +6,23 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from goworkers_py.admin.job_status import MOST_LOOKS, JobLookup
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, is_name
+from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
+from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.effect import Tracked
+from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, DuplicateJob
 from goworkers_py.links.atomic import holding
 from goworkers_py.wire import payload
+from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, field_of
+from goworkers_py.wire.needs import FIELD, TRACK, field_of
 
 BULK_SLICE = 1_000
 
@@ -30,6 +34,7 @@ class _Written(NamedTuple):
     jid: str
     queue: str
     payload: bytes
+    track: Tracked | None = None
 
 
 class _Template:
@@ -39,6 +44,10 @@ class _Template:
         self.queue: str = fields["queue"]
         self._fields = fields
         self._times = times
+        self._tracked = says_tracked(fields)
+
+    def track(self, jid: str) -> Tracked | None:
+        return Tracked(jid, self._fields["class"]) if self._tracked else None
 
     def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str]) -> list[bytes]:
         if len(rows) == 1:
@@ -96,6 +105,8 @@ class Client:
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
         later = at if at is not None and at > now else None
+        if says_tracked(options.fields):
+            needs = {*needs, TRACK}
         fields = self._fields(queue, job_class, options, needs)
         rows = list(rows)
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
@@ -108,7 +119,7 @@ class Client:
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
-            self._push([Push(job.queue, job.payload, later) for job in jobs if job is not None], needs)
+            self._push([Push(job.queue, job.payload, later, "", job.track) for job in jobs if job is not None], needs)
             jids += [None if job is None else job.jid for job in jobs]
         return jids
 
@@ -120,15 +131,35 @@ class Client:
             held.add(self, pushes)
         elif pushes:
             try:
-                self.publish(pushes)
+                self._publish(pushes)
             except BrokerUnreachable as error:
                 raise error.with_advice(self._address) from error
 
-    def publish(self, pushes: Sequence[Push]) -> None:
-        self._broker().transport.publish(pushes)
+    def _publish(self, pushes: Sequence[Push]) -> None:
+        """A duplicate is a job whose jid the caller has given. If that job is in no place any more (another program has
+        deleted it), its record does not count."""
+        published = self.publish(pushes)
+        if Published.DUPLICATE in published:
+            for push, one in zip(pushes, published, strict=True):
+                if one is Published.DUPLICATE and push.track is not None:
+                    self._replace_lost(push, push.track.jid)
+
+    def _replace_lost(self, push: Push, jid: str) -> None:
+        broker = self._broker()
+        for _ in range(MOST_LOOKS):
+            record, status = broker.store.record(jid), JobLookup(broker).status(jid)
+            if record is not None and (status.verified or not broker.store.forget(record)):
+                raise DuplicateJob(jid, status.state)
+            if self.publish([push])[0] is Published.PUSHED:
+                return
+        raise DuplicateJob(jid, "unknown")
+
+    def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
+        published = self._broker().transport.publish(pushes)
         for at in {push.at for push in pushes}:
             if at is not None:
                 self._on_later(at)
+        return published
 
     def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
@@ -142,12 +173,15 @@ class Client:
     def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:
         jids = [jid or new_jid() for _ in rows]
         if not self._links:
-            return [_Written(jid, form.queue, text) for jid, text in zip(jids, form.as_texts(rows, jids), strict=True)]
+            return [
+                _Written(jid, form.queue, text, form.track(jid))
+                for jid, text in zip(jids, form.as_texts(rows, jids), strict=True)
+            ]
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
         jobs = (
             self._through_links(copy.deepcopy(form.as_dict(args, jid))) for args, jid in zip(rows, jids, strict=True)
         )
-        return [None if job is None else _Written(job["jid"], job["queue"], payload.write(job)) for job in jobs]
+        return [None if job is None else _written(job) for job in jobs]
 
     def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
         for link in self._links:
@@ -161,6 +195,10 @@ class Client:
         check_args(job.get("args"), "args")
         payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
+
+
+def _written(job: dict[str, Any]) -> _Written:
+    return _Written(job["jid"], job["queue"], payload.write(job), tracked_of(job) if says_tracked(job) else None)
 
 
 def check_args(args: Any, name: str) -> None:

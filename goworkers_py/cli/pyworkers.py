@@ -25,6 +25,7 @@ COMMANDS = {
     "queues": "queues",
     "queue": "queues",
     "jobs": "queues",
+    "job": "job",
     "retries": "job_sets",
     "scheduled": "job_sets",
     "parked": "job_sets",

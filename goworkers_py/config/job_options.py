@@ -13,7 +13,6 @@ given.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +20,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_args, get_type_
 
 from goworkers_py.config.log_levels import LEVELS
 from goworkers_py.config.moments import Moment, is_number, moment
+from goworkers_py.config.option_values import (
+    are_names,
+    as_it_is,
+    in_order,
+    is_bool,
+    is_bool_or_count,
+    is_count,
+    is_life,
+    is_moment,
+    is_name,
+    is_retry_in,
+    is_whole,
+    whole_seconds,
+)
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
@@ -30,51 +43,6 @@ if TYPE_CHECKING:
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
-_ANY_COUNT = 1_000_000_000
-
-
-def is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and payload.encodable(value)
-
-
-def _is_moment(value: object) -> bool:
-    return is_number(value) or isinstance(value, datetime.datetime)
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and 0 <= value <= _ANY_COUNT
-
-
-def _is_bool_or_count(value: Any) -> bool:
-    return _is_bool(value) or _is_count(value)
-
-
-def _are_names(value: Any) -> bool:
-    """Refuses a single string: it is a sequence of strings too, but was meant as one name."""
-    return isinstance(value, list | tuple | set | frozenset) and all(map(is_name, value))
-
-
-def _in_order(names: Any) -> list[str]:
-    return sorted(names) if isinstance(names, set | frozenset) else list(names)
-
-
-def _is_retry_in(value: Any) -> bool:
-    if isinstance(value, str):
-        return value in ("discard", "kill")
-    return callable(value) or (isinstance(value, int | float) and 0 < value < math.inf)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -83,7 +51,7 @@ class Option:
     fits: Callable[[Any], bool]
     wanted: str  # "must be ..."
     about: str
-    write: Callable[[Any], Any] | None = _as_it_is  # its form in the payload; None: no field of the payload
+    write: Callable[[Any], Any] | None = as_it_is  # its form in the payload; None: no field of the payload
     may_be_empty: bool = False  # an empty text means, as None does, that the option is not given
 
 
@@ -93,11 +61,11 @@ _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=Non
 class WireOptions(TypedDict, total=False):
     retry: Annotated[
         bool | int | None,
-        Option(_is_bool_or_count, "true, false or a number of retries", "how many retries a failed job gets"),
+        Option(is_bool_or_count, "true, false or a number of retries", "how many retries a failed job gets"),
     ]
     retry_max: Annotated[
         int | None,
-        Option(_is_count, "a number of retries", "number of retries beside `retry=True`; go-workers2 reads this one"),
+        Option(is_count, "a number of retries", "number of retries beside `retry=True`; go-workers2 reads this one"),
     ]
     retry_for: Annotated[
         float | None,
@@ -109,22 +77,35 @@ class WireOptions(TypedDict, total=False):
         ),
     ]
     retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue of the job's retries", may_be_empty=True)]
-    dead: Annotated[bool | None, Option(_is_bool, "a bool", "false: discarded, not buried, without retries left")]
+    dead: Annotated[bool | None, Option(is_bool, "a bool", "false: discarded, not buried, without retries left")]
     backtrace: Annotated[
         bool | int | None,
         Option(
-            _is_bool_or_count,
+            is_bool_or_count,
             "a bool or a count",
             "how many lines of the backtrace a failure stores: true all, false none; default 20",
         ),
     ]
     tags: Annotated[
         Collection[str] | None,
-        Option(_are_names, "a list of strings", "words that Sidekiq's pages show beside the job", write=_in_order),
+        Option(are_names, "a list of strings", "words that Sidekiq's pages show beside the job", write=in_order),
     ]
     timeout: Annotated[
         float | None,
         Option(lambda value: is_number(value) and value > 0, "seconds above 0", "seconds that a run may take"),
+    ]
+    track: Annotated[
+        bool | None,
+        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md"),
+    ]
+    retain: Annotated[
+        float | datetime.timedelta | None,
+        Option(
+            is_life,
+            "seconds from 1 on, or a timedelta",
+            "seconds for which the result of the job, or its error, is kept after its end; it is tracked then",
+            write=whole_seconds,
+        ),
     ]
     log_level: Annotated[
         str | None,
@@ -141,7 +122,7 @@ class CodeOptions(WireOptions, total=False):
     retry_in: Annotated[
         RetryIn,
         Option(
-            _is_retry_in,
+            is_retry_in,
             "seconds above 0, 'discard', 'kill' or a function f(count, error)",
             "seconds until a retry, to which a random part is added (up to 10 for each failure so far), or a function "
             "`f(count, error)` that returns seconds, 'discard', 'kill' or None "
@@ -151,23 +132,23 @@ class CodeOptions(WireOptions, total=False):
     ]
     interrupt: Annotated[
         bool | None,
-        Option(_is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),
+        Option(is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),
     ]
     atomic: Annotated[
         bool | None,
-        Option(_is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),
+        Option(is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),
     ]
 
 
 class PushOptions(WireOptions, total=False):
     retry_count: Annotated[
         int | None,
-        Option(_is_whole, "a whole number", "how many retries have failed already", write=lambda count: count or None),
+        Option(is_whole, "a whole number", "how many retries have failed already", write=lambda count: count or None),
     ]
     deadline: Annotated[
         Moment | None,
         Option(
-            _is_moment,
+            is_moment,
             "epoch seconds or a datetime",
             "the time at which a run must be over",
             write=moment,
@@ -177,7 +158,7 @@ class PushOptions(WireOptions, total=False):
     at: Annotated[
         Moment | None,
         Option(
-            _is_moment,
+            is_moment,
             "epoch seconds or a datetime",
             "the time at which the job becomes due",
             write=None,

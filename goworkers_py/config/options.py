@@ -136,6 +136,9 @@ class Config:
     )
     dead_max_jobs: int = option(10_000, whole(1), "keep at most this many dead jobs")
     dead_timeout: float = option(15_552_000.0, seconds(1, math.inf), "seconds after which a dead job is deleted")
+    result_max_bytes: int = option(
+        1_000_000, whole(1, 100_000_000), "bytes of the largest result that is kept of a job with `retain`"
+    )
     poison_limit: int = option(
         3, whole(0), "bury a job after this many processes died while running it, at least 2; 0: never"
     )

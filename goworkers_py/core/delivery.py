@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from goworkers_py.core.tracked_run import TrackedRun
+
 
 class Stage(enum.Enum):
     FETCHED = enum.auto()  # in the local buffer, or in the hand of a worker that has not begun it
@@ -24,6 +26,7 @@ class Delivery:
     stage = FETCHED
     begun_at = 0.0  # epoch seconds by the server's clock; set by the worker that begins the job
     receipt: Any = None  # only the broker reads it
+    tracked: TrackedRun | None = None  # set by the worker that begins the job
     shown: str | None = None  # the payload as `/stats` shows it; set by the first thread that asks, see `running_jobs`
 
     def __init__(self, payload: bytes, queue: str, identity: str, receipt: Any = None) -> None:

@@ -9,23 +9,34 @@ jid, after it has ended well, has no effects there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+from goworkers_py.core.job_state import StateWord
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
+
+
+class Tracked(NamedTuple):
+    """A job whose states are recorded."""
+
+    jid: str
+    job_class: str
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
     """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then.
 
-    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing.
+    With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
+    of the job is made in the same step; while there is a record of this jid, the push is a duplicate.
     """
 
     queue: str
     payload: bytes
     at: float | None = None
     id: str = ""
+    track: Tracked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +88,23 @@ class StoreValue:
         return len(self.value)
 
 
-Effect = PushJobs | PostJobs | StoreValue
+@dataclass(frozen=True, slots=True)
+class NoteState:
+    """Writes the state of a tracked job into its record, see `wire.job_record`, which lives for `life_s` seconds from
+    then on. A record that cannot be written does not keep the job from being settled. To write a state twice does no
+    harm, so this effect is not one of those that happen once for each id."""
+
+    jid: str
+    state: StateWord
+    reason: str  # a few words for the timeline
+    life_s: int
+    fields: tuple[tuple[str, str | bytes], ...] = ()
+    only_known: bool = False  # does nothing for a job without a record
+    kind: ClassVar[str] = "state"
+
+    @property
+    def size(self) -> int:
+        return sum(len(value) for _, value in self.fields)
+
+
+Effect = PushJobs | PostJobs | StoreValue | NoteState

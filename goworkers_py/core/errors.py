@@ -9,6 +9,10 @@ WorkersError
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
+├── DuplicateJob            a push names a jid whose job is still kept
+├── NoResult                there is no result to wait for, or it was not kept
+├── JobFailed               `result` of a job that failed for good
+├── JobCancelled            `result` of a job that was cancelled, deleted or has expired
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now; a later try may succeed
 │   │   ├── BrokerUnreachable  no connection to the server can be made
@@ -74,6 +78,31 @@ class NeedsNewerRelease(WorkersError):
 
 class TimeLimitExceeded(WorkersError):
     def __init__(self, message: str = "the job ran longer than its time limit") -> None:
+        super().__init__(message)
+
+
+class DuplicateJob(WorkersError):
+    """`jid` and `state` are those of the job that is there."""
+
+    def __init__(self, jid: str, state: str) -> None:
+        super().__init__(f"job {jid} is {state}: nothing was pushed")
+        self.jid, self.state = jid, state
+
+
+class NoResult(WorkersError):
+    pass
+
+
+class JobFailed(WorkersError):
+    """`error_class` and `error_message` are those of the exception that the job raised."""
+
+    def __init__(self, jid: str, error_class: str, error_message: str) -> None:
+        super().__init__(f"job {jid} failed: {error_class}: {error_message}")
+        self.jid, self.error_class, self.error_message = jid, error_class, error_message
+
+
+class JobCancelled(WorkersError):
+    def __init__(self, message: str = "the job was cancelled") -> None:
         super().__init__(message)
 
 

@@ -26,7 +26,7 @@ class Destination(Protocol):
 
     home: Home
 
-    def publish(self, pushes: Sequence[Push]) -> None: ...
+    def publish(self, pushes: Sequence[Push]) -> object: ...
 
 
 class HeldPushes:

@@ -123,9 +123,11 @@ class AtomicFinish:
         """The jobs come into their queues only now. With the time of the call, a queue would look as if it had
         waited."""
         stamp = payload.splicer({"enqueued_at": self._timestamps.write(self._wall())})
-        return (push if push.at is not None else Push(push.queue, stamp(push.payload)) for push in pushes)
+        return (
+            push if push.at is not None else Push(push.queue, stamp(push.payload), track=push.track) for push in pushes
+        )
 
 
 def _named(push: Push) -> Push:
     """With an id: it may be relayed more than once."""
-    return Push(push.queue, push.payload, push.at, push.id or secrets.token_hex(12))
+    return Push(push.queue, push.payload, push.at, push.id or secrets.token_hex(12), push.track)

@@ -11,12 +11,13 @@ import threading
 import traceback
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from goworkers_py.core.errors import ArgumentError, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
-from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -56,18 +57,23 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
             result = spec.function(*args)
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
-                _run_in_own_loop(result, message)
+                result = _run_in_own_loop(result, message)
         finally:
             if FORKS.count != forks:
                 _end_of_child()
             held, message.held = _held(message), None
-        return DONE if held is None else atomic.done(held, message.jid)
+        return DONE if held is None and message.tracked is None else _done(atomic, held, message, result)
 
     return run
 
 
 def _held(message: Message) -> HeldPushes | None:
     return message.held if isinstance(message.held, HeldPushes) else None
+
+
+def _done(atomic: AtomicFinish, held: HeldPushes | None, message: Message, result: object) -> Done:
+    done = DONE if held is None else atomic.done(held, message.jid)
+    return done if message.tracked is None else replace(done, result=result)
 
 
 def _end_of_child() -> None:
@@ -93,14 +99,14 @@ def _arguments(message: Message, spec: JobSpec) -> list[Any]:
     return message.args
 
 
-def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> None:
+def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> Any:
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is None:
         loop = _own.loop = asyncio.new_event_loop()
     task = loop.create_task(coroutine)
     message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
     try:
-        loop.run_until_complete(task)
+        return loop.run_until_complete(task)
     finally:
         _cancel_leftovers(loop)
         message.interrupt = None  # from here on the watchdog throws into this thread itself

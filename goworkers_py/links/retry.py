@@ -60,6 +60,8 @@ class RetryLink:
         return run
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
+        if message.tracked is not None:
+            message.tracked.error = error
         now = self.wall()
         outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
         try:

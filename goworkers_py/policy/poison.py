@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.config.options import Config
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
@@ -45,6 +46,7 @@ class RecoveryDecision:
 
     payload: bytes
     error: PoisonPill | None = None  # if set, the job is buried; otherwise it goes back to its queue
+    effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,12 @@ class PoisonPolicy:
     limit: int = 3  # deaths, 2 or more; 0: no job is ever buried as poison
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
+    dead_life_s: int = 180 * 86_400  # how long the record of a buried job lives
 
     @classmethod
     def of(cls, config: Config) -> PoisonPolicy:
-        return cls(config.poison_limit, config.poison_window, Timestamps(config.timestamps))
+        life_s = max(1, int(config.dead_timeout))
+        return cls(config.poison_limit, config.poison_window, Timestamps(config.timestamps), life_s)
 
     def is_suspect(self, message: Message) -> bool:
         """Whether to run the job in quarantine: one more death would reach the limit."""

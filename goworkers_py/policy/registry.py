@@ -35,6 +35,7 @@ class Registry:
         self._handlers: dict[str, JobSpec] = {}
         self.any_timeouts = False
         self.any_log_levels = False
+        self.any_tracked = False
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -46,6 +47,7 @@ class Registry:
         self._jobs[spec.name] = spec
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
+        self.any_tracked |= bool(spec.options.get("track") or spec.options.get("retain"))
 
     def handle(self, queue: str, handler: QueueHandler) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
@@ -11,6 +12,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.policy import poison
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, reset_current, set_current
 
@@ -20,10 +22,11 @@ log = logging.getLogger(__name__)
 class Guard:
     """Shared by all workers of a queue."""
 
-    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine) -> None:
+    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine, tracker: Tracker | None = None) -> None:
         self._chain = chain
         self._needs = needs
         self._quarantine = quarantine
+        self._tracker = tracker
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -33,10 +36,13 @@ class Guard:
             return Dead(delivery.payload)
         if needs.FIELD in message.fields and (unmet := self._needs.unmet(message)) is not None:
             return unmet
+        chain = self._chain
+        if poison.FIELD in message.fields:  # rare; `Quarantine.run` decides whether the job is a suspect
+            chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
         token = set_current(message)
         try:
-            if poison.FIELD in message.fields:  # rare; `Quarantine.run` decides whether the job is a suspect
-                return self._quarantine.run(message, delivery, self._chain)
-            return self._chain(message)
+            if self._tracker is not None and self._tracker.tracking.may_be_tracked(message):
+                return self._tracker.run_job(message, delivery, chain)
+            return chain(message)
         finally:
             reset_current(token)

@@ -26,6 +26,7 @@ from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.wire.message import describe_job
 
@@ -42,10 +43,11 @@ class Services:
     pauses: Pauses
     scheduler: Scheduler
     relay: Relay
+    tracker: Tracker
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
-        return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay))
+        return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay, self.tracker))
 
 
 class Launcher:

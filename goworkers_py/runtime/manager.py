@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.outcome import REQUEUE
+from goworkers_py.policy.tracking import requeued
 from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
@@ -98,7 +98,7 @@ class Manager:
     def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         """The newest first, each to the front of its queue: so the oldest is the next to run again."""
         for delivery in reversed(deliveries):
-            self._settler.put(delivery, REQUEUE)
+            self._settler.put(delivery, requeued(delivery))
 
     def stop_workers(self) -> None:
         self._pool.buffer.stop_workers(len(self._workers))

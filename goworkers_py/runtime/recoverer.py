@@ -6,12 +6,14 @@ import logging
 import random
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 
 from goworkers_py.brokers.contracts.recoverable import Found, Recoverable, Recovered
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
+from goworkers_py.policy.tracking import taken_over
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
@@ -70,9 +72,11 @@ class Recoverer(BrokerService):
             self._handlers.tell_of_death(message, error)
 
     def _judge(self, found: Found) -> RecoveryDecision:
-        return self._policy.judge(
+        decision = self._policy.judge(
             found.payload, found.queue, found.owner, found.begun, found.alone, now=self._shared.clock.wall()
         )
+        effects = taken_over(found.payload, found.queue, found.owner, decision.error, self._policy.dead_life_s)
+        return replace(decision, effects=effects)
 
     def wait_between(self, seconds: float) -> None:
         self._asked.wait(seconds)

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from goworkers_py.core.delivery import BEGUN, ENDED, FETCHED, Delivery
 from goworkers_py.core.fork_count import FORKS
-from goworkers_py.core.outcome import REQUEUE, REQUEUE_LAST
+from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.links.perform import close_own_loop
+from goworkers_py.policy.tracking import requeued
 from goworkers_py.runtime.buffer import Buffer
 from goworkers_py.runtime.hand_over import Hand
 from goworkers_py.runtime.lane import Lane
@@ -59,7 +60,7 @@ class Worker(Service):
         exception thrown into this thread from outside can break it off. How far the job got is not known."""
         if delivery.stage is BEGUN:
             log.error("run broken off by an exception, requeued: %s", describe_job(delivery.payload, delivery.queue))
-            self._settler.put(delivery, REQUEUE_LAST)  # dropped if the settler has an outcome already
+            self._settler.put(delivery, requeued(delivery, last=True))  # dropped if the settler has an outcome already
 
     @property
     def running(self) -> Delivery | None:

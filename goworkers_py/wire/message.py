@@ -13,6 +13,7 @@ import simplejson
 
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
+from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
@@ -23,6 +24,8 @@ _NO_TIME_FROM = 1e18
 
 _COUNTS = range(-(2**63), 2**63)
 
+LONGEST_PROGRESS = 200  # characters of its text
+
 
 class Message:
     """A job as its handler, its code and middleware get it.
@@ -31,7 +34,7 @@ class Message:
     bytes that were fetched.
     """
 
-    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread")
+    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread", "tracked")
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
@@ -47,6 +50,7 @@ class Message:
         self.args: Any = fields.get("args")
         self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
+        self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
 
     @property
     def jid(self) -> str:
@@ -74,6 +78,15 @@ class Message:
     @property
     def failed_at(self) -> float | None:
         return epoch(self.fields.get("failed_at"))
+
+    def progress(self, at: float, total: float | None = None, text: str = "") -> None:
+        """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can
+        read it by `workers.status(jid).progress`, within a second. Does nothing in a job that is not tracked."""
+        if self.tracked is not None:
+            told = [float(at), None if total is None else float(total), str(text)[:LONGEST_PROGRESS], time.time()]
+            payload.check_plain(told, "progress")
+            self.tracked.progress = payload.encode(told)
+            self.tracked.changed()
 
     def __getitem__(self, field: str) -> Any:
         return self.fields[field]

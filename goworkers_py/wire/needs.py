@@ -11,9 +11,9 @@ from typing import Any
 
 FIELD = "pyworkers"
 V = 1
-# The features that a job may need and that this release knows. Empty, because no feature since 0.1.0 needs anything of
-# the worker.
-SPEAKS: frozenset[str] = frozenset()
+TRACK = "track"  # its states are recorded
+# The features that a job may need and that this release knows.
+SPEAKS: frozenset[str] = frozenset({TRACK})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

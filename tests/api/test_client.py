@@ -20,7 +20,7 @@ from servers import RedisServer
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Push
+from goworkers_py.brokers.contracts.transport import Published, Push
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.config.job_options import EnqueueOptions
 from goworkers_py.config.moments import after, moment
@@ -474,8 +474,9 @@ def test_a_broker_without_a_list_of_workers_is_not_asked_for_it() -> None:
             self.transport = self
             self.published: list[Push] = []
 
-        def publish(self, pushes: Sequence[Push]) -> None:
+        def publish(self, pushes: Sequence[Push]) -> list[Published]:
             self.published += pushes
+            return [Published.PUSHED] * len(pushes)
 
     broker = Mailbox()
     Client(lambda: broker).push_bulk("q", "J", [[]], needs=["locks"])

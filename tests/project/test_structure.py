@@ -33,7 +33,9 @@ USUAL = (60, 130)  # the median
 # Parameters of a constructor, beside `self`.
 MOST_PARAMETERS = 6
 
-DRIVERS = {f"brokers.redis.{name}" for name in ("connection", "exchange", "replies", "sentinel", "translation")}
+DRIVERS = {
+    f"brokers.redis.{name}" for name in ("connection", "exchange", "listener", "replies", "sentinel", "translation")
+}
 SIGNALLERS = {f"system.{name}" for name in ("child_process", "daemon", "signals", "supervisor")}
 EMBEDDED = ("brokers.redis.embedded_server", "brokers.redis.server_guardian")
 
@@ -164,8 +166,9 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     }
     # The launcher's thread runs the hooks of a drain, which must not hold up the stop. The thread of `parent_link`
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
-    # end of the process does not wait for it.
+    # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens.
     assert starters == {
+        "brokers.redis.listener",
         "runtime.service", "system.lifecycle", "runtime.launcher", "system.parent_link", "web.server", "system.output",
     }  # fmt: skip
 
@@ -275,9 +278,10 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-# Texts that occur only in names of keys. Sections of the configuration begin with `queue:` too.
+# Texts that occur only in names of keys. Sections of the configuration begin with `queue:` too,
+# and the access rules name channels by a pattern.
 _OF_KEYS = re.compile(r"^(queue|stat|pyworkers):(?! )|:inprogress")
-_OTHER_WORDS = {"config.loader": {"queue:", "queue:NAME"}}
+_OTHER_WORDS = {"config.loader": {"queue:", "queue:NAME"}, "brokers.redis.access": {"pyworkers:*"}}
 
 
 def test_no_key_is_spelled_outside_of_keys() -> None:

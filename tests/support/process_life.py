@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,14 +16,14 @@ from waiting import eventually
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
-from goworkers_py.brokers.contracts.store import TIMED
+from goworkers_py.brokers.contracts.store import TIMED, RunningMark
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import PushJobs, StoreValue
+from goworkers_py.core.effect import NoteState, PushJobs, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Requeue, Retry
@@ -128,6 +129,25 @@ def publishes_once(life: ProcessLife) -> object:
     return [one.value for one in life.broker.transport.publish(pushes)], life.redis.llen("queue:once")
 
 
+def tracks(life: ProcessLife) -> object:
+    """A tracked job is pushed, begun and ended, while somebody waits for its end."""
+    payload = job("Tracked", jid="tracked", track=True)
+    told = threading.Event()
+    published = life.broker.transport.publish([Push("tracked", payload, track=Tracked("tracked", "Tracked"))])
+    life.redis.rpoplpush("queue:tracked", "queue:tracked:me:inprogress")
+    one = Delivery(payload, "tracked", "me")
+    stop = life.broker.store.watch("tracked", told.set)
+    told.wait(1.0)  # not told where the rules do not allow to listen
+    life.broker.store.mark_running([RunningMark(Tracked("tracked", "Tracked"), one, None, True)])
+    running = life.broker.store.record("tracked")
+    done = Done(effects=(NoteState("tracked", "completed", "", 60, (("result", b"1"),)),))
+    settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
+    record = life.broker.store.record("tracked")
+    stop()
+    forgotten = record is not None and life.broker.store.forget(record)
+    return published, running and running.state, settled, record and (record.state, record.result), forgotten
+
+
 def dies(life: ProcessLife) -> object:
     life.redis.zadd("dead", {b"old": 1})
     settled = life.settle(Dead)
@@ -213,7 +233,7 @@ def leaves(life: ProcessLife) -> object:
 
 STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
-    settles_large_jobs, has_effects, publishes_once, dies, counts_for_a_time_only, promotes,
+    settles_large_jobs, has_effects, publishes_once, tracks, dies, counts_for_a_time_only, promotes,
     promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
     sees_what_is_paused, leaves,
 ]  # fmt: skip

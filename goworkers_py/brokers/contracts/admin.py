@@ -84,6 +84,14 @@ class PlacedJobs(Protocol):
         RETRY those that are due first; of PARKED and OUTBOX those of each line that came first; of DEAD those that
         died first."""
 
+    def at(self, time: float) -> list[StoredJob]:
+        """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time. Takes the same time however many
+        jobs the place holds."""
+
+    def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
+        """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that
+        came into the queue about this time. At most a few pages, however long the queue is."""
+
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, a line or an outbox always
         the newest first, whatever `newest_first` says.
@@ -143,8 +151,9 @@ class Admin(Protocol):
     def owners(self) -> list[Owner]:
         """Returns every identity under which jobs may be in progress, also dead ones."""
 
-    def in_progress(self) -> Iterator[InProgressJob]:
-        """Yields the jobs in progress, by owner and queue. Jobs that come or go meanwhile may be missed."""
+    def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
+        """Yields the jobs in progress, by owner and queue: all, or those of one queue, or of one owner. Jobs that come
+        or go meanwhile may be missed."""
 
     def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
         """Returns how many jobs are in progress under these owners, of one queue or of all."""

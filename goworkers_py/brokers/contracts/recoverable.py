@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.policy.tracking import taken_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +94,16 @@ class DeclaredDead(Exception):
 
 # Decides about a job of a dead process. Without an `error` the job goes to the back of its queue with the payload of
 # the decision, and counts as nothing. With an `error` it goes to the dead jobs, and counts as processed and as failed;
-# dead jobs beyond the limits are deleted. It does not raise: if it does, that is a fault of the caller, and `recover`
-# may raise the same. Hold no lock while you call it: it takes time, and may ask the broker.
+# dead jobs beyond the limits are deleted. The effects of the decision happen in the same step. It does not raise: if it
+# does, that is a fault of the caller, and `recover` may raise the same. Hold no lock while you call it: it takes time,
+# and may ask the broker.
 Judge = Callable[[Found], RecoveryDecision]
+
+
+def left_behind(found: Found) -> RecoveryDecision:
+    """The judgement of a process about its own jobs, when it leaves."""
+    effects = taken_over(found.payload, found.queue, found.owner, None, 0)
+    return RecoveryDecision(found.payload, effects=effects)
 
 
 class Recoverable(Protocol):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.core.effect import Push
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.job_record import JobRecord
 
 # The states whose jobs wait for a time.
 TIMED = (JobState.SCHEDULED, JobState.RETRY)
@@ -25,6 +27,15 @@ class Posted:
 
     push: Push
     receipt: Any  # by which the broker finds it again
+
+
+class RunningMark(NamedTuple):
+    """A tracked job that runs."""
+
+    job: Tracked
+    delivery: Delivery
+    progress: str | None  # as JSON, see `wire.job_record`
+    first: bool  # it has just begun; False: only its progress is new
 
 
 class Store(Protocol):
@@ -68,6 +79,22 @@ class Store(Protocol):
 
     def sent(self, to: str, posted: Sequence[Posted]) -> None:
         """Removes pushes from an outbox, because they were published. A push that has left it already is no error."""
+
+    def record(self, jid: str) -> JobRecord | None:
+        """Returns the record of a tracked job, see `wire.job_record`. None when there is none, or its life is over."""
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        """Calls `changed` soon when the job may have ended, and once when the watch has begun. It is called in another
+        thread, and must not block. It may be called in vain; where the broker cannot tell ends, it is not called: so
+        the caller reads the record now and then too. Returns the function that ends the watch."""
+
+    def forget(self, record: JobRecord) -> bool:
+        """Deletes a record, because its job was found nowhere. False when the job has moved since it was read."""
+
+    def mark_running(self, marks: Sequence[RunningMark]) -> None:
+        """Writes into the records of jobs that they run under the identity of their delivery. Marks come late: a job
+        that is no longer in progress under that identity is skipped, and so is progress of a job whose record does not
+        say that it runs there. Raises BrokerUnavailable and BrokerRefused; the caller may ask again."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

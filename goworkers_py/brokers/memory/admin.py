@@ -87,11 +87,14 @@ class MemoryAdmin(Admin):
             now = self._state.clock()
             return [_owner(identity, record, now) for identity, record in sorted(self._state.leases.items())]
 
-    def in_progress(self) -> Iterator[InProgressJob]:
+    def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
         since = {(one.identity, one.job.payload): one.since for one in self.running()}
         for owner in self.owners():
-            for queue, payload in self._in_progress_under(owner.identity):
-                yield InProgressJob(owner, queue, StoredJob(payload, queue), since.get((owner.identity, payload)))
+            if identity not in ("", owner.identity):
+                continue
+            for name, payload in self._in_progress_under(owner.identity):
+                if queue in ("", name):
+                    yield InProgressJob(owner, name, StoredJob(payload, name), since.get((owner.identity, payload)))
 
     def _in_progress_under(self, identity: str) -> list[tuple[str, bytes]]:
         with self._state.lock:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import ID_LIFE_S, Effect, PostJobs, PushJobs, StoreValue
+from goworkers_py.core.effect import ID_LIFE_S, Effect, NoteState, PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
 
@@ -52,19 +52,28 @@ class Endings:
             match effect:
                 case PushJobs(_, pushes):
                     for push in pushes:
-                        if push.at is None:
-                            self._state.put(push.queue, push.payload)
-                        else:
-                            self._state.put_timed(JobState.SCHEDULED, push.at, push.payload)
+                        self._push(push)
                 case PostJobs(_, to, pushes):
                     for push in pushes:
                         self._state.post(to, push)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
+                case NoteState():
+                    self._state.records.note(effect)
+
+    def _push(self, push: Push) -> None:
+        if not self._state.records.bear(self._state.next_number(), push):
+            return
+        if push.at is None:
+            self._state.put(push.queue, push.payload)
+        else:
+            self._state.put_timed(JobState.SCHEDULED, push.at, push.payload)
 
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             name = effect.kind, effect.jid
-            if self._state.applied.get(name) is None:
+            if isinstance(effect, NoteState):
+                self.apply([effect])
+            elif self._state.applied.get(name) is None:
                 self._state.applied.put(name, True, ID_LIFE_S)
                 self.apply([effect])

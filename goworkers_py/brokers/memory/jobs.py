@@ -15,6 +15,7 @@ from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, 
 from goworkers_py.brokers.memory.state import DeadLimits, State, TimedJob, Waiting
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -41,6 +42,14 @@ class MemoryJobs(PlacedJobs):
     def first(self, limit: int) -> list[StoredJob]:
         with self._state.lock:
             return [self._stored(stay) for stay in islice(self._stays(), limit)]
+
+    def at(self, time: float) -> list[StoredJob]:
+        with self._state.lock:
+            return [self._stored(stay) for stay in self._stays() if stay.at is not None and abs(stay.at - time) < 0.01]
+
+    def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
+        with self._state.lock:
+            yield from list(enumerate(map(self._stored, self._stays())))
 
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         for page in self._pages(newest_first):
@@ -95,10 +104,15 @@ class MemoryJobs(PlacedJobs):
         with self._state.lock:
             if not self._remove(stay):
                 return False
-            if change.to is not None and change.to.state is JobState.DEAD:
+            job = change.job.payload
+            if change.to is None:
+                self._state.note_move(job, "cancelled", "deleted", life_s=ENDED_S)
+            elif change.to.state is JobState.DEAD:
                 self._state.bury(change.payload, self._dead_limits)
-            elif change.to is not None:
+                self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))
+            else:
                 self._state.put(change.to.queue, change.payload)
+                self._state.note_move(job, "waiting", "retried", change.to.queue)
             return True
 
     # --- under the lock

@@ -17,8 +17,10 @@ from goworkers_py.brokers.contracts.recoverable import (
     Presence,
     Recoverable,
     Recovered,
+    left_behind,
 )
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, State
+from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.version import __version__
 from goworkers_py.policy.deaths import Life, died_together
@@ -94,7 +96,7 @@ class MemoryLeases(Recoverable):
             if record is None:
                 return
             record.died_at = now = self._state.clock()
-        yield from self._move_all(identity, lambda found: RecoveryDecision(found.payload), alone="")
+        yield from self._move_all(identity, left_behind, alone="")
         if silent:
             self._forget({identity: record}, now)
 
@@ -136,6 +138,9 @@ class MemoryLeases(Recoverable):
         else:
             self._state.bury(decision.payload, self._dead_limits)
             self._state.count(failed=True)
+        for effect in decision.effects:
+            if isinstance(effect, NoteState):
+                self._state.records.note(effect)
 
     def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
         """Forgets the identities that died by `until`. None of their jobs is in progress any more."""

@@ -32,9 +32,11 @@ from goworkers_py.brokers.contracts.fleet import Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.core.command import Command
-from goworkers_py.core.effect import ID_LIFE_S, Push
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
+from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.wire.job_record import LIVE_S, tracked_in
 
 Bell = SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
@@ -173,6 +175,7 @@ class State:
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
+        self.records = JobRecords(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
@@ -190,11 +193,12 @@ class State:
 
     def _is_first(self, number: int, push: Push) -> bool:
         """Under the lock. Answers the same for one push however often it is asked."""
-        if not push.id:
-            return True
-        if self._pushed.get(push.id) is None:
+        if push.id and self._pushed.get(push.id) is None:
             self._pushed.put(push.id, number, ID_LIFE_S)
-        return self._pushed.get(push.id) == number
+        return (not push.id or self._pushed.get(push.id) == number) and self.records.bear(number, push)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
 
     @property
     def queues(self) -> dict[str, Waiting]:
@@ -267,6 +271,16 @@ class State:
         now = self.clock()
         self.put_timed(JobState.DEAD, now, payload)
         self._timed[JobState.DEAD].trim(limits.jobs, now - limits.age_s)
+
+    def note_move(self, payload: bytes, state: StateWord, reason: str, queue: str = "", life_s: int = LIVE_S) -> None:
+        """Writes into the record of the job, if it has one, that people or the scheduler have moved it."""
+        if (job := tracked_in(payload)) is not None:
+            fields = (("queue", queue),) if queue else ()
+            self.records.note(NoteState(job.jid, state, reason, life_s, fields, only_known=True))
+
+    def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
+        record = self.leases.get(identity)
+        return record is not None and receipt in record.in_progress.get(queue, {})
 
     def take_from_progress(self, identity: str, queue: str, receipt: int) -> bool:
         """False when that delivery was no longer in progress."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from goworkers_py.brokers.contracts.store import Forward, Posted, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import NoteState
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.wire.job_record import LIVE_S, JobRecord, read
 
 
 class MemoryStore(Store):
@@ -31,6 +33,7 @@ class MemoryStore(Store):
                 for job, queue, payload in moves:
                     if self._state.timed[state].remove(job):
                         self._move(queue, payload)
+                        self._state.note_move(job.payload, "waiting" if queue else "dead", "due", queue or "")
                 next_at = self._state.timed[state].next_after(now)
             more = len(due) == at_once
             yield None if next_at is None else next_at - now
@@ -41,6 +44,7 @@ class MemoryStore(Store):
             for number in reversed(first):
                 if job := self._state.unpark(line, number):
                     self._state.put(job.queue, job.payload, first=True)
+                    self._state.note_move(job.payload, "waiting", "released", job.queue)
             return len(first)
 
     def apply(self, batch: Batch) -> Sequence[Settled]:
@@ -61,6 +65,50 @@ class MemoryStore(Store):
         with self._state.lock:
             for one in posted:
                 self._state.unpost(to, one.receipt)
+
+    def record(self, jid: str) -> JobRecord | None:
+        with self._state.lock:
+            fields = self._state.records.get(jid)
+        return None if fields is None else read(jid, fields)
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        with self._state.lock:
+            listeners = self._state.records.listeners.setdefault(jid, set())
+            listeners.add(changed)
+        changed()
+        return lambda: self._end_watch(jid, changed)
+
+    def _end_watch(self, jid: str, changed: Callable[[], None]) -> None:
+        with self._state.lock:
+            listeners = self._state.records.listeners.get(jid, set())
+            listeners.discard(changed)
+            if not listeners:
+                self._state.records.listeners.pop(jid, None)
+
+    def forget(self, record: JobRecord) -> bool:
+        with self._state.lock:
+            known = self._state.records.get(record.jid)
+            if known is None or read(record.jid, known) != record:
+                return False
+            self._state.records.forget(record.jid)
+            return True
+
+    def mark_running(self, marks: Sequence[RunningMark]) -> None:
+        with self._state.lock:
+            for mark in marks:
+                self._mark_running(mark)
+
+    def _mark_running(self, mark: RunningMark) -> None:
+        """Under the lock."""
+        job, one, records = mark.job, mark.delivery, self._state.records
+        if mark.first:
+            if not self._state.is_in_progress(one.identity, one.queue, one.receipt):
+                return
+            fields = (("owner", one.identity), ("queue", one.queue), ("class", job.job_class))
+            records.note(NoteState(job.jid, "running", f"in {one.identity}", LIVE_S, fields))
+        told = records.get(job.jid) or {}
+        if mark.progress is not None and told.get("state") == b"running" and told["owner"] == one.identity.encode():
+            records.set(job.jid, {"progress": mark.progress})
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

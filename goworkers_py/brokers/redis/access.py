@@ -24,6 +24,7 @@ class Feature:
     commands: str
     patterns: str  # without the namespace
     wanted: Callable[[Config], bool] = lambda config: True
+    channels: str = ""
 
 
 FEATURES = (
@@ -35,6 +36,7 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("speed of large jobs", "lpos lset", ""),
+    Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -46,10 +48,12 @@ FEATURES = (
 
 
 def rules(config: Config) -> list[str]:
-    """The words after ACL SETUSER, without the password: first the key patterns, then the commands, each word once."""
+    """The words after ACL SETUSER, without the password: first the patterns of keys and channels, then the commands,
+    each word once."""
     wanted = [feature for feature in FEATURES if feature.wanted(config)]
     prefix = re.sub(r"([*?\[\]\\])", r"\\\1", Keys(config.namespace).prefix)
     patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
+    patterns += [f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split()]
     commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
     return list(dict.fromkeys([*patterns, *commands]))
 
@@ -96,6 +100,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
+        ("PUBLISH", keys.record(member), ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip
 

@@ -76,8 +76,8 @@ class RedisAdmin(Admin):
     def owners(self) -> list[Owner]:
         return self._owners.all()
 
-    def in_progress(self) -> Iterator[InProgressJob]:
-        yield from self._owners.in_progress(self.running())
+    def in_progress(self, queue: str = "", identity: str = "") -> Iterator[InProgressJob]:
+        yield from self._owners.in_progress(self.running(), queue, identity)
 
     def held(self, owners: Collection[Owner], queue: str | None = None) -> int:
         return self._owners.held(owners, queue)

@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
+from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
@@ -27,7 +28,8 @@ class RedisBroker(Broker):
         settlement = Settlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
-        self.store = RedisStore(connections, keys, settlement, dead_limits)
+        self._listener = Listener(connections)
+        self.store = RedisStore(connections, keys, settlement, dead_limits, self._listener)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
         self.admin = RedisAdmin(connections, keys, dead_limits)
@@ -49,5 +51,6 @@ class RedisBroker(Broker):
         warn_of_eviction(self._connections)
 
     def close(self) -> None:
+        self._listener.close()
         self._transport.close()
         self._connections.close()

@@ -102,6 +102,10 @@ class Connections(Exchanges):
         """Like `blocking_line`, and the thread need not wait for the reply."""
         return WaitingLine(self._patient(longest_s), self.call_hastily)
 
+    def new_connection(self) -> Driver:
+        """A connection outside the free list, not connected yet."""
+        return self._make(**self._options)
+
     def _patient(self, longest_s: float) -> Driver:
         return self._make(**{**self._options, "socket_timeout": longest_s + self.reply_margin_s})
 

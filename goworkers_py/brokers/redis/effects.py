@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import ID_LIFE_S, Effect, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import ID_LIFE_S, Effect, NoteState, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
 
@@ -18,7 +20,8 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
     for effect in effects:
         match effect:
             case PushJobs():
-                yield from _pushes(effect.pushes, keys, number_of)
+                yield from _pushes([push for push in effect.pushes if push.track is None], keys, number_of)
+                yield from _births((push for push in effect.pushes if push.track is not None), keys, number_of, now)
             case PostJobs():
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
@@ -26,12 +29,19 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
+            case NoteState():
+                values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
+                word = "renote" if effect.only_known else "note"
+                yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    """Like `encode`, and each effect happens only if none with its id has happened within a day."""
+    """Like `encode`, and each effect but NoteState happens only if none with its id has happened within a day."""
     for effect in effects:
         values = list(encode([effect], keys, number_of, now))
+        if isinstance(effect, NoteState):
+            yield from values
+            continue
         yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)
 
 
@@ -55,3 +65,14 @@ def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator
     if later:
         yield from ("later", number_of(keys.schedule), "", len(later))
         yield from later
+
+
+def _births(pushes: Iterable[Push], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    for push in pushes:
+        if push.track is not None:
+            jid, job_class = push.track
+            yield from ("born", number_of(keys.record(jid)), live_s(push.at, now), 5)
+            if push.at is None:
+                yield from ("back", number_of(keys.queue(push.queue)), push.queue, job_class, push.payload)
+            else:
+                yield from ("schedule", number_of(keys.schedule), push.at, job_class, push.payload)

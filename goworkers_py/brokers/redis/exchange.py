@@ -33,6 +33,8 @@ Argument = str | bytes | int | float
 RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
 Driver = Any  # a connection of redis-py, whose methods are not typed
 
+_INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
+
 # The namespace in the keys of probes, which are never run.
 _NOBODYS = "of nobody"
 
@@ -42,9 +44,10 @@ class Script:
 
     def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
         """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
-        have a wrong type, because the script only asks whether the other keys exist."""
+        have a wrong type, because the script only asks whether the other keys exist. A line `-- include NAME` of the
+        source stands for the file of that name in the same folder."""
         self.typed = typed
-        self.source = path.read_text("utf-8")
+        self.source = _INCLUDE.sub(lambda line: path.with_name(line[1]).read_text("utf-8"), path.read_text("utf-8"))
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         if fits is not None:

@@ -90,6 +90,10 @@ class Keys:
         """Holds what an effect of a job has stored."""
         return f"{self.prefix}pyworkers:value:{kind}:{jid}"
 
+    def record(self, jid: str) -> str:
+        """Holds the record of a tracked job. Also the channel that tells its end."""
+        return f"{self.prefix}pyworkers:job:{jid}"
+
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""
         return f"{self.prefix}pyworkers:applied:{kind}:{jid}"

@@ -22,6 +22,7 @@ from goworkers_py.brokers.contracts.recoverable import (
     Presence,
     Recoverable,
     Recovered,
+    left_behind,
 )
 from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
@@ -36,7 +37,6 @@ from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.identity import is_identity
 from goworkers_py.core.proc import certainly_dead, origin
 from goworkers_py.core.timing import TIMING
-from goworkers_py.policy.poison import RecoveryDecision
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class RedisLeases(Recoverable):
         if entry is None:
             return
         self._declare_dead("", identity, "certain", "")
-        yield from self._recovery.move_all({identity: entry}, lambda found: RecoveryDecision(found.payload))
+        yield from self._recovery.move_all({identity: entry}, left_behind)
         if ended:
             self._forget({identity: entry})
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.payload import encodable
 
 VERSION = 1
@@ -27,7 +28,7 @@ class LineEntry(NamedTuple):
 
     @property
     def push(self) -> Push:
-        return Push(self.queue, self.payload, self.due, self.id)
+        return Push(self.queue, self.payload, self.due, self.id, tracked_in(self.payload))
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

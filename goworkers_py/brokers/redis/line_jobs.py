@@ -30,6 +30,12 @@ class LineJobs(PlacedJobs):
             found += [_stored(one, line) for one in self._lines.oldest(line, limit - len(found))]
         return found
 
+    def at(self, time: float) -> list[StoredJob]:
+        raise ArgumentError(f"jobs in {self._state.value} wait for no time")
+
+    def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
+        raise ArgumentError(f"no queue: {self._state.value}")
+
     def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
         for line in self._lines.names():
             for page in self._lines.pages(line, PAGE):

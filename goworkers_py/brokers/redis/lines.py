@@ -13,6 +13,7 @@ from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list
+from goworkers_py.brokers.redis.record_keys import RecordKeys, lives
 
 _LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
 
@@ -39,6 +40,7 @@ class Lines:
         self._dead_limits = dead_limits
         self._registry = registry
         self._key = key
+        self._holds_jobs = registry == keys.lines  # the pushes of an outbox have their records at another broker
 
     def names(self) -> list[str]:
         return sorted(map(text, self._connections.call("SMEMBERS", self._registry)))
@@ -83,11 +85,14 @@ class Lines:
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
         places = [move.entry.place for move in moves]
         near = 0 if None in places else 1 + max(place for place in places if place is not None)
-        arguments: list[Argument] = [line, near, *self._dead_limits]
+        records = RecordKeys(keys)
+        arguments: list[Argument] = [line, near, *self._dead_limits, *lives(self._dead_limits), len(queues)]
         for move in moves:
-            arguments += (move.step, numbers.get(move.queue, 0), move.queue, move.entry.raw, move.payload)
+            record = records.number(move.entry.payload) if self._holds_jobs else 0
+            arguments += (move.step, numbers.get(move.queue, 0), move.queue, record, move.entry.raw, move.payload)
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
-        answer = self._connections.script(_LEAVE_LINE, (*fixed, *map(keys.queue, queues)), arguments)
+        names = (*fixed, *map(keys.queue, queues), *records.names)
+        answer = self._connections.script(_LEAVE_LINE, names, arguments)
         return [
             self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer
         ]

@@ -48,11 +48,11 @@ class OwnerList:
             )
         return owners
 
-    def in_progress(self, running: Collection[Running]) -> Iterator[InProgressJob]:
-        """`running`: the jobs that processes report as running."""
+    def in_progress(self, running: Collection[Running], only: str, identity: str) -> Iterator[InProgressJob]:
+        """`running`: the jobs that processes report as running. `only`: one queue; `identity`: one owner."""
         since = {(one.identity, one.job.payload): one.since for one in running}
-        for owner in self.all():
-            for queue in owner.queues:
+        for owner in self.all() if not identity else [one for one in self.all() if one.identity == identity]:
+            for queue in owner.queues if not only else {only}.intersection(owner.queues):
                 for payload in self._listed(self._keys.inprogress(queue, owner.identity)):
                     job = StoredJob(payload, queue)
                     yield InProgressJob(owner, queue, job, since.get((owner.identity, payload)))

@@ -11,11 +11,15 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import pages_of_list
+from goworkers_py.brokers.redis.record_keys import RecordKeys
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
 PUSHED_MEANWHILE = 500
+# Jobs that are looked at at each of a few places of a queue.
+NEAR = 500
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua")
 
 
@@ -33,6 +37,35 @@ class QueueJobs(PlacedJobs):
         """In the order in which they are fetched."""
         listed = self._connections.call("LRANGE", self._key, -limit, -1) if limit else []
         return [StoredJob(payload, self._queue) for payload in reversed(listed)]
+
+    def at(self, time: float) -> list[StoredJob]:
+        raise ArgumentError("jobs that wait in a queue wait for no time")
+
+    def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
+        size, seen = self.count(), range(0)
+        middle = self._place_of(time, size)
+        for start in (0, max(0, size - NEAR), max(0, middle - NEAR // 2)):
+            listed = self._connections.call("LRANGE", self._key, -start - NEAR, -start - 1)
+            places = range(start, start + len(listed))
+            for place, payload in zip(places, reversed(listed), strict=True):
+                if place not in seen:
+                    yield place, StoredJob(payload, self._queue)
+            seen = places
+
+    def _place_of(self, time: float, size: int) -> int:
+        """How many jobs came into the queue before this time. Most queues are in the order of these times, so it is
+        found by halving: each look is at one job."""
+        low, high = 0, size
+        while high - low > NEAR:
+            middle = (low + high) // 2
+            raw = self._connections.call("LINDEX", self._key, -middle - 1)
+            message = StoredJob(raw, self._queue).message if raw is not None else None
+            since = message.enqueued_at if message is not None else None
+            if since is not None and since < time:
+                low = middle
+            else:
+                high = middle
+        return low
 
     def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
         """All jobs, always the newest first: jobs that are fetched meanwhile leave at the other end, and the positions
@@ -56,7 +89,10 @@ class QueueJobs(PlacedJobs):
             return 0
         # Pushes meanwhile have moved the jobs back. A job that moved beyond `end` is in the next page.
         place = (start, end + PUSHED_MEANWHILE, secrets.token_hex(16))
-        return int(self._connections.script(_PICK, (self._key, self._keys.nothing), (*place, *chosen)))
+        records = RecordKeys(self._keys)
+        numbered = [part for entry in chosen for part in (records.number(entry), entry)]
+        keys = (self._key, self._keys.nothing, *records.names)
+        return int(self._connections.script(_PICK, keys, (*place, ENDED_S, *numbered)))
 
     def clear(self) -> int:
         """Removes the queue's name too, as Sidekiq's page does."""

@@ -53,7 +53,7 @@ class Recovery:
                 for position, payload in enumerate(reversed(listed))
             ]
             jobs = [Recovered(queue, owner, one.payload, judge(one)) for one in found]
-            items = [Item(queue, owner, job.payload, _target(job.decision)) for job in jobs]
+            items = [Item(queue, owner, job.payload, _target(job.decision), job.decision.effects) for job in jobs]
             not_moved = self._settlement.settle(mover, number, (), items)
             yield from [job for at, job in enumerate(jobs) if at not in not_moved]
             errors = [result for result in not_moved.values() if isinstance(result, str)]

@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.record_keys import RecordKeys, lives
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure, payload
@@ -36,6 +37,12 @@ class SetJobs(PlacedJobs):
 
     def first(self, limit: int) -> list[StoredJob]:
         return _stored(self._connections.call("ZRANGE", self._key, 0, limit - 1, "WITHSCORES")) if limit else []
+
+    def at(self, time: float) -> list[StoredJob]:
+        return _stored(self._connections.call("ZRANGE", self._key, time, time, "BYSCORE", "WITHSCORES"))
+
+    def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
+        raise ArgumentError(f"no queue: {self._state.value}")
 
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """All entries by their time. Entries that come or go meanwhile hide no other entry."""
@@ -62,21 +69,18 @@ class SetJobs(PlacedJobs):
     def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
         for page in self.pages():
             changes = decide(page)
-            changed = self._delete([change.job.payload for change in changes if change.to is None])
-            changed.add(self._move([self._goal(change, change.to) for change in changes if change.to is not None]))
-            yield len(page), changed
+            yield len(page), self._move([self._goal(change) for change in changes])
 
     def clear(self) -> int:
         size, _ = self._connections.transaction([("ZCARD", self._key), ("UNLINK", self._key)])
         return int(size)
 
-    def _delete(self, members: Sequence[bytes]) -> Changed:
-        return Changed(int(self._connections.call("ZREM", self._key, *members)) if members else 0)
-
-    def _goal(self, change: Change, to: Place) -> tuple[bytes, str, bytes]:
-        """The entry, its queue ('': the dead set) and its payload there. In the dead set, a payload that Ruby cannot
-        read is enclosed as text."""
-        entry = change.job.payload
+    def _goal(self, change: Change) -> tuple[bytes, str | None, bytes]:
+        """The entry, its queue ('': the dead set; None: it is deleted) and its payload there. In the dead set, a
+        payload that Ruby cannot read is enclosed as text."""
+        entry, to = change.job.payload, change.to
+        if to is None:
+            return entry, None, b""
         if to.state is JobState.DEAD and self._state is not JobState.DEAD:
             return entry, "", enclosure.readable(change.payload, change.job.queue, time.time())
         if to.state is not JobState.WAITING:
@@ -84,18 +88,21 @@ class SetJobs(PlacedJobs):
         queue = self._keys.bare(to.queue)
         return entry, queue, change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
 
-    def _move(self, moves: Sequence[tuple[bytes, str, bytes]]) -> Changed:
+    def _move(self, moves: Sequence[tuple[bytes, str | None, bytes]]) -> Changed:
         if not moves:
             return Changed()
         queues = dict.fromkeys(queue for _, queue, _ in moves if queue)
-        numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        arguments: list[Argument] = [*self._dead_limits]
+        numbers: dict[str | None, int] = {"": 0, None: -1}
+        numbers.update({queue: number for number, queue in enumerate(queues, 1)})
+        records = RecordKeys(self._keys)
+        arguments: list[Argument] = [*self._dead_limits, *lives(self._dead_limits), len(queues)]
         for entry, queue, rewritten in moves:
-            arguments += (numbers.get(queue, 0), queue, entry, rewritten)
-        keys = [self._key, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
+            arguments += (numbers[queue], queue or "", records.number(entry), entry, rewritten)
+        fixed = (self._key, self._keys.queues, self._keys.dead, self._keys.nothing)
+        keys = [*fixed, *map(self._keys.queue, queues), *records.names]
         answer = self._connections.script(_MOVE, keys, arguments)
         problems = [
-            f"not moved: {describe_job(entry, queue)}: {self._connections.explained(_MOVE, text(told))}"
+            f"not moved: {describe_job(entry, queue or '')}: {self._connections.explained(_MOVE, text(told))}"
             for (entry, queue, _), told in zip(moves, answer, strict=True)
             if isinstance(told, bytes)
         ]

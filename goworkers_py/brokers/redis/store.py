@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.store import Forward, Posted, Store
+from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.job_records import JobRecords
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Move, outboxes, parking
+from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.brokers.redis.record_keys import RecordKeys
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, target_of
 from goworkers_py.core.errors import BrokerRefused
@@ -19,6 +22,7 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
+from goworkers_py.wire.job_record import LIVE_S, JobRecord
 from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
@@ -33,14 +37,21 @@ _PROMOTE = Script(_LUA / "promote.lua", list_of(bytes))
 
 class RedisStore(Store):
     def __init__(
-        self, connections: Connections, keys: Keys, settlement: Settlement, dead_limits: tuple[int, float]
+        self,
+        connections: Connections,
+        keys: Keys,
+        settlement: Settlement,
+        dead_limits: tuple[int, float],
+        listener: Listener,
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
         self._settlement = settlement
+        self._listener = listener
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
+        self._records = JobRecords(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
@@ -87,6 +98,18 @@ class RedisStore(Store):
         failed = self._settlement.settle(f"{batch.settler}:store", batch.number, (), items)
         return [failed.get(at, True) for at in range(len(items))]
 
+    def record(self, jid: str) -> JobRecord | None:
+        return self._records.read(jid)
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.record(jid), changed)
+
+    def forget(self, record: JobRecord) -> bool:
+        return self._records.forget(record)
+
+    def mark_running(self, marks: Sequence[RunningMark]) -> None:
+        self._records.mark_running(marks)
+
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))
         return stored
@@ -94,15 +117,19 @@ class RedisStore(Store):
     def _move(self, source: str, due: Sequence[bytes], forward: Forward, now: float, skip: int) -> list[str]:
         """Moves the due entries. Returns an error for each entry that stays."""
         queues: dict[str, int] = {}
+        records = RecordKeys(self._keys)
         moves: list[Argument] = []
         for entry in due:
             queue, payload = forward(entry, now)
             if queue is None:
-                moves += (0, entry, enclosure.readable(payload, "", now))
+                moves += (0, 0, entry, enclosure.readable(payload, "", now))
             else:
-                moves += (queues.setdefault(self._keys.bare(queue), len(queues) + 1), entry, payload)
-        keys = [source, self._keys.queues, self._keys.dead, self._keys.nothing, *map(self._keys.queue, queues)]
-        told = self._connections.script(_PROMOTE, keys, (repr(now), skip, *self._dead_limits, *queues, *moves))
+                number = queues.setdefault(self._keys.bare(queue), len(queues) + 1)
+                moves += (number, records.number(entry), entry, payload)
+        fixed = (source, self._keys.queues, self._keys.dead, self._keys.nothing)
+        keys = [*fixed, *map(self._keys.queue, queues), *records.names]
+        arguments = (repr(now), skip, *self._dead_limits, LIVE_S, len(queues), *queues, *moves)
+        told = self._connections.script(_PROMOTE, keys, arguments)
         errors = {one: self._connections.explained(_PROMOTE, text(one)) for one in set(told)}
         return [errors[one] for one in told]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
@@ -23,6 +24,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.policy.priorities import Ask
+from goworkers_py.wire.job_record import live_s
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
@@ -47,7 +49,7 @@ class RedisTransport(Transport):
         self._consumers: dict[frozenset[str], Consumer] = {}
 
     def publish(self, pushes: Sequence[Push]) -> list[Published]:
-        if any(push.id for push in pushes):
+        if any(push.id or push.track for push in pushes):
             return self._publish_once(pushes)
         commands = list(_push_commands(self._keys, pushes))
         if len(commands) <= 2:
@@ -60,11 +62,19 @@ class RedisTransport(Transport):
 
     def _publish_once(self, pushes: Sequence[Push]) -> list[Published]:
         numbers: dict[str, int] = {}
+
+        def number_of(key: str) -> int:
+            return numbers.setdefault(key, len(numbers) + 1)
+
         arguments: list[Argument] = [ID_LIFE_S]
+        now = time.time()
         for push in pushes:
-            number = 0 if push.at is not None else numbers.setdefault(self._keys.queue(push.queue), len(numbers) + 1)
-            id_number = numbers.setdefault(self._keys.pushed(push.id), len(numbers) + 1) if push.id else 0
-            arguments += (number, push.queue if push.at is None else push.at, id_number, push.payload)
+            number = 0 if push.at is not None else number_of(self._keys.queue(push.queue))
+            id_number = number_of(self._keys.pushed(push.id)) if push.id else 0
+            jid, job_class = push.track or ("", "")
+            record = number_of(self._keys.record(jid)) if push.track else 0
+            arguments += (number, push.queue if push.at is None else push.at, id_number)
+            arguments += (record, live_s(push.at, now), job_class, push.payload)
         keys = (self._keys.queues, self._keys.schedule, *numbers)
         new = self._connections.script(_PUBLISH, keys, arguments)
         return [Published.PUSHED if one else Published.DUPLICATE for one in new]

@@ -31,7 +31,7 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
-ONLY_FOR_SPEED = {"lpos", "lset"}
+ONLY_FOR_SPEED = {"lpos", "lset", "publish", "subscribe", "unsubscribe"}
 ASKED = {words[0] for words in probes(Keys())} - {"CLIENT"}
 
 
@@ -156,7 +156,7 @@ def expected(walled: Walled) -> dict[str, object]:
 
 def test_the_documented_rules_use_no_categories_and_name_every_command() -> None:
     assert RULES[1:3] == ["reset", "on"]
-    assert {word[0] for word in RULES[3:]} == {">", "~", "+"}
+    assert {word[0] for word in RULES[3:]} == {">", "~", "&", "+"}
     assert "~*" not in PATTERNS
     assert not [command for command in COMMANDS if command.startswith("+@") or command[1:] in OPTIONAL]
 

@@ -50,7 +50,7 @@ class Watch:
                 called.add(script)
             if words[0].upper() in ("EVALSHA", "EVAL"):  # the latter follows where the server did not know the script
                 declared = words[3 : 3 + int(words[2])]
-            elif source == "lua" and words[0].upper() != "TIME":
+            elif source == "lua" and words[0].upper() not in ("TIME", "PUBLISH"):
                 keys = self._redis.command_getkeys(*words)
                 found |= {(script, key) for key in keys if key not in declared}
 
@@ -94,7 +94,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
         called, undeclared = watch.undeclared()
-    assert called == set(SCRIPTS.values())
+    assert called == set(SCRIPTS.values()) - {"note.lua"}  # included by others
     assert undeclared == set()
 
 

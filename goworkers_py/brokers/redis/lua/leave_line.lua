@@ -1,15 +1,18 @@
 -- Takes entries out of a line and moves their jobs, each only if it is still there: another process may have moved it.
 -- A caller that has read them near the end of the line, where the oldest are, says how near. Entries come at the other
 -- end, so they are no farther from the end now. To look for them in the whole line takes long in a long line.
--- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues
+--
+-- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then the records of
+--       jobs that may be tracked
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
---       age, then for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0:
---       none), queue name, entry, payload in its new place
+--       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, then for each entry: its
+--       step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none), queue name, number of
+--       its record (0: none), entry, payload in its new place
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
+-- include note.lua
 local LINE, LINES, QUEUES, DEAD, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5
+local life, dead_life, deleted_life, queues = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8])
 local AT_ONCE = 1000 -- as many values as Lua's `unpack` takes
-local time = redis.call('TIME')
-local now = time[1] .. '.' .. string.format('%06d', time[2])
 -- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
 -- before it writes anything: a job must not be in two places.
 redis.call('LREM', NOTHING, '1', '')
@@ -21,6 +24,17 @@ local function put(step, key, payload)
   if step == 'front' then return redis.pcall('RPUSH', key, payload) end
   if step == 'back' then return redis.pcall('LPUSH', key, payload) end
   if step == 'dead' then return redis.pcall('ZADD', key, now, payload) end
+end
+
+local function note_move(step, record, name)
+  if not is_tracked(record) then return end
+  if step == 'delete' then
+    note(record, deleted_life, 'cancelled', 'deleted', {})
+  elseif step == 'dead' then
+    note(record, dead_life, 'dead', 'killed', {})
+  else
+    note(record, life, 'waiting', step == 'front' and 'released' or 'retried', {'queue', name})
+  end
 end
 
 local oldest, there, taken = {}, {}, {}
@@ -39,8 +53,9 @@ local function put_back(entry)
 end
 
 local answer, buried = {}, false
-for i = 5, #ARGV, 5 do
-  local step, number, name, entry, payload = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+for i = 9, #ARGV, 6 do
+  local step, number, name, record = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])
+  local entry, payload = ARGV[i + 4], ARGV[i + 5]
   local key = number == 0 and DEAD or KEYS[FIXED + number]
   local result = 0
   if take(entry) then
@@ -51,6 +66,7 @@ for i = 5, #ARGV, 5 do
     else
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
+      if record > 0 then note_move(step, KEYS[FIXED + queues + record], name) end
     end
   end
   answer[#answer + 1] = result

@@ -1,20 +1,22 @@
 -- Moves due entries into their queues. The entries of a queue are written to the queue, then removed from the set, and
 -- only those that are still in the set and due: another program may have moved an entry, or given it a later time.
--- KEYS: set, queues, dead, a key that never exists, then queues
--- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, the names of the queues, then for each
---   entry: number of its queue (0: to the dead set), entry, payload in its new place
+--
+-- KEYS: set, queues, dead, a key that never exists, then queues, then the records of tracked jobs
+-- ARGV: now, how many due entries due.lua has skipped, dead limit, dead age, life of a record, how many queues, their
+--   names, then for each entry: number of its queue (0: to the dead set), number of its record (0: none), entry, payload
+--   in its new place
 -- Answer: the text of an error for each entry that stays in the set because of it
+-- include note.lua
+local FIXED, NAMES, SIZE = 4, 6, 4
+local queues, due_until, life = tonumber(ARGV[6]), tonumber(ARGV[1]), ARGV[5]
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: a job must not be in two
 -- places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
-local queues, now = #KEYS - 4, tonumber(ARGV[1])
-local entries, places, payloads = {}, {}, {}
-for i = 5 + queues, #ARGV, 3 do
-  entries[#entries + 1], places[#places + 1], payloads[#payloads + 1] = ARGV[i + 1], tonumber(ARGV[i]), ARGV[i + 2]
-end
-local moved, written = {}, {}
+local entries = {}
+for i = NAMES + queues + 1, #ARGV, SIZE do entries[#entries + 1] = ARGV[i + 2] end
+local moved, written, records = {}, {}, {}
 for queue = 0, queues do
-  moved[queue], written[queue] = {}, {}
+  moved[queue], written[queue], records[queue] = {}, {}, {}
 end
 -- Mostly the entries are still the first due ones, and one ZRANGEBYSCORE shows that. To read the score of each entry
 -- takes longer than the rest of this script.
@@ -22,9 +24,12 @@ local there, same = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT
 for i, entry in ipairs(entries) do same = same and there[i] == entry end
 local scores = not same and redis.call('ZMSCORE', KEYS[1], unpack(entries))
 for i, entry in ipairs(entries) do
-  if same or (scores[i] and tonumber(scores[i]) <= now) then
-    local of, to = moved[places[i]], written[places[i]]
-    of[#of + 1], to[#to + 1] = entry, payloads[i]
+  if same or (scores[i] and tonumber(scores[i]) <= due_until) then
+    local at = NAMES + queues + 1 + SIZE * (i - 1)
+    local queue, record = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+    local of, to = moved[queue], written[queue]
+    of[#of + 1], to[#to + 1] = entry, ARGV[at + 3]
+    if record > 0 then table.insert(records[queue], KEYS[FIXED + queues + record]) end
   end
 end
 local errors = {}
@@ -39,13 +44,16 @@ for i, entry in ipairs(moved[0]) do
   moved_to(KEYS[3], redis.pcall('ZADD', KEYS[3], ARGV[1], written[0][i]), {entry})
 end
 for queue = 1, queues do
-  local key = KEYS[4 + queue]
+  local key, name = KEYS[FIXED + queue], ARGV[NAMES + queue]
   if #moved[queue] > 0 and moved_to(key, redis.pcall('LPUSH', key, unpack(written[queue])), moved[queue]) then
-    redis.pcall('SADD', KEYS[2], ARGV[4 + queue])
+    redis.pcall('SADD', KEYS[2], name)
+    for _, record in ipairs(records[queue]) do
+      if is_tracked(record) then note(record, life, 'waiting', 'due', {'queue', name}) end
+    end
   end
 end
 if #moved[0] > 0 then
-  redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[4])
+  redis.pcall('ZREMRANGEBYSCORE', KEYS[3], '-inf', due_until - ARGV[4])
   redis.pcall('ZREMRANGEBYRANK', KEYS[3], 0, -ARGV[3] - 1)
 end
 return errors

@@ -14,12 +14,11 @@
 --         key does not exist
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
+-- include note.lua
 local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local FIXED = 10
 local arguments = ARGV
 local number, dead_limit, dead_age, day_life, receipt_life = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local time = redis.call('TIME')
-local now = time[1] .. '.' .. string.format('%06d', time[2])
 
 -- The receipt has the number of this batch: the batch is done, its reply was lost, and the settler sends it again. To
 -- do it again could remove an item of the same bytes that was fetched later.
@@ -99,9 +98,34 @@ local function registry_error(key, name)
   return type(reply) == 'table' and reply.err
 end
 
+-- The effect 'born' pushes a tracked job, unless it has a record: its key is the record, its option the life of the
+-- record. The values: 'back' or 'schedule', the number of the goal, the queue or the score, the class, the payload.
+local function born_refusal(first)
+  local step = arguments[first]
+  return refusal(step) or wrong_type(step, KEYS[FIXED + arguments[first + 1]])
+end
+
+local function bear(key, life, first)
+  local step, list, name = arguments[first], KEYS[FIXED + arguments[first + 1]], arguments[first + 2]
+  local class, payload, reply = arguments[first + 3], arguments[first + 4], nil
+  if redis.call('EXISTS', key) == 1 then return end
+  if step == 'schedule' then
+    reply = redis.pcall('ZADD', list, name, payload)
+  else
+    redis.pcall('SADD', QUEUES, name)
+    reply = redis.pcall('LPUSH', list, payload)
+  end
+  if type(reply) == 'table' and reply.err then return reply.err end
+  local later = step == 'schedule'
+  note(key, life, later and 'scheduled' or 'waiting', 'pushed by a job',
+    {'class', class, later and 'due' or 'queue', name})
+end
+
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
+  if word == 'note' or word == 'renote' then return false end
+  if word == 'born' then return born_refusal(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
 end
@@ -116,6 +140,11 @@ local function apply(word, key, option, first, last)
     if failed then redis.call('DEL', key) end
     return failed
   end
+  if word == 'note' or word == 'renote' then -- the values: the state, the reason, then the fields
+    if word == 'renote' and not is_tracked(key) then return end
+    return note(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
+  end
+  if word == 'born' then return bear(key, option, first) end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)

@@ -1,0 +1,187 @@
+"""Tells the state of one job: from its record, compared with the place where the job should be then, or by a search."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.fleet import InProgressJob
+from goworkers_py.core.job_state import ENDED, JobState, StateWord
+from goworkers_py.wire.job_record import JobRecord, Move, Progress
+from goworkers_py.wire.stored_job import StoredJob
+
+T = TypeVar("T")
+
+# Jobs that are looked at in each place when a job without a record is searched.
+MOST_SEARCHED = 10_000
+# A job may move while it is looked for.
+MOST_LOOKS = 3
+
+_PLACES: dict[str, JobState] = {
+    "scheduled": JobState.SCHEDULED,
+    "retry": JobState.RETRY,
+    "dead": JobState.DEAD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job is. Fields that do not apply, or that nobody knows, are empty."""
+
+    jid: str
+    state: StateWord
+    verified: bool  # the job was seen there; False: last known, or not found in a bounded search
+    tracked: bool  # it has a record; without one it was searched for
+    job_class: str = ""
+    queue: str = ""
+    place: int | None = None  # waiting: about how many jobs are before it
+    since: float | None = None  # epoch seconds
+    due: float | None = None  # scheduled, retry
+    owner: str = ""  # running, or fetched: the identity of the process
+    error_class: str = ""
+    error_message: str = ""
+    progress: Progress | None = None
+    has_result: bool = False
+    timeline: Sequence[Move] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class JobLookup:
+    def __init__(self, broker: Broker) -> None:
+        broker.require(Capability.ADMIN)
+        self._admin: Admin = broker.admin
+        self._store = broker.store if Capability.DELAYS in broker.capabilities else None
+
+    def status(self, jid: str) -> JobStatus:
+        record = self._record(jid)
+        for _ in range(MOST_LOOKS):
+            if record is None:
+                break
+            if (found := self._verified(record)) is not None:
+                return found
+            again = self._record(jid)  # it may have moved since it was read
+            if again is not None and again.moves == record.moves:
+                return self._elsewhere(record)
+            record = again
+        return self._searched(jid) or JobStatus(jid, "unknown", False, tracked=False)
+
+    def _record(self, jid: str) -> JobRecord | None:
+        return None if self._store is None else self._store.record(jid)
+
+    def _verified(self, record: JobRecord) -> JobStatus | None:
+        """None when the job is not where its record says."""
+        told = _told(record)
+        if record.state == "waiting":
+            return self._waiting(record, told)
+        if record.state == "running":
+            held = _first(self._held(record))
+            return None if held is None or not held.owner.alive else replace(told, verified=True)
+        if record.due and record.state in _PLACES:
+            place = self._admin.jobs_in(Place(_PLACES[record.state]))
+            return (
+                replace(told, verified=True)
+                if any(_is(job, record.jid) for job in place.at(float(record.due)))
+                else None
+            )
+        return replace(told, verified=record.state in ENDED)
+
+    def _waiting(self, record: JobRecord, told: JobStatus) -> JobStatus | None:
+        if not record.queue:
+            return None
+        for place, job in self._admin.jobs_in(Place(JobState.WAITING, record.queue)).around(record.at):
+            if _is(job, record.jid):
+                return replace(told, verified=True, place=place)
+        held = _first(self._held(record))  # fetched, and not begun
+        return None if held is None else replace(told, verified=True, place=0, owner=held.owner.identity)
+
+    def _held(self, record: JobRecord) -> Iterator[InProgressJob]:
+        held = self._admin.in_progress(record.queue, record.owner)
+        return (one for one in itertools.islice(held, MOST_SEARCHED) if _is(one.job, record.jid))
+
+    def _elsewhere(self, record: JobRecord) -> JobStatus:
+        """Another program has moved it, or somebody has deleted it."""
+        found, told = self._searched(record.jid), _told(record)
+        if found is None:
+            return told
+        return replace(
+            found, tracked=True, progress=told.progress, timeline=told.timeline, error_class=told.error_class,
+            error_message=told.error_message,
+        )  # fmt: skip
+
+    def _searched(self, jid: str) -> JobStatus | None:
+        """In the order in which a job moves, so that one that moves meanwhile is not missed."""
+        for place in (Place(JobState.SCHEDULED), *self._queues()):
+            if (job := self._look(place, jid)) is not None:
+                return _seen(job, "scheduled" if place.state is JobState.SCHEDULED else "waiting", place.queue)
+        for held in itertools.islice(self._admin.in_progress(), MOST_SEARCHED):
+            if _is(held.job, jid):
+                running = held.running_since is not None
+                state: StateWord = "running" if running else "waiting"
+                return replace(_seen(held.job, state, held.queue), owner=held.owner.identity, since=held.running_since)
+        for state, place_state in (("retry", JobState.RETRY), ("dead", JobState.DEAD)):
+            if (job := self._look(Place(place_state), jid)) is not None:
+                return _seen(job, "retry" if state == "retry" else "dead")
+        job = self._look(Place(JobState.PARKED), jid)
+        return None if job is None else _seen(job, "waiting", job.queue)
+
+    def _queues(self) -> list[Place]:
+        return [Place(JobState.WAITING, queue.name) for queue in self._admin.queues()]
+
+    def _look(self, place: Place, jid: str) -> StoredJob | None:
+        jobs = itertools.chain.from_iterable(self._admin.jobs_in(place).pages())
+        return _first(job for job in itertools.islice(jobs, MOST_SEARCHED) if _is(job, jid))
+
+
+def _first(found: Iterator[T]) -> T | None:
+    return next(found, None)
+
+
+def _is(job: StoredJob, jid: str) -> bool:
+    return jid.encode("utf-8", "replace") in job.payload and job.jid == jid
+
+
+def _told(record: JobRecord) -> JobStatus:
+    return JobStatus(
+        jid=record.jid,
+        state=record.state,
+        verified=False,
+        tracked=True,
+        job_class=record.job_class,
+        queue=record.queue,
+        since=record.at,
+        due=float(record.due) if record.due and record.state in ("scheduled", "retry") else None,
+        owner=record.owner,
+        error_class=record.error_class,
+        error_message=record.error_message,
+        progress=record.progress,
+        has_result=record.result is not None,
+        timeline=record.timeline,
+    )
+
+
+def _seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
+    message = job.message
+    fields = message.fields if message is not None else {}
+
+    def text(name: str) -> str:
+        value = fields.get(name)
+        return value if isinstance(value, str) else ""
+
+    return JobStatus(
+        jid=job.jid,
+        state=state,
+        verified=True,
+        tracked=False,
+        job_class=message.job_class if message is not None else "",
+        queue=queue or text("queue"),
+        since=(message.enqueued_at if state == "waiting" and message is not None else None),
+        due=job.at if state in ("scheduled", "retry") else None,
+        error_class=text("error_class"),
+        error_message=text("error_message"),
+    )

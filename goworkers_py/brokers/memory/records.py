@@ -1,0 +1,75 @@
+"""The records of tracked jobs, see `wire.job_record`, and those who wait for the end of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.core.effect import NoteState, Push
+from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.wire.job_record import MOST_MOVES, V, live_s
+
+Fields = dict[str, bytes]
+
+
+class JobRecords:
+    """Used under the lock of the state."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._records: Expiring[str, Fields] = Expiring(clock)
+        self._born: Expiring[str, int] = Expiring(clock)  # the number of the push that made the record
+        self.listeners: dict[str, set[Callable[[], None]]] = {}  # by jid; they must not block
+
+    def get(self, jid: str) -> Fields | None:
+        fields = self._records.get(jid)
+        return None if fields is None else dict(fields)
+
+    def bear(self, number: int, push: Push) -> bool:
+        """Makes the record of a tracked push. False when the job has one already. Answers the same for one push however
+        often it is asked."""
+        if push.track is None:
+            return True
+        jid, job_class = push.track
+        if self._records.get(jid) is None:
+            life_s = live_s(push.at, self._clock())
+            self._born.put(jid, number, life_s)
+            waiting = push.at is None
+            place = ("queue", push.queue) if waiting else ("due", repr(push.at))
+            state: StateWord = "waiting" if waiting else "scheduled"
+            self.note(NoteState(jid, state, "pushed", life_s, (("class", job_class), place)))
+        return self._born.get(jid) == number
+
+    def note(self, move: NoteState) -> None:
+        fields = self._records.get(move.jid)
+        if fields is None and move.only_known:
+            return
+        fields, now = fields or {}, self._clock()
+        number = int(fields.get("n", b"0")) + 1
+        texts = {
+            "v": V,
+            "state": move.state,
+            "at": f"{now:.6f}",
+            "n": str(number),
+            "due": repr(now) if move.state == "dead" else "",
+            "owner": "",
+            f"t{number}": f"{move.state} {now:.6f} {move.reason}",
+            **dict(move.fields),
+        }
+        fields |= {name: text.encode() if isinstance(text, str) else text for name, text in texts.items()}
+        fields.pop(f"t{number - MOST_MOVES}", None)
+        self._records.put(move.jid, fields, move.life_s)
+        if move.state in ENDED:
+            self.tell(move.jid)
+
+    def set(self, jid: str, texts: Mapping[str, str]) -> None:
+        """Sets fields of a record that is there."""
+        if (fields := self._records.get(jid)) is not None:
+            fields |= {name: text.encode() for name, text in texts.items()}
+
+    def forget(self, jid: str) -> None:
+        self._records.put(jid, {}, 0)
+
+    def tell(self, jid: str) -> None:
+        for listener in self.listeners.get(jid, ()):
+            listener()

@@ -1,0 +1,159 @@
+"""Listens to channels of the server, for any number of threads, by one connection and one thread.
+
+A message on a channel says only that something has changed: who listens reads then. So a message that is lost (while
+the connection is made again, say) does no harm: after each new connection all listeners are called.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import redis
+
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Driver, connect, text
+from goworkers_py.brokers.redis.packing import packed
+from goworkers_py.core.errors import BrokerError
+
+log = logging.getLogger(__name__)
+
+Changed = Callable[[], None]
+
+# The thread ends when nobody has listened for so long.
+LINGER_S = 5.0
+LOOK_EVERY_S = 0.5
+# A connection on which nothing came for so long is asked for a sign of life, and given up after twice that time.
+SILENT_S = 15.0
+# Before the next try to connect; and when the access rules do not allow to listen.
+PAUSE_S, REFUSED_S = 0.5, 30.0
+
+
+class Listener:
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        # Under the lock: the fields below. `_connection` is made and read by the listener's thread; other threads only
+        # send over it.
+        self._lock = threading.Lock()
+        self._heard: dict[str, list[Changed]] = {}  # by channel
+        self._connection: Driver | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._idle_since = 0.0
+        self._pid = os.getpid()
+
+    def listen(self, channel: str, changed: Changed) -> Callable[[], None]:
+        """`changed` is called in the listener's thread: soon after this call, when the channel is listened to, and at
+        each message. It must not block. Returns the function that ends it."""
+        self._forget_parents()
+        with self._lock:
+            known = channel in self._heard
+            self._heard.setdefault(channel, []).append(changed)
+            if self._thread is None:
+                self._closed.clear()
+                self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
+                self._thread.start()
+            elif not known:
+                self._send("SUBSCRIBE", channel)
+        if known:
+            changed()
+        return lambda: self._forget(channel, changed)
+
+    def _forget(self, channel: str, changed: Changed) -> None:
+        with self._lock:
+            listeners = self._heard.get(channel, [])
+            if changed in listeners:
+                listeners.remove(changed)
+            if not listeners and self._heard.pop(channel, None) is not None:
+                self._send("UNSUBSCRIBE", channel)
+            self._idle_since = time.monotonic()
+
+    def _send(self, *command: str) -> None:
+        """Under the lock. An error is met by the thread that reads: it connects again, and listens to all channels."""
+        if self._connection is not None:
+            with suppress(redis.RedisError, OSError):
+                self._connection.send_packed_command(packed([command]), check_health=False)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            pause_s = PAUSE_S
+            try:
+                if not self._connect_and_read():
+                    return
+            except redis.ResponseError as error:
+                log.debug("the server refuses to tell ends of jobs: %s", error)
+                pause_s = REFUSED_S
+            except (redis.RedisError, OSError, BrokerError) as error:
+                log.debug("the listener connects again: %s", error)
+            finally:
+                self._disconnect()
+            self._closed.wait(pause_s)
+
+    def _connect_and_read(self) -> bool:
+        """False when nobody listens any more."""
+        connection = self._connections.new_connection()
+        connect(connection)
+        with self._lock:
+            self._connection = connection
+            if self._heard:
+                connection.send_packed_command(packed([("SUBSCRIBE", *self._heard)]), check_health=False)
+        heard_at = asked_at = time.monotonic()
+        while not self._closed.is_set():
+            now = time.monotonic()
+            if connection.can_read(LOOK_EVERY_S):
+                self._tell(connection.read_response())
+                heard_at = now
+            elif now - heard_at > 2 * SILENT_S:
+                return True
+            elif now - max(heard_at, asked_at) > SILENT_S:
+                asked_at = now
+                with self._lock:
+                    self._send("PING")
+            if self._ends(now):
+                return False
+        return False
+
+    def _ends(self, now: float) -> bool:
+        with self._lock:
+            if self._heard or now - self._idle_since < LINGER_S:
+                return False
+            self._thread = None
+            return True
+
+    def _tell(self, reply: object) -> None:
+        """A reply to SUBSCRIBE counts as a message: something may have happened before it."""
+        if not isinstance(reply, list) or len(reply) < 2 or reply[0] not in (b"message", b"subscribe"):
+            return
+        with self._lock:
+            listeners = list(self._heard.get(text(reply[1]), ()))
+        for changed in listeners:
+            try:
+                changed()
+            except Exception:
+                log.exception("a listener failed")
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+    def close(self) -> None:
+        self._forget_parents()
+        self._closed.set()
+        with self._lock:
+            thread, self._thread = self._thread, None
+            self._heard.clear()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(2 * LOOK_EVERY_S + 1)
+
+    def _forget_parents(self) -> None:
+        """In a forked child: the connection and the thread are the parent's."""
+        if self._pid != os.getpid():
+            self._lock, self._heard, self._connection, self._thread = threading.Lock(), {}, None, None
+            self._closed = threading.Event()
+            self._pid = os.getpid()

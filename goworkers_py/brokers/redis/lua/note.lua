@@ -1,0 +1,22 @@
+-- Included by other scripts. `note` writes the state of a tracked job into its record, see wire/job_record.py, in the
+-- step in which the job moves. The job is moved in any case: an error here, as of a missing access rule, is ignored.
+local time = redis.call('TIME')
+local now = time[1] .. '.' .. string.format('%06d', time[2]) -- the time of this step
+local NOTE_V, NOTE_MOST = '1', 100
+local NOTE_ENDED = {dead = true, completed = true, cancelled = true, expired = true}
+
+-- `fields` from `first` to `last` are names and values. A dead job is in its set under the time of this step.
+local function note(key, life, state, reason, fields, first, last)
+  local v, n = redis.pcall('HGET', key, 'v'), redis.pcall('HGET', key, 'n')
+  if v and v ~= NOTE_V or type(n) == 'table' then return end -- of another release, or no record
+  n = (tonumber(n) or 0) + 1
+  redis.pcall('HSET', key, 'v', NOTE_V, 'state', state, 'at', now, 'n', n, 'due', state == 'dead' and now or '', 'owner', '',
+    't' .. n, state .. ' ' .. now .. ' ' .. reason, unpack(fields, first or 1, last or #fields))
+  if n > NOTE_MOST then redis.pcall('HDEL', key, 't' .. n - NOTE_MOST) end
+  redis.pcall('EXPIRE', key, life)
+  if NOTE_ENDED[state] then redis.pcall('PUBLISH', key, state) end
+end
+
+local function is_tracked(key)
+  return redis.pcall('HGET', key, 'v') == NOTE_V
+end

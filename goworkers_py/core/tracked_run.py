@@ -1,0 +1,19 @@
+"""One run of a tracked job, between the worker that runs it and the thread that writes its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.core.effect import Tracked
+
+
+class TrackedRun:
+    """Made by the worker's thread. Each field is set in one step and may be read by any thread."""
+
+    def __init__(self, job: Tracked, retain_s: int, said: bool, changed: Callable[[], None]) -> None:
+        self.job = job
+        self.retain_s = retain_s  # 0: the result is not kept
+        self.said = said  # the payload itself says that the job is tracked
+        self.error: BaseException | None = None  # of the failed run; set by the link `retry`
+        self.progress: str | None = None  # as JSON, see `wire.job_record`
+        self.changed = changed  # called when `progress` was set

@@ -1,0 +1,149 @@
+"""Which jobs are tracked, and what the record of a job says after each outcome, see `wire.job_record`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect, NoteState
+from goworkers_py.core.errors import ArgumentError, UnreadablePayload
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.outcome import (
+    REQUEUE,
+    REQUEUE_LAST,
+    Dead,
+    Discard,
+    Done,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
+from goworkers_py.core.tracked_run import TrackedRun
+from goworkers_py.policy.registry import Registry
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import error_class, error_text
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, live_s, retain_in, says_tracked, tracked_of
+from goworkers_py.wire.message import Message
+
+# Of an error's text in a record. The payload of a failed job has more of it.
+LONGEST_ERROR = 1_000
+
+Fields = tuple[tuple[str, str | bytes], ...]
+
+
+class Tracking:
+    def __init__(self, registry: Registry, config: Config, wall: Callable[[], float]) -> None:
+        self._registry = registry
+        self._dead_life_s = max(1, int(config.dead_timeout))
+        self._most_result_bytes = config.result_max_bytes
+        self._wall = wall
+
+    def may_be_tracked(self, message: Message) -> bool:
+        """False for nearly every job."""
+        return TRACK in message.fields or RETAIN in message.fields or self._registry.any_tracked
+
+    def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
+        """None for a job that is not tracked. `changed` is called when the job tells its progress."""
+        fields, options = message.fields, self._registry.options_for(message)
+        said = says_tracked(fields)
+        retain_s = retain_in(fields.get(RETAIN, options.get(RETAIN)))
+        job = tracked_of(fields)
+        if job is None or not (said or retain_s or (options.get(TRACK) and TRACK not in fields)):
+            return None
+        return TrackedRun(job, retain_s, said, changed)
+
+    def noted(self, message: Message, run: TrackedRun, outcome: Outcome) -> Outcome:
+        """The outcome, with the effect that writes it into the record."""
+        if isinstance(outcome, Keep):
+            return outcome
+        note = self._note(message, run, outcome)
+        if run.progress is not None:
+            note = dataclasses.replace(note, fields=(*note.fields, ("progress", run.progress)))
+        outcome = outcome if run.said else _saying(run, outcome)
+        return dataclasses.replace(outcome, effects=(*outcome.effects, note))
+
+    def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
+        kept_s, now = run.retain_s or ENDED_S, self._wall()
+        match outcome:
+            case Done(result):
+                return _noted(run, "completed", "", kept_s, self._result(run, result))
+            case Retry(at):
+                return _noted(run, "retry", _class_of(run), live_s(at, now), (("due", repr(at)), *_failure(run)))
+            case Reschedule(at):
+                return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
+            case Dead():
+                return _noted(run, "dead", _class_of(run), max(self._dead_life_s, kept_s), _failure(run))
+            case Discard():
+                # In no set: it has no time there.
+                return _noted(run, "dead", "discarded", kept_s, (("due", ""), *_failure(run)))
+            case Park(line):
+                return _noted(run, "waiting", f"line {line}", LIVE_S, (("queue", message.queue),))
+            case _:
+                return _noted(run, "waiting", "given back", LIVE_S, (("queue", message.queue),))
+
+    def _result(self, run: TrackedRun, result: object) -> Fields:
+        if not run.retain_s:
+            return ()
+        result = list(result) if isinstance(result, tuple) else result
+        try:
+            payload.check_plain(result, "the result")
+        except ArgumentError as error:
+            return (("lost", str(error)),)
+        written = payload.encode(result).encode()
+        if len(written) > self._most_result_bytes:
+            most = f"{self._most_result_bytes:,}"
+            return (("lost", f"the result has {len(written):,} bytes, and result_max_bytes allows {most}"),)
+        return (("result", written),)
+
+
+def _saying(run: TrackedRun, outcome: Outcome) -> Outcome:
+    """Only the code of the job says that it is tracked. When its payload is rewritten, the payload says it too, for
+    others who move the job."""
+    if not isinstance(outcome, Retry | Dead | Reschedule | Requeue | Park) or outcome.payload is None:
+        return outcome
+    says = {RETAIN: run.retain_s} if run.retain_s else {TRACK: True}
+    return dataclasses.replace(outcome, payload=payload.splice(outcome.payload, says))
+
+
+def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: Fields = ()) -> NoteState:
+    return NoteState(run.job.jid, state, reason, life_s, (("class", run.job.job_class), *fields))
+
+
+def _failure(run: TrackedRun) -> Fields:
+    if run.error is None:
+        return ()
+    return (("error_class", error_class(run.error)), ("error_message", error_text(run.error)[:LONGEST_ERROR]))
+
+
+def _class_of(run: TrackedRun) -> str:
+    return "" if run.error is None else error_class(run.error)
+
+
+def requeued(delivery: Delivery, last: bool = False) -> Outcome:
+    """The outcome of a delivery that is given back: its run did not begin, or did not end in time."""
+    run = delivery.tracked
+    if run is None:
+        return REQUEUE_LAST if last else REQUEUE
+    note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
+    return Requeue(last=last, effects=(note,))
+
+
+def taken_over(raw: bytes, queue: str, owner: str, dead: BaseException | None, dead_life_s: int) -> tuple[Effect, ...]:
+    """The effect of taking a job from a dead process, which may have begun it. Only jobs with a record have one, but
+    for every job with a jid it is asked: the code of its class may say that it is tracked."""
+    try:
+        job = tracked_of(payload.read(raw))
+    except UnreadablePayload:
+        return ()
+    if job is None:
+        return ()
+    if dead is None:
+        fields: Fields = (("queue", queue),)
+        return (NoteState(job.jid, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
+    fields = (("error_class", error_class(dead)), ("error_message", error_text(dead)[:LONGEST_ERROR]))
+    return (NoteState(job.jid, "dead", error_class(dead), dead_life_s, fields, only_known=True),)

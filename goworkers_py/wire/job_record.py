@@ -1,0 +1,168 @@
+"""The record of a tracked job: its state, its moves, its progress, and its result or its last error.
+
+A job is tracked when its payload has the field `track` or `retain`, or its class has one of these options in its code.
+A broker keeps the record as named texts. Each move of the job writes it in the step of the move, see `NoteState`:
+
+    v, state, at, n          the version, the state, when the job came into it, and how many moves there were
+    t1, t2, ...              the moves: "state at reason"; the last MOST_MOVES of them are kept
+    class, queue             of the job
+    due                      scheduled, retry: the time, as it is in the set
+    owner                    running: the identity of the process
+    error_class, error_message   of the last failure
+    result                   completed: as JSON; or `lost`: why it could not be kept
+    progress                 as JSON: [at, total, text, time]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import simplejson
+
+from goworkers_py.core.effect import Tracked
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.job_state import STATES, StateWord
+from goworkers_py.wire import payload
+
+V = "1"
+TRACK, RETAIN = "track", "retain"  # fields of a payload
+MOST_MOVES = 100
+# A job that has not ended may stay where it is for so long, beyond the time for which it waits.
+LIVE_S = 90 * 86_400
+# The record of an ended job without `retain`.
+ENDED_S = 3_600
+
+_MARKS = b'"track"', b'"retain"'
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A job came into a state."""
+
+    state: str
+    at: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job has got, as it told with `current_message().progress`."""
+
+    at: float
+    total: float | None
+    text: str
+    time: float  # when it was told, epoch seconds
+
+    @property
+    def percent(self) -> float | None:
+        return 100 * self.at / self.total if self.total else None
+
+    def as_json(self) -> str:
+        return payload.encode([self.at, self.total, self.text, self.time])
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    jid: str
+    state: StateWord
+    at: float
+    moves: int  # how many there were, also those that are not kept
+    queue: str
+    job_class: str
+    due: str  # the text of the time, as a sorted set has it
+    owner: str
+    error_class: str
+    error_message: str
+    result: bytes | None
+    lost: str
+    progress: Progress | None
+    timeline: Sequence[Move]
+
+
+def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
+    """None for a record that this release cannot read, or that is none."""
+
+    def text(name: str) -> str:
+        return fields.get(name, b"").decode("utf-8", "replace")
+
+    state = next((state for state in STATES if state == text("state")), None)
+    if text("v") != V or state is None:
+        return None
+    moves = int(_number(text("n")))
+    kept = range(max(1, moves - MOST_MOVES + 1), moves + 1)
+    return JobRecord(
+        jid=jid,
+        state=state,
+        at=_number(text("at")),
+        moves=moves,
+        queue=text("queue"),
+        job_class=text("class"),
+        due=text("due"),
+        owner=text("owner"),
+        error_class=text("error_class"),
+        error_message=text("error_message"),
+        result=fields.get("result"),
+        lost=text("lost"),
+        progress=_progress(text("progress")),
+        timeline=[_move(text(f"t{number}")) for number in kept if f"t{number}" in fields],
+    )
+
+
+def _move(told: str) -> Move:
+    state, at, reason = (*told.split(" ", 2), "", "")[:3]
+    return Move(state, _number(at), reason)
+
+
+def _progress(told: str) -> Progress | None:
+    with suppress(ValueError, TypeError):
+        at, total, text, time = simplejson.loads(told)
+        return Progress(float(at), None if total is None else float(total), str(text), float(time))
+    return None
+
+
+def _number(told: str) -> float:
+    try:
+        number = float(told)
+    except ValueError:
+        return 0.0
+    return number if math.isfinite(number) else 0.0
+
+
+def tracked_in(raw: bytes) -> Tracked | None:
+    """The job of a payload that says itself that it is tracked; None for any other payload."""
+    if not any(mark in raw for mark in _MARKS):
+        return None
+    try:
+        fields = payload.read(raw)
+    except UnreadablePayload:
+        return None
+    return tracked_of(fields) if says_tracked(fields) else None
+
+
+def says_tracked(fields: Mapping[str, Any]) -> bool:
+    return fields.get(TRACK) is True or retain_in(fields.get(RETAIN)) > 0
+
+
+def tracked_of(fields: Mapping[str, Any]) -> Tracked | None:
+    """The job with these fields; None if its jid names no record."""
+    jid, job_class = fields.get("jid"), fields.get("wrapped") or fields.get("class")
+    if not isinstance(jid, str) or not jid or not payload.encodable(jid):
+        return None
+    return Tracked(jid, job_class if isinstance(job_class, str) and payload.encodable(job_class) else "")
+
+
+def retain_in(value: Any) -> int:
+    """For how many seconds to keep an ended job; 0 for a value that is no such number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e9:
+        return 0
+    return max(1, int(value))
+
+
+def live_s(due: float | None, now: float) -> int:
+    """How long the record of a job lives that has not ended."""
+    wait_s = 0.0 if due is None else min(max(0.0, due - now), 1e9)
+    return LIVE_S + int(wait_s)

@@ -1,0 +1,402 @@
+"""The records of tracked jobs: each move of a job writes its record in the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, stored, waiting
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import Inspector, waiting_in
+from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.store import RunningMark, Store
+from goworkers_py.brokers.contracts.transport import Published
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import NoteState, Push, PushJobs, Tracked
+from goworkers_py.core.errors import PoisonPill
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.policy.poison import RecoveryDecision
+from goworkers_py.policy.tracking import taken_over
+from goworkers_py.wire.job_record import MOST_MOVES, JobRecord
+
+LATER = 4_000_000_000.5  # in 2096
+
+
+def tracked(jid: object = 1, **fields: object) -> bytes:
+    return job(jid, track=True, **fields)
+
+
+def push(jid: object = 1, queue: str = "q", at: float | None = None, push_id: str = "") -> Push:
+    return Push(queue, tracked(jid), at, push_id, Tracked(str(jid), "Job"))
+
+
+def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteState:
+    return NoteState(str(jid), state, "a reason", life_s, tuple(fields.items()))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def publish(me: Process) -> Callable[..., list[Published]]:
+    return lambda *pushes: list(me.broker.transport.publish(pushes))
+
+
+@pytest.fixture
+def record(store: Store) -> Callable[..., JobRecord]:
+    def read(jid: object = 1) -> JobRecord:
+        found = store.record(str(jid))
+        assert found is not None
+        return found
+
+    return read
+
+
+Publish = Callable[..., list[Published]]
+Read = Callable[..., JobRecord]
+
+
+def moves(record: JobRecord) -> list[str]:
+    return [move.state for move in record.timeline]
+
+
+# --- a push
+
+
+def test_a_tracked_push_makes_the_record(publish: Publish, record: Read, admin: Admin) -> None:
+    before = admin.now()
+    assert publish(push(), push(2, at=LATER)) == [Published.PUSHED] * 2
+    assert (record().state, record().queue, record().job_class, record().moves) == ("waiting", "q", "Job", 1)
+    assert before <= record().at <= admin.now()
+    assert (record(2).state, float(record(2).due), moves(record(2))) == ("scheduled", LATER, ["scheduled"])
+    assert (waiting(admin), stored(admin, SCHEDULED)) == ([tracked(1)], [tracked(2)])
+
+
+def test_a_second_push_of_a_tracked_job_is_a_duplicate(publish: Publish, record: Read, admin: Admin) -> None:
+    assert publish(push(), push(), push(2)) == [Published.PUSHED, Published.DUPLICATE, Published.PUSHED]
+    assert publish(push(at=LATER), push(queue="r")) == [Published.DUPLICATE] * 2
+    assert (waiting(admin), admin.queue("r"), stored(admin, SCHEDULED)) == ([tracked(1), tracked(2)], None, [])
+    assert moves(record()) == ["waiting"]
+
+
+def test_an_id_and_a_record_both_make_a_duplicate(publish: Publish, admin: Admin) -> None:
+    assert publish(push(1, push_id="id")) == [Published.PUSHED]
+    assert publish(push(2, push_id="id"), push(1, push_id="other")) == [Published.DUPLICATE] * 2
+    assert waiting(admin) == [tracked(1)]
+
+
+def test_a_job_that_is_not_tracked_has_no_record(me: Process, store: Store) -> None:
+    me.publish(job(1))
+    [one] = me.consume(1)
+    me.settle((one, Done()))
+    assert store.record("1") is None
+
+
+# --- a settlement
+
+ENDS: dict[str, tuple[Outcome, str]] = {
+    "completed": (Done(effects=(note("completed", result='{"a":1}'),)), "completed"),
+    "retry": (Retry(LATER, tracked(), effects=(note("retry", due=repr(LATER), error_class="E"),)), "retry"),
+    "dead": (Dead(tracked(), effects=(note("dead", error_class="E"),)), "dead"),
+    "discarded": (Discard(effects=(note("dead", due=""),)), "dead"),
+    "requeue": (Requeue(effects=(note("waiting", queue="q"),)), "waiting"),
+    "reschedule": (Reschedule(LATER, tracked(), effects=(note("scheduled", due=repr(LATER)),)), "scheduled"),
+    "park": (Park("line", effects=(note("waiting"),)), "waiting"),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_settlement_writes_the_record_in_the_same_step(me: Process, publish: Publish, record: Read, how: str) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    outcome, state = ENDS[how]
+    assert me.settle((one, outcome)) == [True]
+    assert (record().state, moves(record())) == (state, ["waiting", state])
+    assert record().result == (b'{"a":1}' if how == "completed" else None)
+    verified = JobLookup(me.broker).status("1")
+    assert (verified.state, verified.verified, verified.tracked) == (state, True, True)
+
+
+def test_a_delivery_that_is_not_ours_any_more_writes_no_record(me: Process, publish: Publish, record: Read) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Requeue()))
+    assert me.settle((one, ENDS["completed"][0])) == [False]
+    assert record().state == "waiting"
+
+
+def test_a_record_that_was_not_made_by_a_push_begins_with_the_run(me: Process, record: Read) -> None:
+    me.publish(job(1))
+    [one] = me.consume(1)
+    me.settle((one, ENDS["completed"][0]))
+    assert (record().state, moves(record())) == ("completed", ["completed"])
+
+
+def test_a_record_ends_with_its_life(me: Process, publish: Publish, store: Store, admin: Admin) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Done(effects=(note("completed", life_s=1),))))
+    assert store.record("1") is not None
+    assert eventually(lambda: store.record("1") is None)
+    assert publish(push()) == [Published.PUSHED], "the jid is free again"
+    assert waiting(admin) == [tracked(1)]
+
+
+def test_a_job_that_pushes_tracked_jobs_makes_their_records(
+    me: Process, publish: Publish, record: Read, admin: Admin
+) -> None:
+    publish(push(), push(2))
+    [one] = me.consume(1)
+    pushed = PushJobs("1", (push(3), push(2), push(4, at=LATER), Push("q", job("plain"))))
+    assert me.settle((one, Done(effects=(pushed, note("completed"))))) == [True]
+    assert sorted(waiting(admin)) == sorted([tracked(2), tracked(3), job("plain")]), "2 was there before"
+    assert [record(jid).state for jid in (1, 2, 3, 4)] == ["completed", "waiting", "waiting", "scheduled"]
+    assert stored(admin, SCHEDULED) == [tracked(4)]
+
+
+def test_only_the_last_moves_are_kept(me: Process, publish: Publish, record: Read) -> None:
+    publish(push())
+    for _ in range(MOST_MOVES + 5):
+        [one] = me.consume(1)
+        me.settle((one, Requeue(effects=(note("waiting"),))))
+    assert record().moves == MOST_MOVES + 6
+    assert len(record().timeline) == MOST_MOVES
+
+
+# --- a run
+
+
+def mark(delivery: Delivery, first: bool = True, progress: str | None = None) -> RunningMark:
+    return RunningMark(Tracked("1", "Job"), delivery, progress, first)
+
+
+def test_a_job_that_runs_is_marked(me: Process, publish: Publish, record: Read, store: Store) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    store.mark_running([mark(one)])
+    assert (record().state, record().owner, moves(record())) == ("running", me.identity, ["waiting", "running"])
+    status = JobLookup(me.broker).status("1")
+    assert (status.state, status.verified, status.owner) == ("running", True, me.identity)
+
+
+def test_a_mark_that_comes_late_changes_nothing(me: Process, publish: Publish, record: Read, store: Store) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, ENDS["retry"][0]))
+    store.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
+    assert (record().state, record().progress) == ("retry", None)
+
+
+def test_a_late_mark_revives_no_record(me: Process, publish: Publish, store: Store) -> None:
+    """asynq's late writer makes an expired task again, without a life."""
+    publish(push())
+    [one] = me.consume(1)
+    store.mark_running([mark(one)])
+    me.settle((one, Done(effects=(note("completed", life_s=1),))))
+    assert eventually(lambda: store.record("1") is None)
+    store.mark_running([mark(one), mark(one, first=False, progress='[1,2,"",3]')])
+    assert store.record("1") is None
+
+
+def test_progress_is_written_while_the_job_runs_there(
+    me: Process, publish: Publish, record: Read, store: Store
+) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    store.mark_running([mark(one, progress='[1.0,4.0,"one",5.0]')])
+    progress = record().progress
+    assert progress is not None
+    assert (progress.at, progress.total, progress.text, progress.percent) == (1.0, 4.0, "one", 25.0)
+    store.mark_running([mark(one, first=False, progress='[2.0,null,"two",5.0]')])
+    assert record().progress is not None
+    assert (record().progress.text, record().progress.percent) == ("two", None)  # type: ignore[union-attr]
+    strange = Delivery(one.payload, "q", "host:9:000000000009", one.receipt)
+    store.mark_running([mark(strange, first=False, progress='[3.0,null,"three",5.0]')])
+    assert record().progress.text == "two"  # type: ignore[union-attr]
+
+
+# --- the scheduler
+
+
+def forward(entry: bytes, now: float) -> tuple[str | None, bytes]:
+    return "q", entry
+
+
+def test_a_due_job_waits_again(me: Process, publish: Publish, record: Read, store: Store, admin: Admin) -> None:
+    publish(push(at=admin.now() - 5), push(2, at=LATER))
+    me.publish(job(3), at=admin.now() - 5)
+    list(store.promote(JobState.SCHEDULED, forward, 10))
+    assert sorted(waiting(admin)) == sorted([tracked(1), job(3)])
+    assert (record().state, record().due, record().queue) == ("waiting", "", "q")
+    assert record(2).state == "scheduled"
+
+
+# --- people
+
+
+def changed(steps: Iterator[tuple[int, object]]) -> None:
+    for _ in steps:
+        pass
+
+
+@pytest.mark.parametrize(("do", "state", "reason"), [
+    (lambda inspector, place: inspector.retry(place, Filter()), "waiting", "retried"),
+    (lambda inspector, place: inspector.kill(place, Filter()), "dead", "killed"),
+    (lambda inspector, place: inspector.delete(place, Filter()), "cancelled", "deleted"),
+])  # fmt: skip
+@pytest.mark.parametrize("place", [SCHEDULED, RETRIES, PARKED])
+def test_people_who_move_a_job_write_its_record(
+    me: Process, publish: Publish, record: Read, place: Place,
+    do: Callable[..., Iterator[tuple[int, object]]], state: str, reason: str,
+) -> None:  # fmt: skip
+    publish(push(), push(2))
+    how = {SCHEDULED: "reschedule", RETRIES: "retry", PARKED: "park"}[place]
+    one, other = me.consume(2)
+    me.settle((one, ENDS[how][0]), (other, Done(effects=(note("completed", 2),))))
+    changed(do(Inspector(me.broker), place))
+    last = record().timeline[-1]
+    assert (record().state, last.state, last.reason) == (state, state, reason)
+    assert (record().due != "") == (state == "dead")
+    assert record(2).state == "completed"
+    assert JobLookup(me.broker).status("1").verified
+
+
+def test_a_job_that_is_deleted_from_its_queue_or_retried_from_the_dead(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(push(1), push(2))
+    inspector = Inspector(me.broker)
+    changed(inspector.delete(waiting_in("q"), Filter(jids=["2"])))
+    assert (record(1).state, record(2).state) == ("waiting", "cancelled")
+    [one] = me.consume(1)
+    me.settle((one, ENDS["dead"][0]))
+    changed(inspector.retry(DEAD, Filter()))
+    assert moves(record()) == ["waiting", "dead", "waiting"]
+
+
+def test_a_released_job_waits_in_its_queue(me: Process, publish: Publish, record: Read, store: Store) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, ENDS["park"][0]))
+    assert store.release("line", 1) == 1
+    assert record().timeline[-1].reason == "released"
+
+
+# --- deaths
+
+
+def judge(found: object, error: PoisonPill | None = None) -> RecoveryDecision:
+    payload, queue, owner = found.payload, found.queue, found.owner  # type: ignore[attr-defined]
+    return RecoveryDecision(payload, error, taken_over(payload, queue, owner, error, 60))
+
+
+def test_a_job_of_a_dead_process_waits_again(
+    me: Process, start: Processes, publish: Publish, record: Read, store: Store, admin: Admin
+) -> None:
+    publish(push(), push(2))
+    dead = start()
+    one, _ = dead.consume(2)
+    store.mark_running([mark(one)])
+    me.publish(job("plain"))
+    dead.consume(1)
+    start.expire(dead)
+    found = list(me.broker.recoverable.recover(me.identity, judge, ""))
+    assert len(found) == 3
+    assert (record().state, record().owner, record().timeline[-1].reason) == (
+        "waiting", "", f"recovered from {dead.identity}",
+    )  # fmt: skip
+    assert record(2).state == "waiting"
+    assert store.record("plain") is None
+
+
+def test_a_job_that_killed_its_processes_is_dead(me: Process, start: Processes, publish: Publish, record: Read) -> None:
+    publish(push())
+    dead = start()
+    dead.consume(1)
+    start.expire(dead)
+    error = PoisonPill("three times")
+    list(me.broker.recoverable.recover(me.identity, lambda found: judge(found, error), ""))
+    assert (record().state, record().error_message) == ("dead", "three times")
+    assert JobLookup(me.broker).status("1").verified
+
+
+def test_a_process_that_leaves_writes_the_records_of_its_jobs(
+    start: Processes, me: Process, publish: Publish, record: Read, store: Store
+) -> None:
+    publish(push())
+    other = start()
+    [one] = other.consume(1)
+    store.mark_running([mark(one)])
+    other.leave()
+    assert record().state == "waiting"
+
+
+# --- looking
+
+
+def test_a_job_that_another_program_has_moved_is_found(me: Process, publish: Publish, admin: Admin) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Retry(LATER, tracked())))  # no effect: a program that knows of no records
+    status = JobLookup(me.broker).status("1")
+    assert (status.state, status.verified, status.due) == ("retry", True, LATER)
+
+
+def test_a_job_that_another_program_has_deleted_has_a_last_known_state(
+    me: Process, publish: Publish, store: Store
+) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Done()))
+    status = JobLookup(me.broker).status("1")
+    assert (status.state, status.verified) == ("waiting", False)
+    record = store.record("1")
+    assert record is not None
+    assert store.forget(record)
+    assert store.record("1") is None
+
+
+def test_a_record_that_has_moved_is_not_forgotten(me: Process, publish: Publish, store: Store) -> None:
+    publish(push())
+    old = store.record("1")
+    assert old is not None
+    [one] = me.consume(1)
+    me.settle((one, ENDS["completed"][0]))
+    assert not store.forget(old)
+    assert store.record("1") is not None
+
+
+def test_jobs_without_a_record_are_searched(me: Process, admin: Admin) -> None:
+    me.publish(job("waits"), job("runs"), job("retry"), job("dead"))
+    me.publish(job("later"), at=LATER)
+    waits, runs, retry, dead = me.consume(4)
+    me.settle((retry, Retry(LATER, job("retry"))), (dead, Dead(job("dead"))), (waits, Requeue()))
+    found = {jid: JobLookup(me.broker).status(jid) for jid in ("waits", "runs", "retry", "dead", "later", "nobody")}
+    assert {jid: one.state for jid, one in found.items()} == {
+        "waits": "waiting", "runs": "waiting", "retry": "retry", "dead": "dead", "later": "scheduled",
+        "nobody": "unknown",
+    }  # fmt: skip
+    assert {one.verified for jid, one in found.items() if jid != "nobody"} == {True}
+    assert not any(one.tracked for one in found.values())
+    assert runs.identity == found["runs"].owner
+
+
+def test_the_place_in_a_queue_is_told(me: Process, publish: Publish) -> None:
+    publish(*(push(number) for number in range(20)))
+    assert [JobLookup(me.broker).status(str(number)).place for number in (0, 7, 19)] == [0, 7, 19]
+
+
+# --- waiting for the end
+
+
+def test_a_watcher_is_told_of_the_end(me: Process, publish: Publish, store: Store) -> None:
+    publish(push(), push(2))
+    one, other = me.consume(2)
+    told: list[int] = []
+    stop = store.watch("1", lambda: told.append(1))
+    assert eventually(lambda: len(told) == 1), "the watch has begun"
+    me.settle((other, Done(effects=(note("completed", 2),))))
+    me.settle((one, ENDS["completed"][0]))
+    assert eventually(lambda: len(told) == 2)
+    stop()
