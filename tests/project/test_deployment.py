@@ -26,7 +26,7 @@ ENOUGH_S = Config().timeout + 2 * Launcher.after_jobs_s
 
 def parses(words: list[str]) -> None:
     assert words[0] == "pyworkers"
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)  # click keeps the help option of a command
     command = main.get_command(context, words[1])
     assert command is not None
     command.make_context(words[1], words[2:], parent=context)
