@@ -56,6 +56,8 @@ before_start = app.before_start
 during_drain = app.during_drain
 on_error = app.on_error
 on_death = app.on_death
+on_cancel = app.on_cancel
+cancel = app.cancel
 enqueue = app.enqueue
 enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
@@ -106,6 +108,7 @@ __all__ = [
     "aresult",
     "atomic",
     "before_start",
+    "cancel",
     "client_middleware",
     "configure",
     "current_message",
@@ -117,6 +120,7 @@ __all__ = [
     "enqueue_with_options",
     "job",
     "middleware",
+    "on_cancel",
     "on_death",
     "on_error",
     "process",

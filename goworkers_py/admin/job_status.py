@@ -71,6 +71,24 @@ class JobLookup:
             record = again
         return self._searched(jid) or JobStatus(jid, "unknown", False, tracked=False)
 
+    def remove(self, jid: str) -> StoredJob | None:
+        """Deletes a job that waits in a queue or for a time. None when it was found in neither."""
+        for _ in range(MOST_LOOKS):  # it may move meanwhile
+            status = self.status(jid)
+            for place, number, job in self._seen_at(status):
+                if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number):
+                    return job
+        return None
+
+    def _seen_at(self, status: JobStatus) -> Iterator[tuple[Place, int, StoredJob]]:
+        if status.state in ("scheduled", "retry") and status.due is not None:
+            place = Place(_PLACES[status.state])
+            yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(status.due))
+        elif status.state == "waiting" and status.queue:
+            place = Place(JobState.WAITING, status.queue)
+            since = status.since or 0.0
+            yield from ((place, number, job) for number, job in self._admin.jobs_in(place).around(since))
+
     def _record(self, jid: str) -> JobRecord | None:
         return None if self._store is None else self._store.record(jid)
 

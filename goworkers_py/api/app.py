@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.cancelling import Cancelling
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.destinations import destinations, remember
@@ -31,7 +32,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
-from goworkers_py.links.retry import FailureHandler
+from goworkers_py.links.retry import FailureHandler, Handlers
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
@@ -40,7 +41,7 @@ from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
-from goworkers_py.wire.message import Timestamps
+from goworkers_py.wire.message import Message, Timestamps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,7 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Pushing, Results):
+class App(Pushing, Results, Cancelling):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -181,6 +182,12 @@ class App(Pushing, Results):
         self._declared.handlers.death.append(handler)
         return handler
 
+    def on_cancel(self, handler: Callable[[Message], object]) -> Callable[[Message], object]:
+        """Decorator `@workers.on_cancel`: `handler(message)` is called when a job was cancelled: in the process that
+        ran or met it, or in the one that cancelled it where it waited."""
+        self._declared.handlers.cancel.append(handler)
+        return handler
+
     def client_middleware(self, link: ClientLink) -> ClientLink:
         """Decorator `@workers.client_middleware`: `link(job)` gets each job, a dict, before its push, and returns the
         job, changed or not, or None to stop the push."""
@@ -188,6 +195,10 @@ class App(Pushing, Results):
         return link
 
     # --- pushing
+
+    @property
+    def handlers(self) -> Handlers:
+        return self._declared.handlers
 
     @property
     def client(self) -> Client:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.recoverable import Recoverable
@@ -21,7 +22,7 @@ class Capability(enum.Enum):
 
     DELAYS = "jobs that wait for a time"  # has `store`
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
-    CONTROL = "commands to processes"  # has `control`
+    CONTROL = "commands to processes"  # has `control` and `cancels`
     ADMIN = "lists of jobs"  # has `admin`
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
@@ -45,6 +46,7 @@ class Broker:
     store: Store
     recoverable: Recoverable
     control: Control
+    cancels: Cancels
     admin: Admin
     neighbours: Neighbours | None = None
 

@@ -1,8 +1,9 @@
-"""`job show`."""
+"""`job show`, `job cancel`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 import simplejson
@@ -15,7 +16,7 @@ from goworkers_py.cli.tables import clock_time, printable
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Shows one job."""
+    """Shows or cancels one job."""
 
 
 @job.command("show")
@@ -27,6 +28,19 @@ def show(app: App, jid: str, as_json: bool) -> None:
     status = app.inspector.status(jid)
     click.echo(simplejson.dumps(status.as_dict()) if as_json else _lines(status))
     sys.exit(FAILED if status.state == "unknown" else 0)
+
+
+@job.command("cancel")
+@click.argument("jids", nargs=-1, required=True, metavar="JID...")
+@click.option("--retry", is_flag=True, help="interrupt a running job only; it is retried as after a failure")
+@click.option("--timeout", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
+@connected
+def cancel(app: App, jids: Sequence[str], retry: bool, timeout: float) -> None:
+    """Cancels jobs, wherever they are. Exit code 1 unless each of them is cancelled now."""
+    answers = {jid: app.cancel(jid, retry=retry, timeout=timeout) for jid in jids}
+    for jid, answer in answers.items():
+        click.echo(f"{jid} {printable(answer)}")
+    sys.exit(0 if set(answers.values()) == {"cancelled"} else FAILED)
 
 
 def _lines(status: JobStatus) -> str:

@@ -107,4 +107,15 @@ class NoteState:
         return sum(len(value) for _, value in self.fields)
 
 
-Effect = PushJobs | PostJobs | StoreValue | NoteState
+@dataclass(frozen=True, slots=True)
+class MeetTombstone:
+    """Removes the tombstone of a job, see `brokers.contracts.cancels`, and tells who has cancelled it how the job has
+    ended."""
+
+    jid: str
+    state: str  # "cancelled", or the state into which the job went on
+    kind: ClassVar[str] = "cancel"
+    size: ClassVar[int] = 0
+
+
+Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentError, UnknownJob
+from goworkers_py.core.errors import ArgumentError, JobCancelled, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
+from goworkers_py.links.interruption import meet_interruption
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
 
@@ -42,15 +43,12 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
         try:
             spec = registry.find(message)
         except UnknownJob as error:
-            name = message.job_class[:LONGEST_NAME]
-            if name not in warned_of:
-                if len(warned_of) >= MOST_WARNED_OF:
-                    warned_of.clear()  # a bound is needed: producers choose the names
-                warned_of.add(name)
-                log.warning("%s", error)
+            _warn_once(warned_of, message.job_class[:LONGEST_NAME], error)
             raise
         message.held, message.thread = home, threading.get_ident()
         try:
+            if message.cancel is not None:
+                raise JobCancelled
             args = message.args
             if type(args) is not list or spec.takes_message:
                 args = _arguments(message, spec)
@@ -62,9 +60,19 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
             if FORKS.count != forks:
                 _end_of_child()
             held, message.held = _held(message), None
+            if message.cancel is not None:
+                meet_interruption()
         return DONE if held is None and message.tracked is None else _done(atomic, held, message, result)
 
     return run
+
+
+def _warn_once(warned_of: set[str], name: str, error: UnknownJob) -> None:
+    if name not in warned_of:
+        if len(warned_of) >= MOST_WARNED_OF:
+            warned_of.clear()  # a bound is needed: producers choose the names
+        warned_of.add(name)
+        log.warning("%s", error)
 
 
 def _held(message: Message) -> HeldPushes | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.core.errors import DiscardJob, RetryJob, UnknownJob
-from goworkers_py.core.outcome import Dead, Discard, Outcome, Retry
+from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
@@ -32,9 +32,17 @@ class Handlers:
 
     error: list[FailureHandler] = field(default_factory=list)
     death: list[FailureHandler] = field(default_factory=list)
+    cancel: list[Callable[[Message], object]] = field(default_factory=list)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
         _tell(self.error, message, error)
+
+    def tell_of_cancel(self, message: Message) -> None:
+        for handler in self.cancel:
+            try:
+                handler(message)
+            except BaseException:
+                log.exception("handler %r failed", handler)
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
         _tell(self.death, message, error)
@@ -60,6 +68,9 @@ class RetryLink:
         return run
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
+        if message.cancel is not None and not message.cancel.retry:
+            log.info("cancelled while it ran: %s", error_text(error))
+            return CANCELLED
         if message.tracked is not None:
             message.tracked.error = error
         now = self.wall()

@@ -13,9 +13,11 @@ from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
     REQUEUE_LAST,
+    Cancelled,
     Dead,
     Discard,
     Done,
+    Expired,
     Keep,
     Outcome,
     Park,
@@ -68,23 +70,34 @@ class Tracking:
         return dataclasses.replace(outcome, effects=(*outcome.effects, note))
 
     def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
-        kept_s, now = run.retain_s or ENDED_S, self._wall()
+        now, in_queue = self._wall(), (("queue", message.queue),)
         match outcome:
-            case Done(result):
-                return _noted(run, "completed", "", kept_s, self._result(run, result))
             case Retry(at):
                 return _noted(run, "retry", _class_of(run), live_s(at, now), (("due", repr(at)), *_failure(run)))
             case Reschedule(at):
                 return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
+            case Park(line):
+                return _noted(run, "waiting", f"line {line}", LIVE_S, in_queue)
+            case Requeue():
+                return _noted(run, "waiting", "given back", LIVE_S, in_queue)
+            case _:
+                return self._note_of_end(run, outcome)
+
+    def _note_of_end(self, run: TrackedRun, outcome: Outcome) -> NoteState:
+        kept_s = run.retain_s or ENDED_S
+        match outcome:
             case Dead():
                 return _noted(run, "dead", _class_of(run), max(self._dead_life_s, kept_s), _failure(run))
             case Discard():
                 # In no set: it has no time there.
                 return _noted(run, "dead", "discarded", kept_s, (("due", ""), *_failure(run)))
-            case Park(line):
-                return _noted(run, "waiting", f"line {line}", LIVE_S, (("queue", message.queue),))
+            case Cancelled():
+                return _noted(run, "cancelled", "", kept_s)
+            case Expired():
+                return _noted(run, "expired", "", kept_s)
             case _:
-                return _noted(run, "waiting", "given back", LIVE_S, (("queue", message.queue),))
+                result = outcome.result if isinstance(outcome, Done) else None
+                return _noted(run, "completed", "", kept_s, self._result(run, result))
 
     def _result(self, run: TrackedRun, result: object) -> Fields:
         if not run.retain_s:

@@ -22,6 +22,7 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
@@ -42,6 +43,7 @@ from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
@@ -74,6 +76,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
     relay = Relay(broker.store, plan.destinations, outage)
     tracker = Tracker(broker.store, Tracking(plan.registry, config, clock.wall), outage)
+    canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage)
+    special_runs = SpecialRuns(tracker, canceller)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -81,7 +85,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     def lane_of(pool: Pool, queue: str) -> Lane:
         run_stats = RunStats(plan.registry.names_in(queue))
         chain = _chain(plan, pool, queue, run_stats, watchdog, clock)
-        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine, tracker), run_stats)
+        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine, special_runs), run_stats)
 
     def manager_of(pool: Pool) -> Manager:
         settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.wake)
@@ -94,7 +98,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker)
+    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

@@ -12,7 +12,7 @@ from goworkers_py.links.chain import Run
 from goworkers_py.policy import poison
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
-from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.wire import needs
 from goworkers_py.wire.message import Message, reset_current, set_current
 
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 class Guard:
     """Shared by all workers of a queue."""
 
-    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine, tracker: Tracker | None = None) -> None:
+    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine, runs: SpecialRuns | None = None) -> None:
         self._chain = chain
         self._needs = needs
         self._quarantine = quarantine
-        self._tracker = tracker
+        self._runs = runs
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -41,8 +41,8 @@ class Guard:
             chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
         token = set_current(message)
         try:
-            if self._tracker is not None and self._tracker.tracking.may_be_tracked(message):
-                return self._tracker.run_job(message, delivery, chain)
-            return chain(message)
+            if self._runs is None:
+                return chain(message)
+            return self._runs.run(message, delivery, chain)
         finally:
             reset_current(token)

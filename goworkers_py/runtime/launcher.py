@@ -14,6 +14,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.runtime import forks
+from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
@@ -44,10 +45,13 @@ class Services:
     scheduler: Scheduler
     relay: Relay
     tracker: Tracker
+    canceller: Canceller
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
-        return iter((self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay, self.tracker))
+        return iter(
+            (self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay, self.tracker, self.canceller)
+        )
 
 
 class Launcher:

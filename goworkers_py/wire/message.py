@@ -11,6 +11,7 @@ from typing import Any
 
 import simplejson
 
+from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.tracked_run import TrackedRun
@@ -34,7 +35,9 @@ class Message:
     bytes that were fetched.
     """
 
-    __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread", "tracked")
+    __slots__ = (
+        "args", "cancel", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread", "tracked",
+    )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
@@ -48,14 +51,25 @@ class Message:
         name = fields.get("wrapped") or fields.get("class")
         self.job_class: str = name if isinstance(name, str) else ""
         self.args: Any = fields.get("args")
+        self.held = None
         self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
+        self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
         self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
 
     @property
     def jid(self) -> str:
         jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled the job while it runs: `if workers.current_message().cancelled: return`. For
+        jobs with `interrupt=False`; in any other job JobCancelled is raised."""
+        if self.cancel is None:
+            return False
+        self.cancel.seen = True
+        return True
 
     @property
     def retry_count(self) -> int | None:

@@ -92,6 +92,9 @@ class PlacedJobs(Protocol):
         """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that
         came into the queue about this time. At most a few pages, however long the queue is."""
 
+    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+        """Deletes a job that `at` or `around` has just returned, of a queue with its place. False when it had left."""
+
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, a line or an outbox always
         the newest first, whatever `newest_first` says.

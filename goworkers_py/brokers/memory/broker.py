@@ -9,6 +9,7 @@ import logging
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
+from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.leases import MemoryLeases
@@ -43,6 +44,7 @@ class MemoryBroker(Broker):
         self.store = MemoryStore(state, endings, dead_limits)
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
+        self.cancels = MemoryCancels(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

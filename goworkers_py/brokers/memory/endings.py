@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import ID_LIFE_S, Effect, NoteState, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import ID_LIFE_S, Effect, MeetTombstone, NoteState, PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
 
@@ -53,13 +53,18 @@ class Endings:
                 case PushJobs(_, pushes):
                     for push in pushes:
                         self._push(push)
-                case PostJobs(_, to, pushes):
-                    for push in pushes:
-                        self._state.post(to, push)
+                case PostJobs():
+                    self._post(effect)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
                 case NoteState():
                     self._state.records.note(effect)
+                case MeetTombstone(jid, state):
+                    self._state.tombstones.meet(jid, state)
+
+    def _post(self, posted: PostJobs) -> None:
+        for push in posted.pushes:
+            self._state.post(posted.to, push)
 
     def _push(self, push: Push) -> None:
         if not self._state.records.bear(self._state.next_number(), push):
@@ -72,7 +77,7 @@ class Endings:
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             name = effect.kind, effect.jid
-            if isinstance(effect, NoteState):
+            if isinstance(effect, NoteState | MeetTombstone):
                 self.apply([effect])
             elif self._state.applied.get(name) is None:
                 self._state.applied.put(name, True, ID_LIFE_S)

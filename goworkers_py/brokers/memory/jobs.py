@@ -12,7 +12,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place, PlacedJobs
-from goworkers_py.brokers.memory.state import DeadLimits, State, TimedJob, Waiting
+from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
+from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.job_record import ENDED_S
@@ -49,7 +50,13 @@ class MemoryJobs(PlacedJobs):
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         with self._state.lock:
-            yield from list(enumerate(map(self._stored, self._stays())))
+            jobs = [self._stored(stay) for stay in self._stays()]
+        yield from enumerate(jobs)
+
+    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+        with self._state.lock:
+            stays = [stay for stay in self._stays() if self._stored(stay) == job]
+        return bool(stays) and self._change(stays[0], Change(job))
 
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         for page in self._pages(newest_first):

@@ -21,9 +21,8 @@ import itertools
 import os
 import threading
 import time
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -33,6 +32,8 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.records import JobRecords
+from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
+from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.command import Command
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
@@ -41,12 +42,6 @@ from goworkers_py.wire.job_record import LIVE_S, tracked_in
 Bell = SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
 Waiting = OrderedDict[int, bytes]
-
-
-class TimedJob(NamedTuple):
-    at: float  # when it is due, or died
-    number: int  # keeps jobs of the same time and equal bytes apart
-    payload: bytes
 
 
 class ParkedJob(NamedTuple):
@@ -60,53 +55,6 @@ class PostedJob(NamedTuple):
     number: int
     at: float  # when it was posted
     push: Push
-
-
-class TimedJobs:
-    """Jobs by their time; jobs of the same time in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._jobs: list[TimedJob] = []
-
-    def add(self, job: TimedJob) -> None:
-        """Does nothing when the job is here already."""
-        if job not in self:
-            self._jobs.insert(bisect_left(self._jobs, job), job)
-
-    def remove(self, job: TimedJob) -> bool:
-        """False when the job is not here."""
-        if job not in self:
-            return False
-        del self._jobs[bisect_left(self._jobs, job)]
-        return True
-
-    def until(self, at: float, limit: int) -> list[TimedJob]:
-        """Up to `limit` jobs whose time is `at` or earlier, the earliest first."""
-        return self._jobs[: min(limit, self._count_until(at))]
-
-    def next_after(self, at: float) -> float | None:
-        """The earliest time after `at` that a job has; None when no job has a later time."""
-        return next((job.at for job in self._jobs[self._count_until(at) :][:1]), None)
-
-    def trim(self, limit: int, until: float) -> None:
-        """Drops the jobs whose time is `until` or earlier, and the earliest ones beyond `limit`."""
-        del self._jobs[: max(len(self._jobs) - limit, self._count_until(until))]
-
-    def clear(self) -> None:
-        self._jobs.clear()
-
-    def _count_until(self, at: float) -> int:
-        return bisect_right(self._jobs, at, key=lambda job: job.at)
-
-    def __contains__(self, job: TimedJob) -> bool:
-        place = bisect_left(self._jobs, job)
-        return place < len(self._jobs) and self._jobs[place] == job
-
-    def __iter__(self) -> Iterator[TimedJob]:
-        return iter(self._jobs)
-
-    def __len__(self) -> int:
-        return len(self._jobs)
 
 
 # Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
@@ -176,6 +124,7 @@ class State:
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
+        self.tombstones = Tombstones(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}

@@ -6,6 +6,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
+from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
@@ -32,6 +33,7 @@ class RedisBroker(Broker):
         self.store = RedisStore(connections, keys, settlement, dead_limits, self._listener)
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
+        self.cancels = RedisCancels(connections, keys, self._listener)
         self.admin = RedisAdmin(connections, keys, dead_limits)
         self.neighbours = RedisNeighbours(connections, keys)
 

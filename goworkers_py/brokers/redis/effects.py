@@ -8,7 +8,7 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import ID_LIFE_S, Effect, NoteState, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import ID_LIFE_S, Effect, MeetTombstone, NoteState, PostJobs, Push, PushJobs, StoreValue
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
@@ -33,13 +33,17 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
                 word = "renote" if effect.only_known else "note"
                 yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+            case MeetTombstone():
+                others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
+                yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    """Like `encode`, and each effect but NoteState happens only if none with its id has happened within a day."""
+    """Like `encode`, and each effect happens only if none with its id has happened within a day. Not so NoteState and
+    MeetTombstone, which may happen again."""
     for effect in effects:
         values = list(encode([effect], keys, number_of, now))
-        if isinstance(effect, NoteState):
+        if isinstance(effect, NoteState | MeetTombstone):
             yield from values
             continue
         yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)

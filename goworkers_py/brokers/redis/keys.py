@@ -29,6 +29,8 @@ class Keys:
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.tombstones = f"{self.prefix}pyworkers:tombstones"
+        self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
     @property
@@ -38,7 +40,7 @@ class Keys:
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
             **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
-            **dict.fromkeys((self.owners, self.gone), "hash"),
+            **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
 
     def queue(self, name: str) -> str:
@@ -93,6 +95,19 @@ class Keys:
     def record(self, jid: str) -> str:
         """Holds the record of a tracked job. Also the channel that tells its end."""
         return f"{self.prefix}pyworkers:job:{jid}"
+
+    @property
+    def tombstones_channel(self) -> str:
+        """On which new tombstones are told. It has the name of the key, and holds nothing."""
+        return self.tombstones
+
+    def cancelled(self, jid: str) -> str:
+        """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
+        return f"{self.prefix}pyworkers:cancelled:{jid}"
+
+    def iteration(self, jid: str) -> str:
+        """Sidekiq's: where an iterable job is, and whether it was cancelled."""
+        return f"{self.prefix}it-{jid}"
 
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""

@@ -36,6 +36,9 @@ class LineJobs(PlacedJobs):
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
 
+    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+        raise ArgumentError(f"no queue and no time: {self._state.value}")
+
     def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
         for line in self._lines.names():
             for page in self._lines.pages(line, PAGE):

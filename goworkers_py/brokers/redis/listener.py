@@ -22,7 +22,7 @@ from goworkers_py.core.errors import BrokerError
 
 log = logging.getLogger(__name__)
 
-Changed = Callable[[], None]
+Heard = Callable[[bytes], None]  # a message; empty: some may have been missed
 
 # The thread ends when nobody has listened for so long.
 LINGER_S = 5.0
@@ -39,20 +39,20 @@ class Listener:
         # Under the lock: the fields below. `_connection` is made and read by the listener's thread; other threads only
         # send over it.
         self._lock = threading.Lock()
-        self._heard: dict[str, list[Changed]] = {}  # by channel
+        self._heard: dict[str, list[Heard]] = {}  # by channel
         self._connection: Driver | None = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._idle_since = 0.0
         self._pid = os.getpid()
 
-    def listen(self, channel: str, changed: Changed) -> Callable[[], None]:
-        """`changed` is called in the listener's thread: soon after this call, when the channel is listened to, and at
+    def listen(self, channel: str, heard: Heard) -> Callable[[], None]:
+        """`heard` is called in the listener's thread: soon after this call, when the channel is listened to, and at
         each message. It must not block. Returns the function that ends it."""
         self._forget_parents()
         with self._lock:
             known = channel in self._heard
-            self._heard.setdefault(channel, []).append(changed)
+            self._heard.setdefault(channel, []).append(heard)
             if self._thread is None:
                 self._closed.clear()
                 self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
@@ -60,14 +60,14 @@ class Listener:
             elif not known:
                 self._send("SUBSCRIBE", channel)
         if known:
-            changed()
-        return lambda: self._forget(channel, changed)
+            heard(b"")
+        return lambda: self._forget(channel, heard)
 
-    def _forget(self, channel: str, changed: Changed) -> None:
+    def _forget(self, channel: str, heard: Heard) -> None:
         with self._lock:
             listeners = self._heard.get(channel, [])
-            if changed in listeners:
-                listeners.remove(changed)
+            if heard in listeners:
+                listeners.remove(heard)
             if not listeners and self._heard.pop(channel, None) is not None:
                 self._send("UNSUBSCRIBE", channel)
             self._idle_since = time.monotonic()
@@ -128,11 +128,12 @@ class Listener:
         """A reply to SUBSCRIBE counts as a message: something may have happened before it."""
         if not isinstance(reply, list) or len(reply) < 2 or reply[0] not in (b"message", b"subscribe"):
             return
+        message = reply[2] if reply[0] == b"message" and len(reply) > 2 else b""
         with self._lock:
             listeners = list(self._heard.get(text(reply[1]), ()))
-        for changed in listeners:
+        for heard in listeners:
             try:
-                changed()
+                heard(message)
             except Exception:
                 log.exception("a listener failed")
 

@@ -17,7 +17,7 @@ from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
-PUSHED_MEANWHILE = 500
+PUSHED_MEANWHILE = FETCHED_MEANWHILE = 500
 # Jobs that are looked at at each of a few places of a queue.
 NEAR = 500
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua")
@@ -85,10 +85,15 @@ class QueueJobs(PlacedJobs):
             yield len(listed), Changed(deleted)
 
     def _delete(self, chosen: list[bytes], start: int, end: int) -> int:
-        if not chosen:
-            return 0
         # Pushes meanwhile have moved the jobs back. A job that moved beyond `end` is in the next page.
-        place = (start, end + PUSHED_MEANWHILE, secrets.token_hex(16))
+        return self._pick(chosen, start, end + PUSHED_MEANWHILE) if chosen else 0
+
+    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+        # Places count from the next job to run, which is the last of the list. Fetches meanwhile have moved it on.
+        return self._pick([job.payload], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1) == 1
+
+    def _pick(self, chosen: list[bytes], first: int, last: int) -> int:
+        place = (first, last, secrets.token_hex(16))
         records = RecordKeys(self._keys)
         numbered = [part for entry in chosen for part in (records.number(entry), entry)]
         keys = (self._key, self._keys.nothing, *records.names)

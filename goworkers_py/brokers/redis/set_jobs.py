@@ -44,6 +44,9 @@ class SetJobs(PlacedJobs):
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
 
+    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+        return self._move([(job.payload, None, b"")]).done == 1
+
     def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
         """All entries by their time. Entries that come or go meanwhile hide no other entry."""
         reverse = "REV" if newest_first else ""

@@ -102,7 +102,7 @@ class RedisStore(Store):
         return self._records.read(jid)
 
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.record(jid), changed)
+        return self._listener.listen(self._keys.record(jid), lambda told: changed())
 
     def forget(self, record: JobRecord) -> bool:
         return self._records.forget(record)

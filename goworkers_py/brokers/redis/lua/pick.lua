@@ -2,7 +2,7 @@
 -- each entry would walk through the whole queue; so LSET replaces them by marks, and one LREM removes all marks.
 --
 -- KEYS: queue, a key that never exists, then the records of jobs that may be tracked
--- ARGV: first place to look at, last place, a mark that is no job's payload, life of the record of a deleted job, then
+-- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's payload, life of the record of a deleted job, then
 --       for each entry: number of its record (0: none), the entry
 -- Answer: how many entries were deleted
 -- include note.lua
@@ -23,5 +23,6 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
     if record ~= KEYS[2] and is_tracked(record) then note(record, life, 'cancelled', 'deleted', {}) end
   end
 end
-if deleted > 0 then redis.call('LREM', KEYS[1], deleted, mark) end
+-- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
+if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
 return deleted

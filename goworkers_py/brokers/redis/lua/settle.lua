@@ -124,10 +124,18 @@ end
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
-  if word == 'note' or word == 'renote' then return false end
+  if word == 'note' or word == 'renote' or word == 'meet' then return false end
   if word == 'born' then return born_refusal(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
+end
+
+-- Removes the tombstone of a job, and tells who has cancelled it. It does not keep the job from being settled.
+local function meet(key, jid, first)
+  if redis.pcall('HDEL', key, jid) ~= 1 then return end
+  redis.pcall('INCRBY', KEYS[FIXED + arguments[first]], '1')
+  redis.pcall('SET', KEYS[FIXED + arguments[first + 1]], arguments[first + 2], 'EX', '60')
+  redis.pcall('PUBLISH', KEYS[FIXED + arguments[first + 1]], arguments[first + 2])
 end
 
 -- Each of these calls passes as many values as Lua's `unpack` takes.
@@ -145,6 +153,7 @@ local function apply(word, key, option, first, last)
     return note(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
   end
   if word == 'born' then return bear(key, option, first) end
+  if word == 'meet' then return meet(key, option, first) end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)

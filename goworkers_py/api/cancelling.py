@@ -1,0 +1,79 @@
+"""The method of an App that cancels a job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import Literal
+
+from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.job_state import ENDED
+from goworkers_py.links.retry import Handlers
+from goworkers_py.wire.message import Message
+
+CancelAnswer = Literal["cancelled", "requested", "too late"]
+
+# A process that has met the job tells it. The message may get lost, so the answer is looked for now and then.
+LOOK_EVERY_S = 0.25
+
+
+class Cancelling:
+    @property
+    def broker(self) -> Broker:
+        raise NotImplementedError
+
+    @property
+    def handlers(self) -> Handlers:
+        raise NotImplementedError
+
+    def cancel(self, jid: str, *, retry: bool = False, timeout: float = 2.0) -> CancelAnswer:
+        """`workers.cancel(jid)` cancels a job wherever it is: one that waits never runs, in one that runs JobCancelled
+        is raised. With `retry` a running job is interrupted only, and retried as after a failure.
+
+        Returns "cancelled" when the job was removed, or has ended as cancelled; from then on it does not run. Returns
+        "too late" when the job has ended in another way. Else returns "requested", after `timeout` seconds: the job is
+        cancelled when a process meets it."""
+        self.broker.require(Capability.CONTROL)
+        lookup, cancels = JobLookup(self.broker), self.broker.cancels
+        if (ended := _ended(lookup, jid)) is not None:
+            return ended
+        cancels.ask(jid, retry)  # first: from here on no process begins it
+        job = None if retry else lookup.remove(jid)
+        if job is not None:
+            cancels.withdraw(jid)
+            with suppress(UnreadablePayload):
+                self.handlers.tell_of_cancel(Message(job.payload, job.queue))
+            return "cancelled"
+        if (answer := self._await_answer(jid, timeout)) is not None:
+            return answer
+        ended = _ended(lookup, jid)
+        if ended is not None:
+            cancels.withdraw(jid)
+        return ended or "requested"
+
+    def _await_answer(self, jid: str, timeout: float) -> CancelAnswer | None:
+        """None when no process has met the job in time."""
+        changed, give_up_at = threading.Event(), time.monotonic() + timeout
+        stop = self.broker.cancels.watch(jid, changed.set)
+        try:
+            while True:
+                told = self.broker.cancels.answer(jid)
+                if told is not None:
+                    return "cancelled" if told in ("cancelled", "retry") else "too late"
+                left_s = give_up_at - time.monotonic()
+                if left_s <= 0:
+                    return None
+                changed.wait(min(left_s, LOOK_EVERY_S))
+                changed.clear()
+        finally:
+            stop()
+
+
+def _ended(lookup: JobLookup, jid: str) -> CancelAnswer | None:
+    status = lookup.status(jid)
+    if status.state not in ENDED or not status.verified:
+        return None
+    return "cancelled" if status.state == "cancelled" else "too late"

@@ -1,0 +1,45 @@
+"""Tombstones: the jobs that are to be cancelled wherever a process meets them.
+
+Who cancels a job leaves its tombstone first, so that from then on no process begins the job, and removes the job from
+its place then. A process holds all tombstones in its memory: it is told of a new one at once, and compares now and
+then. So no job pays a look at the broker. The process that meets the job settles it with the effect MeetTombstone: in
+the same step the tombstone goes, and who cancels is told how the job has ended.
+
+Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
+Every verb may be called again after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+# Called with the jid of a new tombstone, and whether the job is to be retried. With an empty jid: some may have been
+# missed. It is called in another thread, and must not block.
+Heard = Callable[[str, bool], None]
+
+
+class Cancels(Protocol):
+    """Threads share it."""
+
+    def ask(self, jid: str, retry: bool) -> None:
+        """Leaves a tombstone, and tells every process that listens. With `retry` the job is only interrupted, and fails
+        then."""
+
+    def withdraw(self, jid: str) -> None:
+        """Removes a tombstone, because the job was removed from its place, or has ended."""
+
+    def answer(self, jid: str) -> str | None:
+        """Returns how a job has ended whose tombstone was met within the last minute: the word of MeetTombstone."""
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        """Calls `changed` soon when the tombstone of this job may have been met, as `Store.watch` does."""
+
+    def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
+        """Returns every tombstone (whether to retry, by jid) and their version. None when the version is `version`."""
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Calls `heard` for each new tombstone, from now on. Returns the function that ends it."""
+
+    def elsewhere(self, jids: Collection[str]) -> set[str]:
+        """Returns those of these jobs that another program of the fleet has cancelled, in a way of its own."""

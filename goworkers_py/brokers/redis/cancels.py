@@ -1,0 +1,79 @@
+"""Tombstones in Redis: a hash, and a channel on which new ones are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import simplejson
+
+from goworkers_py.brokers.contracts.cancels import Cancels, Heard
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.wire.job_record import LIVE_S
+
+V = 1
+_TOMBSTONE = Script(Path(__file__).parent / "lua" / "tombstone.lua", one_of(int))
+
+
+class RedisCancels(Cancels):
+    def __init__(self, connections: Connections, keys: Keys, listener: Listener) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._listener = listener
+
+    def ask(self, jid: str, retry: bool) -> None:
+        told = simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time()})
+        self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, LIVE_S))
+
+    def withdraw(self, jid: str) -> None:
+        self._connections.script(_TOMBSTONE, self._names(jid), ("withdraw", jid))
+
+    def _names(self, jid: str) -> list[str]:
+        keys = self._keys
+        return [keys.tombstones, keys.tombstones_version, keys.cancelled(jid)]
+
+    def answer(self, jid: str) -> str | None:
+        told = self._connections.call("GET", self._keys.cancelled(jid))
+        return None if told is None else text(told)
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.cancelled(jid), lambda told: changed())
+
+    def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
+        now = text(self._connections.call("GET", self._keys.tombstones_version) or b"")
+        if now == version:
+            return None
+        # Read after the version: a tombstone that comes in between is read twice, and none is missed.
+        flat = self._connections.call("HGETALL", self._keys.tombstones)
+        told = (_read(value) for value in flat[1::2])
+        return now, {one["jid"]: one["retry"] for one in told if one is not None}
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        def hear(message: bytes) -> None:
+            one = _read(message)
+            heard(*(one["jid"], one["retry"]) if one is not None else ("", False))
+
+        return self._listener.listen(self._keys.tombstones_channel, hear)
+
+    def elsewhere(self, jids: Collection[str]) -> set[str]:
+        """Sidekiq cancels a job in the hash in which an iterable job keeps its place."""
+        jids = list(jids)
+        asked = [("HGET", self._keys.iteration(jid), "cancelled") for jid in jids]
+        replies = self._connections.answers(asked) if asked else []
+        return {jid for jid, told in zip(jids, replies, strict=True) if told is not None}
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    """None for what is no tombstone that this release can read."""
+    with suppress(Exception):  # other programs write here too
+        told: dict[str, Any] = simplejson.loads(raw)
+        if told["v"] == V and isinstance(told["jid"], str) and isinstance(told["retry"], bool):
+            return told
+    return None

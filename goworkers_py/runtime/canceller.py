@@ -1,0 +1,125 @@
+"""The canceller thread: knows the tombstones of the fleet, and interrupts jobs that run and are cancelled.
+
+A worker looks into `tombstones` before it begins a job, and only when there are any. The thread is told of a new
+tombstone at once. Messages may get lost, so it also compares with the broker now and then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import MeetTombstone
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.outcome import FAILED, Cancelled, Dead, Discard, Done, Keep, Outcome, Retry
+from goworkers_py.links.interruption import cancel
+from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import BrokerService
+from goworkers_py.wire.message import Message
+
+
+class Canceller(BrokerService):
+    compare_every_s = 5.0
+
+    def __init__(
+        self,
+        cancels: Cancels,
+        registry: Registry,
+        handlers: Handlers,
+        running: Callable[[], Iterable[Delivery]],
+        outage: Outage,
+    ) -> None:
+        super().__init__("canceller", outage)
+        self._cancels = cancels
+        self._registry = registry
+        self._handlers = handlers
+        self._running = running
+        # Replaced in one step by this thread; workers read it.
+        self.tombstones: Mapping[str, bool] = {}
+        self._told: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
+        self._version = "?"  # this thread only
+        self._listens: Callable[[], None] | None = None
+
+    # --- the thread
+
+    def run(self) -> None:
+        with suppress(BrokerError):  # then it compares only
+            self._listens = self._cancels.listen(lambda jid, retry: self._told.put((jid, retry)))
+        try:
+            super().run()
+        finally:
+            if self._listens is not None:
+                self._listens()
+
+    def run_once(self) -> float:
+        changed = self._cancels.all(self._version)
+        if changed is not None:
+            self._version, self.tombstones = changed
+        self._interrupt(self.tombstones)
+        self._interrupt_elsewhere()
+        return self.compare_every_s
+
+    def _interrupt_elsewhere(self) -> None:
+        jids = {one.message.jid for one in self._running() if one.message is not None and one.message.jid}
+        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids), False))
+
+    def _interrupt(self, jids: Mapping[str, bool]) -> None:
+        if not jids:
+            return
+        for delivery in self._running():
+            message = delivery.message
+            if message is not None and message.jid in jids:
+                cancel(message, jids[message.jid], self._registry.may_be_interrupted(message))
+
+    def wait_between(self, seconds: float) -> None:
+        with suppress(queue.Empty):
+            told = self._told.get(timeout=seconds)
+            if told is not None and told[0]:
+                self.tombstones = {**self.tombstones, told[0]: told[1]}
+                self._interrupt(dict([told]))
+
+    def wake(self) -> None:
+        self._told.put(None)
+
+    # --- the workers' threads
+
+    def never_run(self, message: Message) -> Outcome | None:
+        """The outcome of a job that was cancelled before it begins; None for any other job."""
+        retry = self.tombstones.get(message.jid)
+        if retry is None or retry:
+            return None
+        self._handlers.tell_of_cancel(message)
+        return Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),))
+
+    def ended(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome of a job that was cancelled while it ran."""
+        request = message.cancel
+        if request is None or isinstance(outcome, Keep):
+            return outcome
+        gave_up = isinstance(outcome, Done) and request.seen and not self._registry.may_be_interrupted(message)
+        if not request.retry and (gave_up or isinstance(outcome, FAILED)):
+            outcome = Cancelled()
+        if isinstance(outcome, Cancelled):
+            self._handlers.tell_of_cancel(message)
+        met = MeetTombstone(message.jid, _word(outcome))
+        return dataclasses.replace(outcome, effects=(*outcome.effects, met))
+
+
+def _word(outcome: Outcome) -> str:
+    match outcome:
+        case Cancelled():
+            return "cancelled"
+        case Done():
+            return "completed"
+        case Retry():
+            return "retry"
+        case Dead() | Discard():
+            return "dead"
+        case _:
+            return "waiting"
