@@ -27,8 +27,8 @@ _COUNTS = range(-(2**63), 2**63)
 class Message:
     """A job as its handler, its code and middleware get it.
 
-    A middleware may change `args`, and the job sees the change. An acknowledgement, a retry or a burial always uses the
-    bytes that were fetched.
+    A middleware may change `args`, or assign `kwargs`, and the job sees the change. An acknowledgement, a retry or a
+    burial always uses the bytes that were fetched.
     """
 
     __slots__ = ("args", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread")
@@ -52,6 +52,16 @@ class Message:
     def jid(self) -> str:
         jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
+
+    @property
+    def kwargs(self) -> Any:
+        """The job's keyword arguments, a dict: empty where the payload has none."""
+        kwargs = self.fields.get("kwargs")
+        return {} if kwargs is None else kwargs
+
+    @kwargs.setter
+    def kwargs(self, kwargs: dict[str, Any]) -> None:
+        self.fields["kwargs"] = kwargs
 
     @property
     def retry_count(self) -> int | None:

@@ -11,9 +11,10 @@ from typing import Any
 
 FIELD = "pyworkers"
 V = 1
-# The features that a job may need and that this release knows. Empty, because no feature since 0.1.0 needs anything of
-# the worker.
-SPEAKS: frozenset[str] = frozenset()
+# The features that a job may need and that this release knows:
+KWARGS = "kwargs"  # the job has keyword arguments
+TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
+SPEAKS: frozenset[str] = frozenset({KWARGS, TYPED})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100
