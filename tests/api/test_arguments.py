@@ -314,14 +314,24 @@ def test_a_type_error_of_the_jobs_own_code_is_a_failure_as_ever(app: App) -> Non
     def outer(*args: Any) -> None:
         len(*args)
 
+    @functools.wraps(outer)
+    def with_session(*args: Any) -> None:
+        takes_session("session", *args)
+
+    def takes_session(session: str, number: int) -> None:
+        len(5)  # type: ignore[arg-type]
+
+    with_session.__wrapped__ = takes_session  # type: ignore[attr-defined]  # its signature is not that of the wrapper
+    app.job("Session", queue="q")(with_session)
     app.job("Inner", queue="q")(outer)
     app.job("Builtin", queue="q")(len)
     app.job("Sum", queue="q")(sum)
+    publish(app, "Session", args=[1], retry=0)
     publish(app, "Inner", args=[1, 2], retry=0)
     publish(app, "Builtin", args=[5], retry=0)
     publish(app, "Sum", args=[["x"]], retry=0)
     with working(app):
-        assert eventually(lambda: len(dead(app)) == 3)
+        assert eventually(lambda: len(dead(app)) == 4)
     assert {job["error_class"] for job in dead(app)} == {"TypeError"}
 
 
