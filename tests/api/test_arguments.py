@@ -58,7 +58,7 @@ def address(broker: str, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def app(address: str) -> Iterator[App]:
-    with own_app(address, QueueConfig("q", concurrency=2)) as app:
+    with own_app(address, QueueConfig("q", concurrency=1)) as app:
         yield app
 
 
@@ -190,7 +190,7 @@ def test_a_stranger_may_write_anything_into_the_field(app: App, field: Any, outc
 
 def test_a_handler_of_a_queue_gets_the_message_as_ever(app: App) -> None:
     got: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    app.process("q", lambda message: got.put((message.args, message.kwargs)), 2)
+    app.process("q", lambda message: got.put((message.args, message.kwargs)), 1)
     app.enqueue("q", "J", [1])
     app.enqueue_with_options("q", "J", [1], EnqueueOptions(), {"pdf": True})
     with working(app):
