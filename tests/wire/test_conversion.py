@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import typing
 import uuid
 from collections.abc import Mapping, Sequence
@@ -234,6 +235,24 @@ def test_an_error_names_the_part_and_says_what_was_expected(hint: Any, plain: An
 
 def test_text_for_a_type_or_text_is_pushed_as_it_was_given() -> None:
     assert there(date | str, "20260131") == "20260131"
+
+
+def rows_of_the_docs() -> list[tuple[str, str]]:
+    page = (Path(__file__).parents[2] / "docs/arguments.md").read_text("utf-8")
+    table = page.partition("## Types and their JSON")[2].partition("\n\n")[2].partition("\n\n")[0]
+    return [(hint, found[2]) for found in re.finditer(r"^\| (`.+?) \| `(.+?)` \|", table, re.MULTILINE)
+            for hint in re.findall(r"`([^`]+)`", found[1]) if hint not in ("Enum", "TypedDict")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("hint", "plain"), rows_of_the_docs())
+def test_the_table_in_the_docs_says_the_json_of_each_type(hint: str, plain: str) -> None:
+    if hint == "Order":
+        pytest.skip("a model of pydantic has its own tests")
+    kind = eval(hint, {**globals(), "UUID": uuid.UUID})
+    converter = converter_for(kind)
+    assert converter is not None
+    value = converter.load(json.loads(plain))
+    assert there(kind, value) == json.loads(plain)
 
 
 # --- hints that cannot be resolved
