@@ -46,7 +46,9 @@ class Job(Generic[P, R]):
         """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    # `self` and a time are positional only: a job may have parameters of these names.
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self._spec.function(*args, **kwargs)
         return result
 
@@ -60,8 +62,6 @@ class Job(Generic[P, R]):
         changed: dict[str, Any] = {**options}
         queue = changed.pop("queue", self._queue) or self._spec.queue
         return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
-
-    # `self` and the time are positional only: a job may have parameters of these names.
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue(42, pdf=True)` pushes the job and returns its jid, or None when a client link stopped the
@@ -85,7 +85,8 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        arguments, needs = self._spec.arguments, set()
+        arguments = self._spec.arguments
+        needs: set[str] = set()
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:
@@ -93,8 +94,8 @@ class Job(Generic[P, R]):
             written = [arguments.dump(args, kwargs) for args in rows]
             # A job whose arguments are JSON as they were given runs in an older release as it does in this one.
             if written != given:
-                needs.add(TYPED)
-                rows, kwargs = [args for args, _ in written], written[0][1]
+                needs = {TYPED}
+            rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs)
 
     def __repr__(self) -> str:

@@ -118,7 +118,7 @@ class Arguments:
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except ValueError:
+    except (TypeError, ValueError):
         return None  # a builtin without a signature
 
 

@@ -38,6 +38,8 @@ def hints_of(holder: Any) -> dict[str, Any]:
 def _one_by_one(holder: Any) -> Iterator[tuple[str, Any]]:
     for names, hints in _annotations(holder):
         for name, hint in hints.items():
+            if name == "return" and not isinstance(holder, type):
+                continue
             try:
                 alone = get_type_hints(SimpleNamespace(__annotations__={name: hint}), names, include_extras=True)
             except Exception as error:

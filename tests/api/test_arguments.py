@@ -8,10 +8,11 @@ import functools
 import json
 import queue
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from apps import own_app, working
@@ -43,6 +44,11 @@ class Order:
 
 
 # Scope `session`: the server starts before the fixtures that check what a test leaves behind.
+class Options(TypedDict, total=False):
+    day: date
+    number: int
+
+
 @pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
 def broker(request: pytest.FixtureRequest) -> str:
     if request.param == "redis":
@@ -267,6 +273,16 @@ def test_a_push_that_an_older_release_understands_needs_nothing_of_the_worker(ap
     assert [job.get("pyworkers") for job in waiting(app)] == [None] * 3
     run.enqueue_bulk([[None], [DAY]])
     assert [job.get("pyworkers") for job in waiting(app)][3:] == [{"v": 1, "needs": ["typed"]}] * 2
+
+
+def test_a_dict_of_another_type_is_pushed_as_a_dict(app: App) -> None:
+    @app.job("J", queue="q")
+    def run(options: Options) -> None: ...
+
+    run.enqueue(OrderedDict(day=DAY))  # type: ignore[arg-type]
+    run.enqueue(OrderedDict(number=1))  # type: ignore[arg-type]
+    assert run.enqueue_bulk([]) == []
+    assert [job["args"] for job in waiting(app)] == [[{"day": "2026-01-31"}], [{"number": 1}]]
 
 
 def test_a_push_names_the_part_that_does_not_fit_its_hint(app: App) -> None:

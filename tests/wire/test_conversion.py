@@ -261,7 +261,7 @@ if typing.TYPE_CHECKING:
     from somewhere import Missing
 
 
-def half_known(day: date, other: Missing, when: datetime = MOMENT) -> None: ...
+def half_known(day: date, other: Missing, when: datetime = MOMENT) -> Missing: ...
 
 
 @dataclass
