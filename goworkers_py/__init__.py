@@ -16,6 +16,7 @@ from goworkers_py.api.job import Job
 from goworkers_py.config.job_options import EnqueueOptions
 from goworkers_py.core.errors import (
     ArgumentError,
+    ArgumentsDoNotFit,
     BrokerError,
     BrokerFull,
     BrokerRefused,
@@ -75,6 +76,7 @@ quit = app.quit  # noqa: A001  # go-workers' name
 __all__ = [
     "App",
     "ArgumentError",
+    "ArgumentsDoNotFit",
     "BrokerError",
     "BrokerFull",
     "BrokerRefused",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from goworkers_py.admin.job_status import MOST_LOOKS, JobLookup
@@ -22,7 +22,7 @@ from goworkers_py.links.atomic import holding
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, TRACK, field_of
+from goworkers_py.wire.needs import FIELD, KWARGS, TRACK, field_of
 
 BULK_SLICE = 1_000
 
@@ -85,9 +85,16 @@ class Client:
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._on_later = on_later
 
-    def push(self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions = NO_OPTIONS) -> str | None:
+    def push(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> str | None:
         """Returns the jid, or None when a client link stopped the push."""
-        return self.push_bulk(queue, job_class, [args], options)[0]
+        return self.push_bulk(queue, job_class, [args], options, kwargs=kwargs)[0]
 
     def push_bulk(
         self,
@@ -96,11 +103,16 @@ class Client:
         rows: Iterable[Sequence[Any]],
         options: EnqueueOptions = NO_OPTIONS,
         needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed.
 
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
+        All the jobs get the same `kwargs`.
         """
+        if kwargs:
+            check_kwargs(kwargs)
+            needs = {*needs, KWARGS}
         now = self._clock.wall()
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
@@ -108,6 +120,8 @@ class Client:
         if says_tracked(options.fields):
             needs = {*needs, TRACK}
         fields = self._fields(queue, job_class, options, needs)
+        if kwargs:
+            fields["kwargs"] = dict(kwargs)
         rows = list(rows)
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
@@ -193,6 +207,9 @@ class Client:
         for name in ("queue", "class", "jid"):
             _require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
         check_args(job.get("args"), "args")
+        if job.get("kwargs"):
+            check_kwargs(job["kwargs"])
+            job[FIELD] = field_of({*job.get(FIELD, {}).get("needs", ()), KWARGS})  # a link may have added them
         payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
 
@@ -204,6 +221,11 @@ def _written(job: dict[str, Any]) -> _Written:
 def check_args(args: Any, name: str) -> None:
     _require(isinstance(args, list | tuple), f"{name} must be a list of arguments, is {type(args).__name__}")
     payload.check_plain(list(args), name)
+
+
+def check_kwargs(kwargs: Any) -> None:
+    _require(isinstance(kwargs, Mapping), f"kwargs must be a dict of arguments by name, is {type(kwargs).__name__}")
+    payload.check_plain(dict(kwargs), "kwargs")
 
 
 def _require(condition: bool, message: str) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.client import Client
 from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.errors import ArgumentError
 from goworkers_py.policy.registry import JobSpec
+from goworkers_py.wire.needs import TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,7 +37,6 @@ class Job(Generic[P, R]):
         self._options = options
         self._complete = options.over(spec.options)
         self._queue = queue or spec.queue
-        self._signature = _signature(spec.function)
         self.__wrapped__ = spec.function
         self.__doc__ = spec.function.__doc__
         self.__name__ = getattr(spec.function, "__name__", spec.name)
@@ -48,7 +46,9 @@ class Job(Generic[P, R]):
         """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    # `self` and a time are positional only: a job may have parameters of these names.
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = self._spec.function(*args, **kwargs)
         return result
 
@@ -63,40 +63,40 @@ class Job(Generic[P, R]):
         queue = changed.pop("queue", self._queue) or self._spec.queue
         return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
 
-    def enqueue(self, *args: Any) -> str | None:
-        """`invoice.enqueue(42)` pushes the job and returns its jid, or None when a client link stopped the push."""
-        return self._push([args], self._complete)[0]
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
+        """`invoice.enqueue(42, pdf=True)` pushes the job and returns its jid, or None when a client link stopped the
+        push."""
+        return self._push([args], kwargs, self._complete)[0]
 
-    def enqueue_in(self, delay: Delay, *args: Any) -> str | None:
+    def enqueue_in(self, delay: Delay, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_in(timedelta(hours=1), 42)`: the job runs after a delay, in seconds or as a timedelta."""
-        return self.enqueue_at(after(delay, self._clock.wall()), *args)
+        return self.enqueue_at(after(delay, self._clock.wall()), *args, **kwargs)
 
-    def enqueue_at(self, at: Moment, *args: Any) -> str | None:
+    def enqueue_at(self, at: Moment, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue_at(4102444800, 42)`: the job runs at a time, in epoch seconds or as a datetime."""
-        return self._push([args], self._complete.replaced(at=at))[0]
+        return self._push([args], kwargs, self._complete.replaced(at=at))[0]
 
     def enqueue_bulk(self, rows: Iterable[Sequence[Any]]) -> list[str | None]:
-        """`invoice.enqueue_bulk([[42], [43]])` pushes one job for each row of arguments, 1,000 in a round trip."""
-        return self._push(list(rows), self._complete)
+        """`invoice.enqueue_bulk([[42], [43]])` pushes one job for each row of positional arguments, 1,000 in a round
+        trip."""
+        return self._push(list(rows), {}, self._complete)
 
-    def _push(self, rows: Sequence[Sequence[Any]], options: EnqueueOptions) -> list[str | None]:
+    def _push(
+        self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
+    ) -> list[str | None]:
+        """`kwargs` are those of a single row."""
+        arguments = self._spec.arguments
+        needs: set[str] = set()
         for args in rows:
-            self._check_signature(args)
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options)
-
-    def _check_signature(self, args: Sequence[Any]) -> None:
-        if self._signature is not None:
-            try:
-                self._signature.bind(*args)
-            except TypeError as error:
-                raise ArgumentError(f"{self._spec.name} cannot be called with these arguments: {error}") from None
+            arguments.check(args, kwargs)
+        if not arguments.plain:
+            given = [(list(args), kwargs) for args in rows]
+            written = [arguments.dump(args, kwargs) for args in rows]
+            # A job whose arguments are JSON as they were given runs in an older release as it does in this one.
+            if written != given:
+                needs = {TYPED}
+            rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs)
 
     def __repr__(self) -> str:
         return f"<Job {self.name} on queue {self._queue}>"
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except ValueError:
-        return None  # a builtin without a signature

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,10 +38,16 @@ class Pushing:
         return self.client.push(queue, job_class, args, EnqueueOptions(at=at))
 
     def enqueue_with_options(
-        self, queue: str, job_class: str, args: Sequence[Any], options: EnqueueOptions
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions,
+        kwargs: Mapping[str, Any] | None = None,
     ) -> str | None:
-        """`workers.enqueue_with_options("mail", "Send", ["ada"], workers.EnqueueOptions(retry=3))`."""
-        return self.client.push(queue, job_class, args, options)
+        """`workers.enqueue_with_options("mail", "Send", ["ada"], workers.EnqueueOptions(retry=3), {"urgent": True})`:
+        the last one holds keyword arguments."""
+        return self.client.push(queue, job_class, args, options, kwargs)
 
     def enqueue_bulk(
         self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS

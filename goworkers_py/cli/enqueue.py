@@ -28,6 +28,7 @@ from goworkers_py.wire.process_record import OURS
 @click.option(
     "--retry-max", type=click.IntRange(0), metavar="N", help="number of retries for go-workers2, beside --retry true"
 )
+@click.option("--kwargs", "named", metavar="JSON-OBJECT", default="{}", help="the keyword arguments")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
 @with_jobs
@@ -38,6 +39,7 @@ def enqueue(
     at: float | None,
     retry: str | None,
     retry_max: int | None,
+    named: str,
     job_class: str,
     arguments: str,
 ) -> None:
@@ -47,7 +49,8 @@ def enqueue(
     if queue == "":
         raise click.UsageError("--queue is empty")
     due = time.time() + delay if delay is not None else at
-    args = _json_array(arguments)
+    args = _json(arguments, list, "the arguments must be a JSON array, such as '[1, \"a\"]'")
+    kwargs = _json(named, dict, "--kwargs must be a JSON object, such as '{\"pdf\": true}'")
     app.import_jobs()
     spec = app.registry.job(job_class)
     if spec is None and _is_on_command_line("require") and not _handled(app, queue or "default"):
@@ -55,9 +58,9 @@ def enqueue(
         raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
     options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max)
     if spec is None:
-        jid = app.enqueue_with_options(queue or "default", job_class, args, options)
+        jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
     else:
-        jid = Job(lambda: app.client, app.clock, spec, options, queue or "").enqueue(*args)
+        jid = Job(lambda: app.client, app.clock, spec, options, queue or "").enqueue(*args, **kwargs)
     if jid is None:
         fail("not pushed: a client link stopped the push", FAILED)
     click.echo(jid)
@@ -112,11 +115,11 @@ def _retry(text: str | None) -> bool | int | None:
     raise click.UsageError(f"--retry must be a number, true or false, is {text!r}")
 
 
-def _json_array(text: str) -> list[Any]:
+def _json(text: str, kind: type, wanted: str) -> Any:
     try:
-        args = simplejson.loads(text, allow_nan=True)  # the push refuses NaN, and names its place
+        value = simplejson.loads(text, allow_nan=True)  # the push refuses NaN, and names its place
     except ValueError as error:
-        raise click.UsageError(f"the arguments must be a JSON array, such as '[1, \"a\"]': {error}") from None
-    if not isinstance(args, list):
-        raise click.UsageError(f"the arguments must be a JSON array, such as '[1, \"a\"]', is {text!r}")
-    return args
+        raise click.UsageError(f"{wanted}: {error}") from None
+    if not isinstance(value, kind):
+        raise click.UsageError(f"{wanted}, is {text!r}")
+    return value

@@ -12,7 +12,7 @@ import simplejson
 
 from goworkers_py.admin.summary import Kind
 from goworkers_py.brokers.contracts.admin import PAGE
-from goworkers_py.cli.tables import Table, as_text, clock_time, cut, printable, when
+from goworkers_py.cli.tables import Table, arguments, as_text, clock_time, cut, printable, when
 from goworkers_py.wire.failure import unpack_backtrace
 from goworkers_py.wire.message import epoch
 from goworkers_py.wire.stored_job import StoredJob
@@ -46,7 +46,7 @@ def _class(job: StoredJob) -> str:
 def _arguments(job: StoredJob) -> str:
     if job.message is None or job.original is not None:
         return job.escaped
-    return as_text(job.message.args)
+    return arguments(job.message)
 
 
 def _error(job: StoredJob) -> str:
@@ -145,5 +145,5 @@ def show_job(job: StoredJob, as_json: bool) -> None:
     click.echo()
 
 
-_FIRST = ("class", "wrapped", "jid", "queue", "args", "error_class", "error_message", "retry", "retry_count")
+_FIRST = ("class", "wrapped", "jid", "queue", "args", "kwargs", "error_class", "error_message", "retry", "retry_count")
 _TIMES = ("created_at", "enqueued_at", "failed_at", "retried_at")

@@ -13,6 +13,7 @@ import click
 import simplejson
 
 from goworkers_py.core.escaping import one_line
+from goworkers_py.wire.message import Message
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -77,6 +78,12 @@ def clock_time(at: float | None) -> str:
         return "-" if at is None else f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(at))} UTC ({when(at)})"
     except (OverflowError, ValueError, OSError):
         return str(at)  # outside the years of the calendar
+
+
+def arguments(message: Message) -> str:
+    """`[42] {"pdf": true}`: the arguments, and the keyword arguments of a job that has some."""
+    texts = [as_text(message.args), *([as_text(message.kwargs)] if message.kwargs else [])]
+    return " ".join(texts)
 
 
 def as_text(value: Any) -> str:

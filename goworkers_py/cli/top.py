@@ -20,7 +20,7 @@ import click
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.fleet import Process, QueueStats, Running
 from goworkers_py.cli.base import connected
-from goworkers_py.cli.tables import Table, as_text, cut, duration
+from goworkers_py.cli.tables import Table, arguments, cut, duration
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.errors import BrokerUnavailable
 
@@ -160,6 +160,6 @@ def _running(running: Sequence[Running], now: float) -> list[str]:
     rows: list[Sequence[str]] = []
     for one in running:
         message = one.job.message
-        told = (message.job_class, message.jid, as_text(message.args)) if message else ("(unreadable)", "", "")
+        told = (message.job_class, message.jid, arguments(message)) if message else ("(unreadable)", "", "")
         rows.append((duration(max(0, now - one.since)), one.queue, *told))
     return Table("running>", "queue", "class", "jid", "arguments").lines(rows)

@@ -248,7 +248,7 @@ class EnqueueOptions:
 
 NO_OPTIONS = EnqueueOptions()
 
-_SET_BY_PUSH = ("class", "args", "queue", "at", "created_at", "enqueued_at")
+_SET_BY_PUSH = ("class", "args", "kwargs", "queue", "at", "created_at", "enqueued_at")
 _RESERVED = "pyworkers"
 # These are options since 0.2.0. Older programs give them in `extra`; the option itself overrides that.
 _ONCE_EXTRA = ("retry_max", "log_level")

@@ -3,7 +3,8 @@
 WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead
 ├── ArgumentError           a push was refused at the call (also a ValueError)
-│   └── TooManyHeld         `atomic` cannot hold back this push
+│   ├── TooManyHeld         `atomic` cannot hold back this push
+│   └── ArgumentsDoNotFit   a job's arguments do not fit its function; retried for ten minutes, then dead
 ├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
@@ -58,6 +59,10 @@ class ArgumentError(WorkersError, ValueError):
 
 class TooManyHeld(ArgumentError):
     pass
+
+
+class ArgumentsDoNotFit(ArgumentError):
+    """Raised before a run, not at a push: the worker may have another release of the code than the producer."""
 
 
 class UnreadablePayload(WorkersError):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentError, JobCancelled, UnknownJob
+from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, JobCancelled, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, Done, Outcome
@@ -43,19 +43,23 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
         try:
             spec = registry.find(message)
         except UnknownJob as error:
-            _warn_once(warned_of, message.job_class[:LONGEST_NAME], error)
+            _warn_once(message.job_class[:LONGEST_NAME], error, warned_of)
             raise
         message.held, message.thread = home, threading.get_ident()
         try:
             if message.cancel is not None:
                 raise JobCancelled
             args = message.args
-            if type(args) is not list or spec.takes_message:
-                args = _arguments(message, spec)
-            result = spec.function(*args)
+            if type(args) is list and spec.arguments.plain and "kwargs" not in message.fields:
+                result = spec.function(*args)
+            else:
+                result = _call(spec, message)
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
                 result = _run_in_own_loop(result, message)
+        except TypeError as error:
+            _raise_if_unfit(spec, message, error)
+            raise
         finally:
             if FORKS.count != forks:
                 _end_of_child()
@@ -67,7 +71,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
     return run
 
 
-def _warn_once(warned_of: set[str], name: str, error: UnknownJob) -> None:
+def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
     if name not in warned_of:
         if len(warned_of) >= MOST_WARNED_OF:
             warned_of.clear()  # a bound is needed: producers choose the names
@@ -97,14 +101,25 @@ def _end_of_child() -> None:
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _arguments(message: Message, spec: JobSpec) -> list[Any]:
+def _call(spec: JobSpec, message: Message) -> Any:
+    """The way of the few jobs that are more than a list of plain JSON for a function that takes plain JSON."""
     if spec.takes_message:
-        return [message]
-    if message.args is None:
-        return []
-    if not isinstance(message.args, list):
-        raise ArgumentError(f"args must be an array, is {type(message.args).__name__}")
-    return message.args
+        return spec.function(message)
+    args, kwargs = message.args, message.kwargs
+    if args is None:
+        args = []
+    if not isinstance(args, list):
+        raise ArgumentError(f"args must be an array, is {type(args).__name__}")
+    if not isinstance(kwargs, dict):
+        raise ArgumentError(f"kwargs must be an object, is {type(kwargs).__name__}")
+    args, kwargs = spec.arguments.load(args, kwargs)
+    return spec.function(*args, **kwargs)
+
+
+def _raise_if_unfit(spec: JobSpec, message: Message, error: TypeError) -> None:
+    """Only after a TypeError: to compare the arguments with the signature takes longer than many jobs."""
+    if not spec.takes_message and (why := spec.arguments.misfit(message.args or [], message.kwargs, error)):
+        raise ArgumentsDoNotFit(f"{spec.name} cannot be called with these arguments: {why}") from None
 
 
 def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> Any:

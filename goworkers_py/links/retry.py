@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from goworkers_py.core.errors import DiscardJob, RetryJob, UnknownJob
+from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.log_format import time_text
@@ -107,8 +107,8 @@ def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: 
 def _level(error: BaseException, outcome: Outcome) -> int:
     if isinstance(error, UnknownJob) and isinstance(outcome, Retry):
         return logging.INFO  # `perform` has logged a warning about the class
-    if isinstance(error, RetryJob) and isinstance(outcome, Retry):
-        return logging.WARNING  # the job itself asked for the retry: no error
+    if isinstance(error, RetryJob | ArgumentsDoNotFit) and isinstance(outcome, Retry):
+        return logging.WARNING  # the job itself asked for the retry, or waits for the end of a deploy
     return logging.ERROR
 
 

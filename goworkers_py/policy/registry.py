@@ -10,6 +10,7 @@ from typing import Any
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.observe.job_log_levels import level_named
+from goworkers_py.policy.arguments import Arguments
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 
@@ -25,6 +26,10 @@ class JobSpec:
     queue: str = "default"
     options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
     takes_message: bool = False  # the function gets the message, not the args
+    arguments: Arguments = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", Arguments(self.name, self.function))
 
 
 class Registry:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.config.job_options import CodeOptions, RetryIn
-from goworkers_py.core.errors import DiscardJob, KillJob, RetryJob
+from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, KillJob, RetryJob
 from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import backtrace, failure_fields, next_count, pack_backtrace
@@ -26,6 +26,12 @@ log = logging.getLogger(__name__)
 MAX_BACKTRACE_LINES = 200
 # For a job without the option `backtrace`: enough lines from the inner frames of a library to the job's own line.
 USUAL_BACKTRACE_LINES = 20
+
+# A job whose arguments do not fit waits so long for the end of a deploy, with pauses between these.
+UNFIT_FOR_S = 600.0
+UNFIT_PAUSE_S = range(15, 61)
+# The payload's field with the time since which its arguments do not fit.
+_UNFIT_SINCE = "unfit_since"
 
 # A retry count in a stranger's payload may be any number. The delay of count 1,000 is 30,000 years.
 _MOST_STEPS = 1_000
@@ -52,12 +58,14 @@ class RetryPolicy:
         delay = self._delay(error, options, count, now)
         if delay == "discard":
             return DISCARD
-        dies = delay == "kill" or self._exhausted(message, options, count, limit, now)
+        dies = delay == "kill" or self._exhausted(message, error, options, count, limit, now)
         if dies and not wants_burial(message, options):
             return DISCARD
-        rewritten = self._rewrite(message, self._failure_fields(message, error, options, now, count))
+        changes = self._failure_fields(message, error, options, now, count)
         if dies:
-            return Dead(rewritten)
+            changes.pop(_UNFIT_SINCE, None)  # a retry by hand begins anew
+            return Dead(self._rewrite(message, changes))
+        rewritten = self._rewrite(message, changes)
         flaw = ruby_flaw(rewritten)
         if flaw:
             log.warning("moved to the dead set instead of retried, because Ruby would lose the job: %s", flaw)
@@ -76,13 +84,18 @@ class RetryPolicy:
         go_limit = whole_number(_option("retry_max", message, options))
         return go_limit if go_limit is not None and go_limit >= 0 else self.max_retries
 
-    def _exhausted(self, message: Message, options: CodeOptions, count: int, limit: int, now: float) -> bool:
+    def _exhausted(
+        self, message: Message, error: BaseException, options: CodeOptions, count: int, limit: int, now: float
+    ) -> bool:
+        unfit = isinstance(error, ArgumentsDoNotFit)
+        if unfit and now - _unfit_since(message, now) > UNFIT_FOR_S:
+            return True
         retry_for = _option("retry_for", message, options)
         if isinstance(retry_for, int | float) and not isinstance(retry_for, bool):
             first_failure = message.failed_at if message.failed_at is not None else now
             # Not `now > first_failure + retry_for`: an int too large for a float can be compared, but not added.
             return now - first_failure > retry_for
-        return count >= limit
+        return limit <= 0 if unfit else count >= limit
 
     def _delay(self, error: BaseException, options: CodeOptions, count: int, now: float) -> float | str:
         """Seconds until the next run, or "discard" or "kill"."""
@@ -95,6 +108,8 @@ class RetryPolicy:
         answer = _ask_retry_in(options.get("retry_in"), count, error)
         if isinstance(answer, str):
             return answer
+        if isinstance(error, ArgumentsDoNotFit):
+            return UNFIT_PAUSE_S.start + self.random_below(len(UNFIT_PAUSE_S))
         steps = min(max(count, 0), _MOST_STEPS)
         base = answer if answer is not None else steps**4 + 15
         return base + self.random_below(10 * (steps + 1))
@@ -107,6 +122,11 @@ class RetryPolicy:
         lines = _backtrace_lines(_option("backtrace", message, options))
         if lines:
             fields["error_backtrace"] = pack_backtrace(backtrace(error, lines))
+        if isinstance(error, ArgumentsDoNotFit):
+            fields.pop("retry_count")  # the run did not begin: it spends no retry
+            if "failed_at" in fields and message.failed_at is not None:
+                fields["retried_at"] = fields.pop("failed_at")
+            fields[_UNFIT_SINCE] = self.timestamps.write(_unfit_since(message, now))
         return fields
 
     def _rewrite(self, message: Message, changes: dict[str, Any]) -> bytes:
@@ -117,7 +137,7 @@ class RetryPolicy:
                 at = epoch(value)
                 changes[name] = self.timestamps.write(at) if at is not None else None
         # The process survived this run, so the count of deaths (`recovered`, see `poison`) ends.
-        return payload.splice(message.raw, changes, drop=("at", "recovered"))
+        return payload.splice(message.raw, changes, drop=("at", "recovered", _UNFIT_SINCE))
 
 
 def _option(name: str, message: Message, options: Mapping[str, object], default: object = None) -> Any:
@@ -128,6 +148,11 @@ def _option(name: str, message: Message, options: Mapping[str, object], default:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) and payload.encodable(value) else ""
+
+
+def _unfit_since(message: Message, now: float) -> float:
+    since = epoch(message.get(_UNFIT_SINCE))
+    return now if since is None else since
 
 
 def wants_burial(message: Message, options: CodeOptions) -> bool:

@@ -31,8 +31,8 @@ LONGEST_PROGRESS = 200  # characters of its text
 class Message:
     """A job as its handler, its code and middleware get it.
 
-    A middleware may change `args`, and the job sees the change. An acknowledgement, a retry or a burial always uses the
-    bytes that were fetched.
+    A middleware may change `args`, or assign `kwargs`, and the job sees the change. An acknowledgement, a retry or a
+    burial always uses the bytes that were fetched.
     """
 
     __slots__ = (
@@ -70,6 +70,16 @@ class Message:
             return False
         self.cancel.seen = True
         return True
+
+    @property
+    def kwargs(self) -> Any:
+        """The job's keyword arguments, a dict: empty where the payload has none."""
+        kwargs = self.fields.get("kwargs")
+        return {} if kwargs is None else kwargs
+
+    @kwargs.setter
+    def kwargs(self, kwargs: dict[str, Any]) -> None:
+        self.fields["kwargs"] = kwargs
 
     @property
     def retry_count(self) -> int | None:

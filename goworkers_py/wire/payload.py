@@ -7,7 +7,10 @@ includes texts that Python would write another way (1.0e+16, 1234567890123456789
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import math
+import pathlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -249,7 +252,7 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
         if levels_left == 0:
             return "", f"is {_TOO_DEEP}"
         return _flaw_inside(value, levels_left - 1)
-    return "", f"is a {kind.__qualname__}, not plain JSON{_HINTS.get(kind.__name__, '')}"
+    return "", f"is a {kind.__qualname__}, not plain JSON{_advice(kind)}"
 
 
 def _flaw_inside(value: list[Any] | dict[Any, Any], levels_left: int) -> tuple[str, str] | None:
@@ -274,12 +277,22 @@ def encodable(text: str) -> bool:
     return True
 
 
-_HINTS = {
-    "tuple": ": pass a list",
-    "set": ": pass a list",
-    "datetime": ": pass .timestamp() or .isoformat()",
-    "date": ": pass .isoformat()",
-    "Decimal": ": pass str(value)",
-    "UUID": ": pass str(value)",
-    "bytes": ": pass text, for example base64",
+def _advice(kind: type) -> str:
+    instead = _INSTEAD.get(kind.__name__)
+    converted = dataclasses.is_dataclass(kind) or issubclass(kind, enum.Enum | pathlib.PurePath)
+    if kind is bytes or not (instead or converted or hasattr(kind, "model_validate_json")):
+        return f": {instead}" if instead else ""
+    ways = [*([instead] if instead else []), "annotate the parameter of the job's function with the type"]
+    return f": {', or '.join(ways)}"
+
+
+_INSTEAD = {
+    "tuple": "pass a list",
+    "set": "pass a list",
+    "frozenset": "pass a list",
+    "datetime": "pass .timestamp() or .isoformat()",
+    "date": "pass .isoformat()",
+    "Decimal": "pass str(value)",
+    "UUID": "pass str(value)",
+    "bytes": "pass text, for example base64",
 }

@@ -544,6 +544,27 @@ def test_enqueue_refuses_arguments_that_do_not_fit_the_jobs_function(
     assert redis.zcard("schedule") == 1
 
 
+def test_enqueue_takes_keyword_arguments_and_the_json_of_typed_ones(
+    here: Path, call: Call, redis_url: str, redis: redis_py.Redis
+) -> None:
+    with (here / "jobs.py").open("a") as jobs:
+        jobs.write("import datetime\n@workers.job('Typed')\ndef typed(day: datetime.date, *, pdf=False): ...\n")
+    first = ["enqueue", "--redis", redis_url, "-r", "jobs", "-q", "q"]
+    assert call(*first, "Typed", '["2026-01-31"]', "--kwargs", '{"pdf": true}').returncode == 0
+    assert call("enqueue", "--redis", redis_url, "-q", "q", "Foreign", "--kwargs", '{"pdf": 1}').returncode == 0
+    typed, foreign = map(json.loads, queue(redis))
+    assert (typed["args"], typed["kwargs"]) == (["2026-01-31"], {"pdf": True})
+    assert (foreign["args"], foreign["kwargs"]) == ([], {"pdf": 1})
+    listed = call("jobs", "q", "--redis", redis_url).stdout
+    assert '["2026-01-31"] {"pdf": true}' in listed
+    for wrong, told in (
+        (["Typed", '["soon"]'], "Typed: day: is 'soon', not a date, such as '2026-01-31'"),
+        (["Typed", "[]", "--kwargs", "[1]"], "--kwargs must be a JSON object, such as '{\"pdf\": true}', is '[1]'"),
+    ):
+        done = call(*first, *wrong)
+        assert (done.returncode, one_line(done.stderr).partition("; see")[0]) == (2, told)
+
+
 def test_enqueue_goes_through_the_client_links_of_the_configuration(
     here: Path, redis_url: str, redis: redis_py.Redis
 ) -> None:

@@ -268,6 +268,16 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
     assert client.get("stat:failed") is None
 
 
+def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r orders", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python orders.py", EXAMPLES / "python", env)
+        _await(log, "2 lines for 17.00 go by BIKE until 2030-01-31")
+        _await(log, "1 lines for 4.90 go by POST until None")
+        _await(log, "thank you, Ada, for the order of ")
+    assert own_redis.client().get("stat:failed") is None
+
+
 def _run(line: str, folder: Path, env: dict[str, str]) -> None:
     done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"

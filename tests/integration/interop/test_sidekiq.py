@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Iterator
+from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
@@ -59,6 +61,26 @@ def test_python_runs_at_its_time_what_ruby_schedules(redis: redis_py.Redis, ruby
     promoted, scheduled = json.loads(run["raw"]), json.loads(raw)
     assert due <= promoted.pop("enqueued_at") <= run["at"]
     assert promoted == scheduled
+
+
+def test_python_runs_what_ruby_pushes_with_keyword_arguments_and_the_json_of_types(
+    redis: redis_py.Redis, ruby: Ruby, pyworkers: PyWorkers
+) -> None:
+    order = uuid.UUID(int=7)
+    args = [str(order), [{"sku": "é", "price": "9.90"}]]
+    # As `Time#iso8601` and, in Rails, `as_json` write it.
+    first = {"day": "2026-01-31", "at": "2026-01-31T09:30:00+01:00"}
+    second = {"day": "2026-01-31", "at": "2026-01-31T08:30:00.000Z", "copies": 2}
+    for how, kwargs in (("perform", first), ("push", second), ("push", first | {"day": "soon"})):
+        ruby.produce(how, "--queue", "py", "--class", "TypedJob", "--args", compact(args), kwargs=kwargs)
+    with pyworkers("py=1"):
+        assert eventually(lambda: len(runs(redis)) == 2)
+        (unfit,) = eventually(lambda: entries(redis, "retry"))
+    moment = datetime(2026, 1, 31, 8, 30, tzinfo=timezone.utc)
+    given = f"(UUID('{order}'), [Line(sku='é', price=Decimal('9.90'))], {date(2026, 1, 31)!r}, {moment!r}"
+    assert [run["args"] for run in runs(redis)] == [[f"{given}, {copies})"] for copies in (1, 2)]
+    assert unfit["error_message"] == "TypedJob: day: is 'soon', not a date, such as '2026-01-31'"
+    assert unfit["kwargs"] == first | {"day": "soon"}
 
 
 @pytest.mark.parametrize(

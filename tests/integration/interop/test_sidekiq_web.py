@@ -125,6 +125,24 @@ def test_retries_shows_failures_of_python_and_its_buttons_do_what_they_say(
         assert len(runs(redis, "raised")) == 4
 
 
+def test_a_job_with_keyword_arguments_that_do_not_fit_is_shown_and_retried_with_them(
+    browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
+) -> None:
+    python.enqueue_with_options("py", "TypedJob", ["again", *ARGS], EnqueueOptions(), {"pdf": True})
+    with pyworkers("py"):
+        (before,) = eventually(lambda: entries(redis, "retry"))
+        assert "ArgumentsDoNotFit" in browser.open("/retries")
+        browser.click(f"{row('again')}//a[contains(@href, '/retries/')]")
+        assert f'"again", {SHOWN_ARGS}' in browser.text
+        browser.click("//input[@value = 'Retry Now']")
+        (after,) = eventually(lambda: [job for job in entries(redis, "retry") if "retried_at" in job])
+        press(browser, "/retries", "again", "Kill")
+        assert eventually(lambda: args(redis, "dead") == ["again"])
+        assert "ArgumentsDoNotFit" in browser.open("/morgue")
+    assert before["kwargs"] == after["kwargs"] == entries(redis, "dead")[0]["kwargs"] == {"pdf": True}
+    assert before["unfit_since"] == after["unfit_since"]
+
+
 def test_dead_shows_failures_of_python_and_its_buttons_do_what_they_say(
     browser: Browser, redis: redis_py.Redis, pyworkers: PyWorkers, python: App
 ) -> None:

@@ -8,10 +8,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from apps import own_app
 from servers import RedisServer
+from waiting import eventually
 
+import goworkers_py as workers
 from upgrade import releases
-from upgrade.fleet import MixedFleet
+from upgrade.fleet import PROGRESS_S, MixedFleet
 from upgrade.releases import Release
 
 SEED = 7
@@ -54,6 +57,23 @@ def test_a_fleet_is_upgraded_and_rolled_back_and_nothing_is_lost(
     print(result)
     assert result.fine
     assert result.pushed > 100
+
+
+def test_a_job_with_keyword_arguments_waits_for_a_worker_that_knows_them(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    def push() -> None:
+        with own_app(server.url) as app:  # a new one does not remember which processes there were
+            app.enqueue_with_options("short", "Task", [0.0], workers.EnqueueOptions(), {"failures": 0})
+
+    with MixedFleet(server, tmp_path) as fleet, server.client() as client:
+        push()
+        older = fleet.start(former)
+        assert eventually(lambda: client.zcard("schedule") == 1, PROGRESS_S), older.log.read_text()
+        with pytest.raises(workers.ArgumentError, match="no live process of queue short knows kwargs"):
+            push()
+        older.stop()
+        fleet.start(today).await_runs(1)
 
 
 @pytest.mark.slow

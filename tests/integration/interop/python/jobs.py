@@ -7,6 +7,10 @@ it only writes the payload to a file.
 import json
 import os
 import time
+import uuid
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,17 @@ def record(name: str, args: tuple[Any, ...]) -> None:
 @workers.job("Billing::InvoiceJob", queue="py")
 def succeed(*args: Any) -> None:
     record("ran", args)
+
+
+@dataclass
+class Line:
+    sku: str
+    price: Decimal
+
+
+@workers.job("TypedJob", queue="py")
+def typed(order: uuid.UUID, lines: list[Line], *, day: date, at: datetime, copies: int = 1) -> None:
+    record("ran", (repr((order, lines, day, at.astimezone(timezone.utc), copies)),))
 
 
 @workers.job("WaitingJob", queue="py")
