@@ -342,6 +342,18 @@ def test_a_scheduled_job_runs_at_its_time(app: App, sandbox: Sandbox) -> None:
     assert seen[0] >= waiting.at
 
 
+def test_the_clock_follows_that_of_the_machine_so_tools_that_freeze_time_work(
+    app: App, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = app.job("J")(lambda: None)
+    monkeypatch.setattr(time, "time", lambda: 1_000.0)
+    sandbox.travel(100)
+    job.enqueue_in(60)
+    assert [waiting.at for waiting in sandbox.jobs()] == [1_160.0]
+    monkeypatch.setattr(time, "time", lambda: 1_060.0)
+    assert outcomes(sandbox) == [("J", "done")]
+
+
 def test_the_clock_can_be_set_and_is_back_after_the_block(app: App) -> None:
     job = app.job("J")(lambda: None)
     far = 4_102_444_800.0
@@ -397,6 +409,26 @@ def test_configure_inside_a_block_opens_no_other_broker_and_holds_after_it(app: 
         assert args_of(testing.jobs()) == [[1], [2]]
         assert [run.outcome for run in testing.run_all(raise_errors=False)] == ["dead", "dead"]
     assert app.config.broker == "redis://localhost:2"
+
+
+def test_the_broker_of_the_app_is_there_again_after_the_block_unless_it_was_configured_anew(app: App) -> None:
+    app.configure(broker="memory://before")
+    before = app.broker
+    with testing.fake(app):
+        assert app.broker is not before
+    assert app.broker is before
+    with testing.fake(app):
+        app.configure(broker="memory://after")
+    assert app.broker is not before
+
+
+def test_the_clock_is_the_machines_also_after_a_daemon_has_followed_a_server(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.clock.synchronize(1e9, 0, 0)
+    monkeypatch.setattr(time, "time", lambda: 2_000.0)
+    with testing.fake(app):
+        assert app.clock.wall() == 2_000.0
 
 
 def test_each_app_has_its_own_sandbox(app: App) -> None:

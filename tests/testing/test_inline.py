@@ -54,6 +54,16 @@ def test_the_pushes_of_a_job_run_inside_it_and_those_of_an_atomic_job_after_it(a
     assert seen == ["begins", "Atomic ends", "inner"]
 
 
+def test_the_pushes_of_an_atomic_block_run_at_its_end(app: App, sandbox: Sandbox) -> None:
+    seen: list[int] = []
+    job = app.job("J")(seen.append)
+    with app.atomic():
+        job.enqueue(1)
+        job.enqueue_in(60, 2)
+        assert seen == []
+    assert seen == [1, 2]
+
+
 def test_the_push_raises_the_error_of_its_job_which_waits_for_a_retry(app: App, sandbox: Sandbox) -> None:
     job = app.job("J")(lambda number: 1 // number)
     with pytest.raises(ZeroDivisionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,13 @@ def run_tests(project: Path, *arguments: str) -> str:
 
 def test_the_example_passes_without_a_server(project: Path) -> None:
     shutil.copytree(EXAMPLE, project, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    assert "6 passed" in run_tests(project)
+
+
+def test_the_tests_in_the_docs_pass(project: Path) -> None:
+    page = (ROOT / "docs/testing.md").read_text("utf-8")
+    for name, text in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", page, re.DOTALL):
+        (project / name).write_text(text, "utf-8")
     assert "6 passed" in run_tests(project)
 
 
