@@ -12,7 +12,6 @@ import pytest
 from goworkers_py import testing
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
-from goworkers_py.config.job_options import EnqueueOptions
 from goworkers_py.testing import Sandbox
 
 
@@ -54,7 +53,8 @@ def test_a_push_is_found_by_job_or_class_by_arguments_and_queue(sandbox: Sandbox
 
 
 def test_keyword_arguments_are_compared(app: App, sandbox: Sandbox) -> None:
-    app.enqueue_with_options("q", "J", [1], EnqueueOptions(extra={"kwargs": {"pdf": True}}))
+    app.client_middleware(lambda job: {**job, "kwargs": {"pdf": True}})
+    app.enqueue("q", "J", [1])
     sandbox.assert_enqueued("J", 1, pdf=True)
     sandbox.assert_enqueued("J", 1, pdf=ANY)
     assert refused(sandbox, "J", 1, pdf=False).startswith("J(1, pdf=False) was enqueued 0 times")
