@@ -103,6 +103,7 @@ def clear() -> None:
 
 def assert_enqueued(
     job: AnyJob,
+    /,
     *args: Any,
     queue: str | None = None,
     at: Moment | None = None,
@@ -122,6 +123,7 @@ def assert_enqueued(
 
 def assert_not_enqueued(
     job: AnyJob | None = None,
+    /,
     *args: Any,
     queue: str | None = None,
     at: Moment | None = None,

@@ -126,6 +126,7 @@ class Sandbox:
     def assert_enqueued(
         self,
         job: AnyJob,
+        /,
         *args: Any,
         queue: str | None = None,
         at: Moment | None = None,
@@ -153,6 +154,7 @@ class Sandbox:
     def assert_not_enqueued(
         self,
         job: AnyJob | None = None,
+        /,
         *args: Any,
         queue: str | None = None,
         at: Moment | None = None,
