@@ -20,7 +20,6 @@ from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Keep
 from goworkers_py.links.perform import close_own_loop
-from goworkers_py.links.retry import Handlers
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
 from goworkers_py.policy.poison import PoisonPolicy
@@ -57,7 +56,7 @@ class Runner:
 
     def __init__(self, app: App, broker: FakeBroker) -> None:
         plan = app.plan()
-        handlers = Handlers([self._failed, *plan.handlers.error], plan.handlers.death)
+        handlers = dataclasses.replace(plan.handlers, error=[self._failed, *plan.handlers.error])
         self._plan = dataclasses.replace(plan, handlers=handlers)
         self._broker = broker
         self._shared = shared = _shared(app, broker)
