@@ -11,7 +11,8 @@ docs/testing.md has more. The functions here are the methods of the innermost `S
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import goworkers_py
@@ -38,21 +39,26 @@ __all__ = [
 ]
 
 
-def fake(app: App | None = None) -> AbstractContextManager[Sandbox]:
+@contextmanager
+def fake(app: App | None = None) -> Iterator[Sandbox]:
     """`with workers.testing.fake(): ...`: inside the block, jobs that are pushed stay in memory until `run_all()`.
 
-    `fake(app)` is for an App that is not the default one.
+    `fake(app)` is for an App that is not the default one. `@workers.testing.fake()` opens a block around each call of a
+    function that is not async.
     """
-    return Sandbox(app or goworkers_py.app).open()
+    with Sandbox(app or goworkers_py.app).open() as sandbox:
+        yield sandbox
 
 
-def inline(app: App | None = None, *, raise_errors: bool = True) -> AbstractContextManager[Sandbox]:
+@contextmanager
+def inline(app: App | None = None, *, raise_errors: bool = True) -> Iterator[Sandbox]:
     """`with workers.testing.inline(): invoice.enqueue(42)` runs the job before `enqueue` returns.
 
     A scheduled job runs at once, too. If a job fails, its push raises the error; with `raise_errors=False` the job
     waits for its retry, as in production.
     """
-    return Sandbox(app or goworkers_py.app, inline=True, raise_errors=raise_errors).open()
+    with Sandbox(app or goworkers_py.app, inline=True, raise_errors=raise_errors).open() as sandbox:
+        yield sandbox
 
 
 def run_all(raise_errors: bool = True, limit: int = MOST_RUNS) -> list[JobRun]:

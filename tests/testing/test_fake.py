@@ -431,6 +431,15 @@ def test_the_clock_is_the_machines_also_after_a_daemon_has_followed_a_server(
         assert app.clock.wall() == 2_000.0
 
 
+def test_each_call_of_a_decorated_function_has_a_block_of_its_own(app: App) -> None:
+    @testing.fake(app)
+    def pushed() -> int:
+        app.enqueue("default", "J", [])
+        return len(testing.jobs())
+
+    assert pushed() == pushed() == 1
+
+
 def test_each_app_has_its_own_sandbox(app: App) -> None:
     other = App()
     other.configure(broker="redis://localhost:3")
