@@ -10,6 +10,8 @@
 `pyworkers run -r myapp.jobs` runs them.
 """
 
+from typing import TYPE_CHECKING
+
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
@@ -73,6 +75,19 @@ run = app.run
 start = app.start
 quit = app.quit  # noqa: A001  # go-workers' name
 
+if TYPE_CHECKING:
+    from goworkers_py import testing
+else:
+
+    def __getattr__(name):  # type checkers must not see it: to them every name would exist
+        """Imports `workers.testing` when it is first used: programs do without it."""
+        if name != "testing":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import goworkers_py.testing
+
+        return goworkers_py.testing
+
+
 __all__ = [
     "App",
     "ArgumentError",
@@ -132,4 +147,5 @@ __all__ = [
     "start",
     "stats_server",
     "status",
+    "testing",
 ]

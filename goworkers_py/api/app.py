@@ -21,6 +21,7 @@ from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
+from goworkers_py.api.testable import Testable
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import CodeOptions
@@ -54,7 +55,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Pushing, Results, Cancelling):
+class App(Pushing, Results, Cancelling, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class App(Pushing, Results, Cancelling):
         self._lock = threading.Lock()
         # Made when first needed. Changed under the lock only, except the client: see the property `client`.
         self._broker: Broker | None = None
+        self._open_broker = open_broker
         self._client: Client | None = None
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
@@ -119,7 +121,7 @@ class App(Pushing, Results, Cancelling):
         config = self.config
         with self._lock:
             if self._broker is None:
-                self._broker = open_broker(self._timed(config))
+                self._broker = self._open_broker(self._timed(config))
             return self._broker
 
     def _timed(self, config: Config) -> Config:

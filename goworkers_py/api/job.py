@@ -9,6 +9,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
+from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.needs import TYPED
 
@@ -97,6 +98,10 @@ class Job(Generic[P, R]):
                 needs = {TYPED}
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs)
+
+    def on_wire(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
+        """The JSON that a push with these arguments sends, for `testing.assert_enqueued`: `job.on_wire([date], {})`."""
+        return self._spec.arguments.dump(list(args), kwargs)
 
     def __repr__(self) -> str:
         return f"<Job {self.name} on queue {self._queue}>"

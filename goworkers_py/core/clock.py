@@ -18,11 +18,16 @@ class Clock:
         # Server time minus `awake_and_asleep` of this machine. None until a first `synchronize`, and always None in a
         # program that only pushes jobs: `wall` then reads this machine's wall clock.
         self._ahead_s: float | None = None
+        self.travelled_s = 0.0  # see `travel`
 
     def wall(self) -> float:
         """Epoch seconds as the server counts them. A step of this machine's wall clock changes nothing."""
         ahead_s = self._ahead_s
-        return time.time() if ahead_s is None else awake_and_asleep() + ahead_s
+        return time.time() + self.travelled_s if ahead_s is None else awake_and_asleep() + ahead_s
+
+    def travel(self, travelled_s: float) -> None:
+        """For tests of jobs: from now on the wall clock shows the time of this machine plus `travelled_s`."""
+        self._ahead_s, self.travelled_s = None, travelled_s
 
     def monotonic(self) -> float:
         return time.monotonic()

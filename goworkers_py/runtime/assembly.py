@@ -15,7 +15,7 @@ from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
-from goworkers_py.links.time_limit import time_limit
+from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
@@ -62,7 +62,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
     broker.require(*_needed(plan.config))
-    config, timestamps = plan.config, Timestamps(plan.config.timestamps)
+    config = plan.config
     poison = PoisonPolicy.of(config)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)
     quarantine = Quarantine(
@@ -82,14 +82,10 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
 
-    def lane_of(pool: Pool, queue: str) -> Lane:
-        run_stats = RunStats(plan.registry.names_in(queue))
-        chain = _chain(plan, pool, queue, run_stats, watchdog, clock)
-        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine, special_runs), run_stats)
-
     def manager_of(pool: Pool) -> Manager:
         settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.wake)
-        return Manager(pool, [lane_of(pool, queue) for queue in pool.queues], settler, broker.transport, shared)
+        lanes = [lane_of(plan, pool, queue, watchdog, shared, special_runs) for queue in pool.queues]
+        return Manager(pool, lanes, settler, broker.transport, shared)
 
     managers = [manager_of(Pool(config)) for config in plan.pools]
     health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
@@ -103,7 +99,15 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     return launcher
 
 
-def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watchdog: Watchdog, clock: Clock) -> Run:
+def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
+    """The test modes run jobs through such a lane too."""
+    run_stats = RunStats(plan.registry.names_in(queue))
+    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock)
+    needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
+    return Lane(queue, Guard(chain, needs, shared.quarantine, runs), run_stats)
+
+
+def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock) -> Run:
     """The whole chain around a job of one queue, from the outermost link inwards."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
@@ -117,7 +121,7 @@ def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watchdog: Wa
             log_runs(plan.registry),
             stats(run_stats, pool.prefetch, clock.wall),
             retry,
-            time_limit(plan.registry, clock, watchdog),
+            time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
         ],
     )

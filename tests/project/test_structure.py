@@ -7,6 +7,7 @@ import functools
 import graphlib
 import re
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ PACKAGE = Path(goworkers_py.__file__).parent
 # From the bottom up: a room imports from itself and from the rooms before it.
 ROOMS = [
     "core", "wire", "config", "observe", "policy", "brokers", "admin", "links", "runtime", "web", "system", "api",
-    "cli",
+    "testing", "cli",
 ]  # fmt: skip
 
 # Lines of a module.
@@ -101,6 +102,8 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
         for module in MODULES
         for name in ours(module)
         if folder_of(name) in folders - {"brokers.contracts", folder_of(module)}
+        # The broker of the test modes is the memory broker, with a clock of its own.
+        and (module, folder_of(name)) != ("testing.fake_broker", "brokers.memory")
     ] == []
 
 
@@ -230,12 +233,20 @@ def test_every_module_has_a_docstring() -> None:
 def test_the_public_names_are_sorted_and_the_package_assigns_no_others() -> None:
     assert goworkers_py.__all__ == sorted(goworkers_py.__all__)
     assigned = set()
-    for node in TREES["goworkers_py"].body:
+    body = TREES["goworkers_py"].body
+    lazily = [inner for node in body if isinstance(node, ast.If) for inner in node.body]
+    for node in [*body, *lazily]:
         if isinstance(node, ast.ImportFrom):
             assigned |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Assign):
             assigned |= {ast.unparse(target) for target in node.targets}
-    assert assigned - {"__all__", "__version__"} == set(goworkers_py.__all__)
+    assert assigned - {"__all__", "__version__", "TYPE_CHECKING"} == set(goworkers_py.__all__)
+
+
+@pytest.mark.server
+def test_a_program_that_runs_no_tests_does_not_import_the_test_modes() -> None:
+    looked = "import sys, goworkers_py; assert 'goworkers_py.testing' not in sys.modules; goworkers_py.testing.fake"
+    subprocess.run([sys.executable, "-c", looked], check=True)
 
 
 @pytest.mark.parametrize(

@@ -131,14 +131,14 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("hint", "value", "plain"), ROWS, ids=str)
+@pytest.mark.parametrize(("hint", "value", "plain"), ROWS, ids=map(str, range(len(ROWS))))
 def test_a_value_and_its_json_are_converted_into_each_other(hint: Any, value: Any, plain: Any) -> None:
     assert there(hint, value) == plain
     found = back(hint, plain)
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(("hint", "value", "plain"), ROWS, ids=str)
+@pytest.mark.parametrize(("hint", "value", "plain"), ROWS, ids=map(str, range(len(ROWS))))
 def test_a_push_takes_the_json_of_a_value_too(hint: Any, value: Any, plain: Any) -> None:
     """The command line has nothing else, nor has code that was written before there were conversions."""
     assert there(hint, plain) == plain

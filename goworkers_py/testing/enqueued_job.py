@@ -1,0 +1,80 @@
+"""What tests get to see: a job that was pushed, and one run of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire.message import Message, epoch
+
+
+@dataclass(frozen=True, repr=False)
+class EnqueuedJob:
+    """A job as its payload tells it: `workers.testing.jobs()[0].args == [42]`."""
+
+    message: Message
+    at: float | None = None  # epoch seconds at which it is due, or died; None in a queue
+
+    @classmethod
+    def of(cls, payload: bytes, queue: str, at: float | None = None) -> EnqueuedJob | None:
+        """None for a payload that is no job."""
+        try:
+            return cls(Message(payload, queue), at)
+        except UnreadablePayload:
+            return None
+
+    @property
+    def job_class(self) -> str:
+        return self.message.job_class
+
+    @property
+    def args(self) -> Any:
+        return self.message.args
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        return self.message.get("kwargs") or {}
+
+    @property
+    def queue(self) -> str:
+        return self.message.queue or str(self.message.get("queue") or "")
+
+    @property
+    def jid(self) -> str:
+        return self.message.jid
+
+    @property
+    def error(self) -> str:
+        """The error of the last run that failed, as `ValueError: no such order`; empty if none has failed."""
+        name, text = self.message.get("error_class"), self.message.get("error_message")
+        return f"{name}: {text}" if name else ""
+
+    @property
+    def delay_s(self) -> float:
+        """How long after its push it is due; 0 for a job that was not scheduled."""
+        created_at = epoch(self.message.get("created_at"))
+        return 0.0 if self.at is None or created_at is None else self.at - created_at
+
+    def __str__(self) -> str:
+        later = f", {self.delay_s:.6g} s after its push" if self.at is not None else ""
+        return f"{call_text(self.job_class, self.args, self.kwargs)} in queue {self.queue}{later}"
+
+    def __repr__(self) -> str:
+        return f"<EnqueuedJob {self}>"
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """One run: `[run.outcome for run in workers.testing.run_all()] == ["done"]`."""
+
+    job: EnqueuedJob | None  # None for a payload that is no job
+    outcome: str  # done, retry, dead, discard, requeue, reschedule, park, keep
+    error: BaseException | None = None  # that the job raised
+
+
+def call_text(job_class: str, args: Any, kwargs: Mapping[str, Any]) -> str:
+    """As the call would be written in Python."""
+    positional = [repr(arg) for arg in args] if isinstance(args, list | tuple) else [f"args={args!r}"]
+    return f"{job_class}({', '.join([*positional, *(f'{name}={value!r}' for name, value in kwargs.items())])})"

@@ -1,0 +1,95 @@
+"""The broker of a test block: the memory broker, with the clock of the block and a log of all pushes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.contracts.transport import Batch, Published, Push, Settled
+from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.brokers.memory.transport import MemoryTransport
+from goworkers_py.config.options import Config
+from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.effect import PushJobs
+from goworkers_py.core.outcome import Outcome
+from goworkers_py.runtime.lease import Lease
+
+AtOnce = Callable[[bytes], bytes]
+
+
+class FakeTransport(MemoryTransport):
+    """`at_once` is None, or it turns the payload of a scheduled job into the one in its queue: then no pushed job waits
+    for its time."""
+
+    def __init__(self, state: State, endings: Endings, at_once: AtOnce | None, published: Callable[[], None]) -> None:
+        super().__init__(state, endings)
+        self.pushed: list[Push] = []  # all pushes since the block began; threads append to it
+        self._at_once = at_once
+        self._published = published
+
+    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+        results = super().publish(self._without_times(pushes))
+        self.pushed += [push for push, result in zip(pushes, results, strict=True) if result is Published.PUSHED]
+        self._published()
+        return results
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        finished = [(delivery, self._without_times_of(outcome)) for delivery, outcome in batch.finished]
+        results = super().settle(dataclasses.replace(batch, finished=finished))
+        for (_, outcome), settled in zip(batch.finished, results, strict=True):
+            for effect in outcome.effects if settled is True else ():
+                if isinstance(effect, PushJobs):
+                    self.pushed += effect.pushes
+        return results
+
+    def _without_times_of(self, outcome: Outcome) -> Outcome:
+        if self._at_once is None or not outcome.effects:
+            return outcome
+        effects = [
+            dataclasses.replace(effect, pushes=tuple(self._without_times(effect.pushes)))
+            if isinstance(effect, PushJobs)
+            else effect
+            for effect in outcome.effects
+        ]
+        return dataclasses.replace(outcome, effects=tuple(effects))
+
+    def _without_times(self, pushes: Sequence[Push]) -> Sequence[Push]:
+        at_once = self._at_once
+        if at_once is None:
+            return pushes
+        return [
+            push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
+            for push in pushes
+        ]
+
+
+class FakeBroker(MemoryBroker):
+    name = "the memory of a test block"
+    # Without leases: no process of the fleet is asked which features it knows, and no daemon starts on it.
+    capabilities = MemoryBroker.capabilities - {Capability.LEASES}
+    transport: FakeTransport
+
+    def __init__(self, config: Config, clock: Clock, at_once: AtOnce | None, published: Callable[[], None]) -> None:
+        self.lease = Lease(math.inf)
+        self.lease.confirm(awake_and_asleep())
+        self._limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
+        self._wall, self._at_once, self._published = clock.wall, at_once, published
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything. A job that runs now has lost its lease."""
+        self._state = state = State(self._wall)
+        super().__init__(state, self._limits, math.inf)
+        self.transport = FakeTransport(state, Endings(state, self._limits), self._at_once, self._published)
+        self.recoverable.beat(Presence(self.lease.identity, {}))
+
+    def queues_in_order(self) -> list[str]:
+        """The queues with jobs: first the one whose next job came into its queue before those of the others."""
+        with self._state.lock:
+            firsts = {next(iter(waiting)): queue for queue, waiting in self._state.queues.items() if waiting}
+        return [firsts[number] for number in sorted(firsts)]

@@ -1,0 +1,158 @@
+"""Runs the jobs of a test block in the thread that calls, through the chain and the scheduler of the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import itertools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.config.options import PoolConfig
+from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.job_state import JobState
+from goworkers_py.core.outcome import Keep
+from goworkers_py.links.perform import close_own_loop
+from goworkers_py.links.time_limit import Watched
+from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.poison import PoisonPolicy
+from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.assembly import lane_of
+from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.pool import Pool
+from goworkers_py.runtime.quarantine import Quarantine
+from goworkers_py.runtime.relay import Relay
+from goworkers_py.runtime.run_state import RunState
+from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
+from goworkers_py.testing.fake_broker import FakeBroker
+from goworkers_py.wire.message import Message
+
+T = TypeVar("T")
+
+_numbers = itertools.count(1)  # of batches
+_ALL = 1_000_000_000
+
+
+class _NoWatch:
+    """No thread looks at the time limits of jobs that run in a test."""
+
+    def begin(self, watched: Watched) -> None: ...
+
+    def end(self, watched: Watched) -> None: ...
+
+
+class Runner:
+    """Made for each call of `run_all` and each inline push: so it sees what the program has declared until then."""
+
+    def __init__(self, app: App, broker: FakeBroker) -> None:
+        plan = app.plan()
+        handlers = dataclasses.replace(plan.handlers, error=[self._failed, *plan.handlers.error])
+        self._plan = dataclasses.replace(plan, handlers=handlers)
+        self._broker = broker
+        self._shared = shared = _shared(app, broker)
+        self._scheduler = Scheduler(broker.store, plan.config, DueHints(), app.clock, shared.outage)
+        self._relay = Relay(broker.store, plan.destinations, shared.outage)
+        tracker = Tracker(broker.store, Tracking(plan.registry, plan.config, app.clock.wall), shared.outage)
+        canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
+        self._special_runs = SpecialRuns(tracker, canceller)
+        self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
+        self._lanes: dict[str, Lane] = {}
+        self._error: BaseException | None = None  # of the run that is under way
+
+    def run_next(self, promote: bool) -> JobRun | None:
+        """Runs the next job and settles it. None when no job with code here is left in a queue; with `promote` jobs
+        that are due come into their queues first."""
+        delivery = self._fetch()
+        if delivery is None:
+            self._move(promote)
+            delivery = self._fetch()
+        return None if delivery is None else self._run(delivery)
+
+    def _fetch(self) -> Delivery | None:
+        for queue in self._broker.queues_in_order():
+            if queue in self._worked or self._has_code_for(queue):
+                for delivery in self._broker.transport.consume(self._broker.lease.identity, [(queue, 1)], 1, 0.0):
+                    return delivery
+        return None
+
+    def _has_code_for(self, queue: str) -> bool:
+        """Whether a job of a queue that no code names has code all the same: `set(queue=...)` put it there. Jobs
+        without code stay, because a program in another language runs them."""
+        jobs = self._broker.admin.jobs_in(Place(JobState.WAITING, queue)).first(_ALL)
+        return any(job.message and self._plan.registry.job(job.message.job_class) for job in jobs)
+
+    def _move(self, promote: bool) -> None:
+        """Moves jobs into their queues: those that are due, and those that atomic jobs have posted."""
+        if promote:
+            self._scheduler.run_once()
+        if self._broker.admin.outboxes():
+            self._relay.run_once()
+
+    def _run(self, delivery: Delivery) -> JobRun:
+        self._error = None
+        delivery.begun_at, delivery.stage = self._shared.clock.wall(), BEGUN
+        outcome = self._lane(delivery.queue).guard.run(delivery)
+        delivery.stage = ENDED
+        if type(outcome) is not Keep:
+            [settled] = self._broker.transport.settle(Batch("testing", next(_numbers), [(delivery, outcome)]))
+            if isinstance(settled, str):
+                raise BrokerRefused(settled)
+        job = EnqueuedJob.of(delivery.payload, delivery.queue)
+        return JobRun(job, type(outcome).__name__.lower(), self._error)
+
+    def _lane(self, queue: str) -> Lane:
+        if queue not in self._lanes:
+            pool = Pool(PoolConfig(queue, (queue,)))
+            self._lanes[queue] = lane_of(self._plan, pool, queue, _NoWatch(), self._shared, self._special_runs)
+        return self._lanes[queue]
+
+    def _failed(self, message: Message, error: BaseException) -> None:
+        self._error = error
+
+
+def _shared(app: App, broker: FakeBroker) -> Shared:
+    quarantine = Quarantine(
+        PoisonPolicy.of(app.config),
+        broker.lease,
+        app.clock,
+        beat=lambda: quarantine.announced(quarantine.announcement()),
+        others_run=lambda delivery: False,
+        give_back_waiting=lambda: None,
+    )
+    return Shared(app.clock, broker.lease, Outage(broker.name), Counters(), quarantine, RunState())
+
+
+def as_worker(function: Callable[[], T]) -> T:
+    """Calls the function as a worker's thread would: no event loop runs in its thread. If one runs in this thread (an
+    async test, or an async job that pushes), it waits, and another thread calls the function."""
+    __tracebackhide__ = True
+    if _loop_runs_here():
+        there: Callable[[], T] = partial(as_worker, function)
+        with ThreadPoolExecutor(1, "testing") as other:
+            return other.submit(contextvars.copy_context().run, there).result()
+    try:
+        return function()
+    finally:
+        close_own_loop()
+
+
+def _loop_runs_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,208 @@
+"""The jobs, the clock and the broker of one test block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from goworkers_py.api.app import App
+from goworkers_py.api.job import Job
+from goworkers_py.brokers.contracts.admin import Place
+from goworkers_py.config.moments import Delay, Moment, after, moment
+from goworkers_py.core.errors import ArgumentError, JobControl
+from goworkers_py.core.job_state import JobState
+from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
+from goworkers_py.testing.expectation import Expectation
+from goworkers_py.testing.fake_broker import FakeBroker
+from goworkers_py.testing.runner import Runner, as_worker
+from goworkers_py.wire import payload
+from goworkers_py.wire.failure import own_traceback
+from goworkers_py.wire.message import Timestamps
+
+AnyJob = Job[..., Any] | str
+
+MOST_RUNS = 10_000
+_ALL = 1_000_000_000
+
+_open: list[Sandbox] = []  # the innermost last; changed by the thread that enters or leaves a block
+
+
+class Sandbox:
+    """What `fake()` and `inline()` yield: `with workers.testing.fake() as sandbox: ...; sandbox.run_all()`.
+
+    The functions of `workers.testing` are the methods of the innermost sandbox. Threads may push while another thread
+    calls these methods.
+    """
+
+    def __init__(self, app: App, inline: bool = False, raise_errors: bool = True) -> None:
+        self.app = app
+        self._raise_errors = raise_errors  # by pushes, with `inline`
+        at_once, published = (self._enqueued_now, self._run_pushed) if inline else (None, _leave)
+        self._broker = FakeBroker(app.config, app.clock, at_once, published)
+
+    @contextmanager
+    def open(self) -> Iterator[Sandbox]:
+        """Inside the block, the App pushes into this sandbox."""
+        clock = self.app.clock
+        travelled_s = clock.travelled_s
+        with self.app.with_broker(lambda config: self._broker):
+            clock.travel(travelled_s)
+            _open.append(self)
+            try:
+                yield self
+            finally:
+                _open.remove(self)
+                clock.travel(travelled_s)
+
+    # --- running
+
+    def run_all(self, raise_errors: bool = True, limit: int = MOST_RUNS) -> list[JobRun]:
+        """Runs every job that is due, also those that the jobs push, until none is left. Returns the runs in order."""
+        __tracebackhide__ = True
+        return as_worker(partial(self._run, raise_errors, limit, promote=True))
+
+    def travel(self, delay: Delay) -> None:
+        """Moves the clock of the App forward, by seconds or a timedelta. Runs nothing."""
+        self.app.clock.travel(after(delay, self.app.clock.travelled_s))
+
+    def travel_to(self, at: Moment) -> None:
+        """Sets the clock of the App to epoch seconds or a datetime. Runs nothing."""
+        self.travel(moment(at) - self.app.clock.wall())
+
+    def _run(self, raise_errors: bool, limit: int, promote: bool) -> list[JobRun]:
+        __tracebackhide__ = True
+        runner, runs = Runner(self.app, self._broker), []
+        while (run := runner.run_next(promote)) is not None:
+            if run.error is not None and _must_raise(run.error, raise_errors):
+                raise run.error.with_traceback(own_traceback(run.error))
+            runs.append(run)
+            if len(runs) > limit:
+                raise RuntimeError(f"more than {limit} jobs ran: does a job push itself? For more, say run_all(limit=)")
+        return runs
+
+    def _run_pushed(self) -> None:
+        """Of the jobs of one push all run, then the first error is raised."""
+        __tracebackhide__ = True
+        runs = as_worker(partial(self._run, False, MOST_RUNS, promote=False))
+        for run in runs:
+            if run.error is not None and _must_raise(run.error, self._raise_errors):
+                raise run.error.with_traceback(own_traceback(run.error))
+
+    def _enqueued_now(self, raw: bytes) -> bytes:
+        now = Timestamps(self.app.config.timestamps).write(self.app.clock.wall())
+        return payload.splice(raw, {"enqueued_at": now})
+
+    # --- looking
+
+    def jobs(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
+        """The jobs in queues, and those that wait for a time or in a line, in the order of their pushes."""
+        queues = [Place(JobState.WAITING, name) for name in self._broker.queues_in_order()]
+        others = [Place(state) for state in (JobState.SCHEDULED, JobState.PARKED, JobState.OUTBOX)]
+        return sorted(self._in([*queues, *others], job, queue), key=lambda one: one.message.created_at or 0.0)
+
+    def retries(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
+        """The jobs that have failed and wait for their next try, the next one first."""
+        return self._in([Place(JobState.RETRY)], job, queue)
+
+    def dead(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
+        """The jobs that have failed for good, the last one last."""
+        return self._in([Place(JobState.DEAD)], job, queue)
+
+    def clear(self) -> None:
+        """Forgets all jobs and pushes."""
+        self._broker.clear()
+
+    def _in(self, places: Iterable[Place], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
+        stored = [one for place in places for one in self._broker.admin.jobs_in(place).first(_ALL)]
+        found = [EnqueuedJob(one.message, one.at) for one in stored if one.message is not None]
+        wanted = None if job is None else _class_of(job)
+        return [one for one in found if wanted in (None, one.job_class) and queue in (None, one.queue)]
+
+    # --- asserting
+
+    def assert_enqueued(
+        self,
+        job: AnyJob,
+        /,
+        *args: Any,
+        queue: str | None = None,
+        at: Moment | None = None,
+        delay: Delay | None = None,
+        count: int | None = None,
+        **kwargs: Any,
+    ) -> list[EnqueuedJob]:
+        """Fails unless the job was pushed since the block began, whether it has run since or not. Returns it."""
+        __tracebackhide__ = True
+        any_arguments = not args and not kwargs
+        expected_args, expected_kwargs = _on_wire(job, args, kwargs)
+        expected = Expectation(
+            _class_of(job),
+            None if any_arguments else expected_args,
+            None if any_arguments else expected_kwargs,
+            queue,
+            None if at is None else moment(at),
+            None if delay is None else after(delay, 0.0),
+        )
+        pushed = self._pushed()
+        found = [one for one in pushed if not expected.distance(one)]
+        if (not found) if count is None else len(found) != count:
+            raise AssertionError(expected.told(len(found), "at least 1" if count is None else str(count), pushed))
+        return found
+
+    def assert_not_enqueued(
+        self,
+        job: AnyJob | None = None,
+        /,
+        *args: Any,
+        queue: str | None = None,
+        at: Moment | None = None,
+        delay: Delay | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Fails if the job was pushed since the block began; without a job, if any was."""
+        __tracebackhide__ = True
+        if job is not None:
+            self.assert_enqueued(job, *args, queue=queue, at=at, delay=delay, count=0, **kwargs)
+        elif pushed := [one for one in self._pushed() if queue in (None, one.queue)]:
+            raise AssertionError("\n".join(["jobs were enqueued, expected none:", *(f"    {one}" for one in pushed)]))
+
+    def _pushed(self) -> list[EnqueuedJob]:
+        jobs = [EnqueuedJob.of(push.payload, push.queue, push.at) for push in [*self._broker.transport.pushed]]
+        return [job for job in jobs if job is not None]
+
+
+def current() -> Sandbox:
+    """The innermost sandbox that is open in this process."""
+    if not _open:
+        raise RuntimeError(
+            "no test block is open: write `with workers.testing.fake():` around this, or let the test take the fixture "
+            "pyworkers_fake"
+        )
+    return _open[-1]
+
+
+def _leave() -> None:
+    """Pushed jobs are not run."""
+
+
+def _must_raise(error: BaseException, raise_errors: bool) -> bool:
+    """A JobControl is no error: the job has said how its run ends. What is no failure of a job in a test (Ctrl-C, or
+    what test tools throw) is always raised."""
+    of_job = isinstance(error, Exception | SystemExit | asyncio.CancelledError)
+    return not isinstance(error, JobControl) and (raise_errors or not of_job)
+
+
+def _on_wire(job: AnyJob, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The JSON of the expected arguments. Arguments that are no values of the job's hints are JSON already, or hold
+    `unittest.mock.ANY`."""
+    if isinstance(job, Job):
+        with suppress(ArgumentError):
+            return job.on_wire(args, kwargs)
+    return args, kwargs
+
+
+def _class_of(job: AnyJob) -> str:
+    return job if isinstance(job, str) else job.name
