@@ -77,17 +77,29 @@ class Park(_WithEffects):
 
 
 @dataclass(frozen=True, slots=True)
+class Expired(_WithEffects):
+    """The job was not begun by its `expires_at`: remove it. It counts neither as processed nor as failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled(_WithEffects):
+    """The job was cancelled, before its run or during it: remove it. It counts neither as processed nor as failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Keep(_WithEffects):
     """A middleware did not acknowledge the job: it stays in progress until this process stops."""
 
 
-Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Keep
+Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Expired | Cancelled | Keep
 
 DONE = Done()
 DISCARD = Discard()
 REQUEUE = Requeue()
 REQUEUE_LAST = Requeue(last=True)
+EXPIRED = Expired()
+CANCELLED = Cancelled()
 KEEP = Keep()
 
 FAILED = (Retry, Dead, Discard)
-UNCOUNTED = (Requeue, Reschedule, Park)  # neither processed nor failed
+UNCOUNTED = (Requeue, Reschedule, Park, Expired, Cancelled)  # neither processed nor failed

@@ -11,13 +11,25 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
-from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.observe.executions import BOUNDS_S as SIDEKIQS_BOUNDS_S
 from goworkers_py.observe.executions import Executions
 
 # The upper bounds of the buckets, in seconds. One more bucket counts longer times.
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-RESULTS = ("done", "retried", "dead", "discarded", "requeued", "unacknowledged")
+RESULTS = ("done", "retried", "dead", "discarded", "requeued", "unacknowledged", "cancelled", "expired")
 
 # Positions in a row: the counts by RESULTS, then sum and buckets of the run times, then those of the waiting times.
 RUN_SUM = len(RESULTS)
@@ -39,7 +51,7 @@ Row = list[float]
 Rows = dict[str, Row]
 
 _POSITION: dict[type[Outcome], int] = {
-    kind: position for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep))
+    kind: position for position, kind in enumerate((Done, Retry, Dead, Discard, Requeue, Keep, Cancelled, Expired))
 } | dict.fromkeys((Reschedule, Park), RESULTS.index("requeued"))
 
 
@@ -85,6 +97,11 @@ class RunStats:
                     row[WAIT_SUM] += waited_s
                 row[WAIT + bisect_left(BOUNDS_S, waited_s)] += 1
 
+    def add_unrun(self, job_class: str, outcome: Outcome) -> None:
+        """For a job that ended without a run. The histograms are those of runs."""
+        with self._lock:
+            (self._rows.get(job_class) or self._new_row(job_class))[_POSITION[type(outcome)]] += 1
+
     def _new_row(self, job_class: str) -> Row:
         name = job_class[:LONGEST_CLASS]
         if name not in self._rows and len(self._rows) >= MOST_CLASSES:
@@ -94,7 +111,7 @@ class RunStats:
     @property
     def ended(self) -> int:
         """The number of runs, with any outcome."""
-        return int(sum(sum(row[:RUN_SUM]) for row in self.snapshot().values()))
+        return int(sum(sum(row[RUN:WAIT_SUM]) for row in self.snapshot().values()))
 
     def snapshot(self) -> Rows:
         with self._lock:

@@ -15,7 +15,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Reschedule, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, REQUEUE, REQUEUE_LAST, Dead, Reschedule, Retry
 
 QUEUES = ("a", "b")
 STEPS = 150
@@ -64,14 +64,14 @@ class Walk:
         for (delivery, outcome), result in zip(finished, self._process.settle(*finished), strict=True):
             assert result is True
             self._held.remove(delivery)
-            if outcome in (DONE, DISCARD):
+            if outcome in (DONE, DISCARD, EXPIRED):
                 self.ended.add(jid_of(delivery))
 
     def _outcome(self, delivery: Delivery) -> object:
         at = self._random.choice([1.0, 3e9])
         return self._random.choice(
-            [DONE, DISCARD, REQUEUE, REQUEUE_LAST, Retry(at, delivery.payload), Reschedule(at, delivery.payload),
-             Dead(delivery.payload)]
+            [DONE, DISCARD, EXPIRED, REQUEUE, REQUEUE_LAST, Retry(at, delivery.payload),
+             Reschedule(at, delivery.payload), Dead(delivery.payload)]
         )  # fmt: skip
 
     def _promote(self) -> None:

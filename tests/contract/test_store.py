@@ -13,7 +13,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.store import Forward, Store
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs, StoreValue
-from goworkers_py.core.outcome import KEEP, Dead, Discard, Done, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import CANCELLED, EXPIRED, KEEP, Dead, Discard, Done, Park, Requeue, Reschedule, Retry
 
 LATER = 4_000_000_000.5  # in 2096
 
@@ -230,18 +230,22 @@ def test_processes_that_release_at_the_same_time_release_each_job_once(start: Pr
 
 
 def test_what_was_applied_is_in_its_place_and_counted(me: Process, admin: Admin, store: Store) -> None:
-    me.publish(*jobs(6))
-    deliveries = me.consume(6)
-    outcomes = [Done(), Discard(), Retry(LATER, job("r")), Dead(job("d")), Reschedule(LATER, job("s")), Park("line")]
+    outcomes = [
+        Done(), Discard(), Retry(LATER, job("r")), Dead(job("d")), Reschedule(LATER, job("s")), Park("line"), EXPIRED,
+        CANCELLED,
+    ]  # fmt: skip
+    count = len(outcomes)
+    me.publish(*jobs(count))
+    deliveries = me.consume(count)
     batch = me.batch(*zip(deliveries, outcomes, strict=True))
     for _ in range(2):  # the second time, its reply was lost
-        assert list(store.apply(batch)) == [True] * 6
+        assert list(store.apply(batch)) == [True] * count
     told = admin.stats()
     assert (told.processed, told.failed, told.retries, told.dead, told.scheduled, told.parked) == (4, 3, 1, 1, 1, 1)
-    assert told.in_progress == 6, "only the server of the queues acknowledges them"
+    assert told.in_progress == count, "only the server of the queues acknowledges them"
     assert stored(admin, RETRIES) == [job("r")]
     store.release("line", 1)
-    assert waiting(admin) == [jobs(6)[5]]
+    assert waiting(admin) == [jobs(count)[5]]
 
 
 def test_an_effect_that_is_applied_twice_changes_nothing(me: Process, other: Process, admin: Admin) -> None:

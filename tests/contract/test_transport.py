@@ -17,7 +17,19 @@ from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.core.errors import LeaseGone
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    CANCELLED,
+    DISCARD,
+    DONE,
+    EXPIRED,
+    KEEP,
+    REQUEUE,
+    REQUEUE_LAST,
+    Dead,
+    Outcome,
+    Reschedule,
+    Retry,
+)
 
 LATER = 4_000_000_000.5  # in 2096
 LONGEST_WAIT_S = 8.0  # a consume waits for five seconds at most, and this machine may be slow
@@ -379,6 +391,8 @@ OUTCOMES = {
     "retry": (Retry(LATER, job("new")), RETRIES, 1, 1),
     "dead": (Dead(job("new")), DEAD, 1, 1),
     "reschedule": (Reschedule(LATER, job("new")), SCHEDULED, 0, 0),
+    "expired": (EXPIRED, None, 0, 0),
+    "cancelled": (CANCELLED, None, 0, 0),
 }
 
 
@@ -437,7 +451,7 @@ def test_each_delivery_of_a_batch_has_its_own_outcome_and_result(me: Process, ot
     assert [*admin.in_progress()] == []
 
 
-@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(job("new")), REQUEUE, REQUEUE_LAST])
+@pytest.mark.parametrize("outcome", [DONE, DISCARD, Dead(job("new")), REQUEUE, REQUEUE_LAST, EXPIRED, CANCELLED])
 def test_a_job_that_is_no_longer_in_progress_is_not_settled(me: Process, admin: Admin, outcome: Outcome) -> None:
     me.publish(job(1))
     [delivery] = me.consume(1)

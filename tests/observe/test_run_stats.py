@@ -5,7 +5,19 @@ from itertools import product
 
 import pytest
 
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Outcome, Park, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    CANCELLED,
+    DISCARD,
+    DONE,
+    EXPIRED,
+    KEEP,
+    REQUEUE,
+    Dead,
+    Outcome,
+    Park,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.observe.executions import total
 from goworkers_py.observe.run_stats import (
     BOUNDS_S,
@@ -24,7 +36,8 @@ from goworkers_py.observe.run_stats import (
 @pytest.mark.parametrize(
     ("outcome", "result"),
     [(DONE, "done"), (Retry(1.0, b""), "retried"), (Dead(b""), "dead"), (DISCARD, "discarded"),
-     (REQUEUE, "requeued"), (Reschedule(1.0, b""), "requeued"), (Park("line"), "requeued"), (KEEP, "unacknowledged")],
+     (REQUEUE, "requeued"), (Reschedule(1.0, b""), "requeued"), (Park("line"), "requeued"), (KEEP, "unacknowledged"),
+     (CANCELLED, "cancelled")],
 )  # fmt: skip
 def test_each_outcome_is_counted_under_its_result(outcome: Outcome, result: str) -> None:
     stats = RunStats()
@@ -33,6 +46,18 @@ def test_each_outcome_is_counted_under_its_result(outcome: Outcome, result: str)
     assert [name for name, count in zip(RESULTS, row, strict=False) if count] == [result]
     assert sum(row[:RUN_SUM]) == sum(row[RUN:WAIT_SUM]) == 1
     assert sum(row[WAIT:]) == 0  # its time of enqueueing is unknown
+
+
+def test_a_job_that_ended_without_a_run_is_counted_and_has_no_run_time() -> None:
+    stats = RunStats()
+    stats.add("A", DONE, 0.2, None)
+    stats.add_unrun("A", EXPIRED)
+    stats.add_unrun("B", CANCELLED)
+    rows = stats.snapshot()
+    assert [name for name, count in zip(RESULTS, rows["A"], strict=False) if count] == ["done", "expired"]
+    assert [name for name, count in zip(RESULTS, rows["B"], strict=False) if count] == ["cancelled"]
+    assert sum(rows["B"][RUN_SUM:]) == 0
+    assert stats.ended == 1, "runs"
 
 
 @pytest.mark.parametrize(

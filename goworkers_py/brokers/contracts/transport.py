@@ -129,6 +129,8 @@ class Transport(Protocol):
         Reschedule  the job waits among the scheduled jobs until `at`, with the payload of the outcome; counts as
                     neither
         Park        the job waits in its line, behind the others, until `Store.release`; counts as neither
+        Expired     the job is gone; counts as neither
+        Cancelled   the job is gone; counts as neither
 
         A delivery leaves progress and reaches its new place in one step, and only if it is still in progress under its
         identity. In the same step all its effects happen, see `core.effect`:

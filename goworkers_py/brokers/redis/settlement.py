@@ -18,7 +18,19 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.outcome import Dead, Discard, Done, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import (
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Expired,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.wire import enclosure
 
 DAY_COUNTER_LIFE_S = 5 * 365 * 86_400
@@ -103,10 +115,14 @@ class Settlement:
         return {told: self._connections.explained(_SETTLE, text(told)) for told in results if isinstance(told, bytes)}
 
 
+# The steps that only remove a job differ in what they count.
+_REMOVED: dict[type[Outcome], str] = {Done: "remove", Discard: "fail", Expired: "drop", Cancelled: "drop"}
+
+
 def target_of(outcome: Outcome) -> Target:
     match outcome:
-        case Done() | Discard():
-            return Target("remove" if isinstance(outcome, Done) else "fail")
+        case Done() | Discard() | Expired() | Cancelled():
+            return Target(_REMOVED[type(outcome)])
         case Retry(at, payload):
             return Target("retry", payload, at)
         case Reschedule(at, payload):

@@ -25,7 +25,7 @@ from goworkers_py.brokers.contracts.store import TIMED
 from goworkers_py.brokers.contracts.transport import Batch, Finished
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.outcome import DISCARD, DONE, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -83,11 +83,12 @@ OUTCOMES: dict[str, Callable[[bytes], Outcome]] = {
     "fails": lambda payload: Retry(FAR, payload),
     "dies": Dead,
     "discarded": lambda payload: DISCARD,
+    "expired": lambda payload: EXPIRED,
     "first": lambda payload: REQUEUE,
     "last": lambda payload: REQUEUE_LAST,
     "later": lambda payload: Reschedule(FAR, payload),
 }
-GOING = ("succeeds", "discarded", "first-large", "last-large", "picked")
+GOING = ("succeeds", "discarded", "expired", "first-large", "last-large", "picked")
 MAY_BE_GONE = {f"{how}-{number}" for how in GOING for number in (0, 1)}
 
 
@@ -190,7 +191,7 @@ def test_a_command_that_is_not_allowed_loses_no_job_and_doubles_none(walled: Wal
         life = Life(broker, redis)
         life.prepare()
         before = set(places(redis))
-        assert len(before) == 42
+        assert len(before) == 44
         if command != "nothing":
             walled.allow_all_but(command)
         life.live()
@@ -203,7 +204,7 @@ def test_a_command_that_is_not_allowed_loses_no_job_and_doubles_none(walled: Wal
     assert not [key for key in left if key.endswith("inprogress")]
     assert (left["queue:p"], left["queue:lost"], left["queue:due0"]) == (2, 2, 1)
     if command == "nothing":
-        assert (left["retry"], left["dead"], left["schedule"], sum(left.values())) == (2, 6, 2, 42 - len(MAY_BE_GONE))
+        assert (left["retry"], left["dead"], left["schedule"], sum(left.values())) == (2, 6, 2, 44 - len(MAY_BE_GONE))
 
 
 @pytest.mark.parametrize("key", ["queue:q", "queue:due0", "queue:lost", "retry", "dead", "schedule", "queues"])

@@ -55,7 +55,7 @@ end
 
 local refusals = {}
 local function refusal(what)
-  if what == 'remove' or what == 'fail' or what == 'none' then return false end
+  if what == 'remove' or what == 'fail' or what == 'drop' or what == 'none' then return false end
   if refusals[what] == nil then refusals[what] = find_refusal(what) end
   return refusals[what]
 end
@@ -171,7 +171,7 @@ local function cut(list, places, first)
   return true
 end
 
-local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true}
+local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true, drop = true}
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
 local function note(what, result)
   at = at + 1
