@@ -12,7 +12,7 @@
 
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerError,
@@ -51,6 +51,7 @@ before_start = app.before_start
 during_drain = app.during_drain
 on_error = app.on_error
 on_death = app.on_death
+on_expire = app.on_expire
 enqueue = app.enqueue
 enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
@@ -105,6 +106,7 @@ __all__ = [
     "middleware",
     "on_death",
     "on_error",
+    "on_expire",
     "process",
     "quit",
     "run",

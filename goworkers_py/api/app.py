@@ -16,6 +16,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.destinations import destinations, remember
+from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.pushing import Pushing
@@ -30,7 +31,6 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
-from goworkers_py.links.retry import FailureHandler
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
@@ -52,7 +52,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Pushing):
+class App(Hooks, Pushing):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class App(Pushing):
     def _timed(self, config: Config) -> Config:
         return dataclasses.replace(config, timing=self.timing)
 
-    # --- jobs, links, hooks
+    # --- jobs, links
 
     @overload
     def job(self, name: Callable[P, R], /) -> Job[P, R]: ...
@@ -138,7 +138,8 @@ class App(Pushing):
         function. Without a name, the class is the function's name.
 
         Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
-        atomic, log_level. docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
+        atomic, expires_in, expires_at, log_level. docs/getting-started.md explains them. The options of a push override
+        them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:
@@ -158,26 +159,6 @@ class App(Pushing):
         self.registry.handle(queue, handler)
         self._declared.queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
         self._declared.queue_links[queue] = list(links)
-
-    def before_start(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Decorator `@workers.before_start`: `hook()` is called when the broker is reached, before the first fetch."""
-        self._declared.before_start.append(hook)
-        return hook
-
-    def during_drain(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
-        self._declared.during_drain.append(hook)
-        return hook
-
-    def on_error(self, handler: FailureHandler) -> FailureHandler:
-        """Decorator `@workers.on_error`: `handler(message, error)` is called after every failed run."""
-        self._declared.handlers.error.append(handler)
-        return handler
-
-    def on_death(self, handler: FailureHandler) -> FailureHandler:
-        """Decorator `@workers.on_death`: `handler(message, error)` is called when a failed job has no retries left."""
-        self._declared.handlers.death.append(handler)
-        return handler
 
     def client_middleware(self, link: ClientLink) -> ClientLink:
         """Decorator `@workers.client_middleware`: `link(job)` gets each job, a dict, before its push, and returns the

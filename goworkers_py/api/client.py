@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
-from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, is_name
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
+from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
@@ -96,7 +97,8 @@ class Client:
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
         later = at if at is not None and at > now else None
-        fields = self._fields(queue, job_class, options, needs)
+        needs = {*needs, *options.needs}
+        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), needs)
         rows = list(rows)
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
@@ -130,13 +132,13 @@ class Client:
             if at is not None:
                 self._on_later(at)
 
-    def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
+    def _fields(self, queue: str, job_class: str, options: dict[str, Any], needs: Collection[str]) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
-        fields = {"retry": True, "queue": queue, "class": job_class, **options.fields}
+        fields = {"retry": True, "queue": queue, "class": job_class, **options}
         return {**fields, FIELD: field_of(needs)} if needs else fields
 
     def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:

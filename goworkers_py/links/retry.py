@@ -24,20 +24,26 @@ log = logging.getLogger("goworkers_py.job")
 LONGEST_TEXT = 1_000
 
 FailureHandler = Callable[[Message, BaseException], None]
+EndHandler = Callable[[Message], None]
 
 
 @dataclass
 class Handlers:
-    """The user's functions `f(message, error)`: `error` for every failed run, `death` for a job that is not retried."""
+    """The user's functions. `f(message, error)`: `error` for every failed run, `death` for a job that is not retried.
+    `f(message)`: `expiry` for a job that was not begun in time."""
 
     error: list[FailureHandler] = field(default_factory=list)
     death: list[FailureHandler] = field(default_factory=list)
+    expiry: list[EndHandler] = field(default_factory=list)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
         _tell(self.error, message, error)
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
         _tell(self.death, message, error)
+
+    def tell_of_expiry(self, message: Message) -> None:
+        _tell(self.expiry, message)
 
 
 @dataclass(frozen=True)
@@ -109,9 +115,9 @@ def _what_next(outcome: Outcome, now: float) -> str:
             return "not retried"
 
 
-def _tell(handlers: Sequence[FailureHandler], message: Message, error: BaseException) -> None:
+def _tell(handlers: Sequence[Callable[..., None]], *told: object) -> None:
     for handler in handlers:
         try:
-            handler(message, error)
+            handler(*told)
         except BaseException:
             log.exception("handler %r failed", handler)

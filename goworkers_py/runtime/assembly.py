@@ -11,6 +11,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
+from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
@@ -78,7 +79,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     def lane_of(pool: Pool, queue: str) -> Lane:
         run_stats = RunStats(plan.registry.names_in(queue))
         chain = _chain(plan, pool, queue, run_stats, watchdog, clock)
-        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine), run_stats)
+        expiry = Expiry(plan.handlers, run_stats, shared.counters, clock.wall)
+        return Lane(queue, Guard(chain, Needs(timestamps, clock.wall), quarantine, expiry), run_stats)
 
     def manager_of(pool: Pool) -> Manager:
         settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.wake)

@@ -21,6 +21,9 @@ _MILLISECONDS_FROM = 100_000_000_000
 # A number from here on is no time, and may be too large for a float.
 _NO_TIME_FROM = 1e18
 
+# When a job expires. The second name is that of Sidekiq Pro.
+EXPIRES_AT, EXPIRY = "expires_at", "expiry"
+
 _COUNTS = range(-(2**63), 2**63)
 
 
@@ -74,6 +77,11 @@ class Message:
     @property
     def failed_at(self) -> float | None:
         return epoch(self.fields.get("failed_at"))
+
+    @property
+    def expires_at(self) -> float | None:
+        """The job is not begun after this time."""
+        return epoch(self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY))
 
     def __getitem__(self, field: str) -> Any:
         return self.fields[field]

@@ -11,9 +11,9 @@ from typing import Any
 
 FIELD = "pyworkers"
 V = 1
-# The features that a job may need and that this release knows. Empty, because no feature since 0.1.0 needs anything of
-# the worker.
-SPEAKS: frozenset[str] = frozenset()
+EXPIRES = "expires"  # not begun after its `expires_at`
+# The features that a job may need and that this release knows.
+SPEAKS: frozenset[str] = frozenset({EXPIRES})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

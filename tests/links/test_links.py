@@ -422,7 +422,8 @@ def test_stats_count_each_outcome_and_measure_the_durations() -> None:
     ((name, row),) = tally.snapshot().items()
     assert name == "J"
     assert dict(zip(RESULTS, row[:RUN_SUM], strict=True)) == {
-        "done": 2, "retried": 1, "dead": 0, "discarded": 0, "requeued": 0, "unacknowledged": 1,
+        "done": 2, "retried": 1, "dead": 0, "discarded": 0, "requeued": 0, "unacknowledged": 1, "cancelled": 0,
+        "expired": 0,
     }  # fmt: skip
     assert row[WAIT_SUM] == 4 * 1.5
     assert tally.ended == 4
