@@ -137,9 +137,9 @@ class App(Hooks, Pushing):
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
-        atomic, expires_in, expires_at, log_level. docs/getting-started.md explains them. The options of a push override
-        them, see `Job.set`.
+        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
+        interrupt, atomic, expires_in, expires_at, log_level. docs/getting-started.md explains them. The options of a
+        push override them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:

@@ -132,6 +132,16 @@ class CodeOptions(WireOptions, total=False):
             write=None,
         ),
     ]
+    is_failure: Annotated[
+        Callable[[BaseException], bool] | None,
+        Option(
+            callable,
+            "a function f(error)",
+            "a function `f(error)`: where it returns False, the job is run again without spending a retry, and the run "
+            "does not count as failed",
+            write=None,
+        ),
+    ]
     interrupt: Annotated[
         bool | None,
         Option(is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),

@@ -67,16 +67,27 @@ class RetryLink:
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         now = self.wall()
-        outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
+        options = self.registry.options_for(message)
+        again = self.policy.again(message, error, options, now)
+        outcome = again or self.policy.decide(message, error, options, now)
         try:
-            _log_failure(message, error, outcome, now)
+            if again is not None:
+                _log_no_failure(error, again.at - now)
+            else:
+                _log_failure(message, error, outcome, now)
         except Exception as fault:  # from the user's logging filter or handler: the job still needs its outcome
             with suppress(Exception):
                 logging.getLogger(__name__).error("a failed run could not be logged: %s", error_text(fault))
-        self.handlers.tell_of_error(message, error)
+        if again is None:
+            self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
         return outcome
+
+
+def _log_no_failure(error: BaseException, delay_s: float) -> None:
+    why = f"{error_class(error)}: {error_text(error)[:LONGEST_TEXT]}"
+    log.info("rescheduled: to run again in %.0f s, without spending a retry: is_failure says no to %s", delay_s, why)
 
 
 def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
