@@ -45,6 +45,7 @@ app = App()  # the default App: the functions below are its methods
 configure = app.configure
 job = app.job
 process = app.process
+around = app.around
 middleware = app.middleware
 client_middleware = app.client_middleware
 before_start = app.before_start
@@ -91,6 +92,7 @@ __all__ = [
     "WorkersError",
     "WrongType",
     "app",
+    "around",
     "atomic",
     "before_start",
     "client_middleware",

@@ -10,6 +10,7 @@ from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
@@ -21,6 +22,7 @@ class Declarations:
         self.registry = Registry()
         self.links = Links()
         self.handlers = Handlers()
+        self.arounds = Arounds()
         self.client_links: list[ClientLink] = []
         self.queues: dict[str, QueueConfig] = {}
         self.queue_links: dict[str, list[Middleware]] = {}
@@ -50,6 +52,7 @@ class Declarations:
             handlers=self.handlers,
             links=self._all_links(config),
             queue_links={queue.name: self._links_of(queue) for queue in queues},
+            arounds=self.arounds,
             before_start=self.before_start,
             during_drain=self.during_drain,
         )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from goworkers_py.api.declarations import Declarations
+from goworkers_py.links.around import ContextFactory
 from goworkers_py.links.retry import EndHandler, FailureHandler
+
+Factory = TypeVar("Factory", bound=ContextFactory)
 
 
 class Hooks:
@@ -20,6 +24,15 @@ class Hooks:
         """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
         self._declared.during_drain.append(hook)
         return hook
+
+    def around(self, factory: Factory) -> Factory:
+        """Decorator `@workers.around`: the context that `factory(message)` makes is entered around each run of a job.
+
+        Give it a generator function with one `yield`, or a function that returns a context manager. An async generator
+        function is entered around async jobs, in their event loop. The first that was declared is the outermost.
+        """
+        self._declared.arounds.add(factory)
+        return factory
 
     def on_error(self, handler: FailureHandler) -> FailureHandler:
         """Decorator `@workers.on_error`: `handler(message, error)` is called after every failed run."""

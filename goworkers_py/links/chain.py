@@ -1,6 +1,7 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links( perform )))))))
+    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links(
+        around( perform ))))))))
 
 Our links take a message and return an Outcome; `guard` takes a delivery. Before `guard` looks whether the job is a
 suspect, it drops a job whose time has passed, see `expiry`: that is no run, so no link inside sees it.

@@ -17,6 +17,7 @@ from goworkers_py.core.errors import ArgumentError, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, Outcome
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -31,8 +32,9 @@ MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 _own = threading.local()
 
 
-def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
+def perform(registry: Registry, atomic: AtomicFinish | None = None, arounds: Arounds | None = None) -> Run:
     atomic = atomic or AtomicFinish()
+    around = arounds.enter_around if arounds and arounds.of_coroutines else None
     home = atomic.home
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
@@ -56,7 +58,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
             result = spec.function(*args)
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
-                _run_in_own_loop(result, message)
+                _run_in_own_loop(result if around is None else around(result, message), message)
         finally:
             if FORKS.count != forks:
                 _end_of_child()

@@ -105,7 +105,7 @@ def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watchdog: Wa
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     return wrap_all(
-        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall)),
+        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
@@ -114,6 +114,7 @@ def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watchdog: Wa
             retry,
             time_limit(plan.registry, clock, watchdog),
             *map(adapt, inner),
+            *plan.arounds.links(),
         ],
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.held_pushes import Destination
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
@@ -21,6 +22,7 @@ class Plan:
     handlers: Handlers
     links: Links
     queue_links: Mapping[str, Sequence[Middleware]]
+    arounds: Arounds
     before_start: Sequence[Callable[[], None]]
     during_drain: Sequence[Callable[[], None]]
     # The brokers to which this process can relay pushes, by name.
