@@ -38,6 +38,7 @@ from goworkers_py.core.errors import (
 )
 from goworkers_py.core.version import __version__ as __version__
 from goworkers_py.links.chain import Middleware
+from goworkers_py.runtime.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
@@ -53,6 +54,7 @@ during_drain = app.during_drain
 on_error = app.on_error
 on_death = app.on_death
 on_expire = app.on_expire
+on_health = app.on_health
 enqueue = app.enqueue
 enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
@@ -75,6 +77,7 @@ __all__ = [
     "ConfigError",
     "DiscardJob",
     "EnqueueOptions",
+    "HealthEvent",
     "Job",
     "JobControl",
     "KillJob",
@@ -109,6 +112,7 @@ __all__ = [
     "on_death",
     "on_error",
     "on_expire",
+    "on_health",
     "process",
     "quit",
     "run",

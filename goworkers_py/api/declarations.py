@@ -14,6 +14,7 @@ from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
 
 
@@ -28,6 +29,7 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self.on_health: list[HealthHandler] = []
         self._lock = threading.Lock()
 
     def import_jobs(self, config: Config) -> None:
@@ -55,6 +57,7 @@ class Declarations:
             arounds=self.arounds,
             before_start=self.before_start,
             during_drain=self.during_drain,
+            on_health=self.on_health,
         )
 
     def _queues_to_run(self, config: Config) -> list[QueueConfig]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from goworkers_py.api.declarations import Declarations
 from goworkers_py.links.around import ContextFactory
 from goworkers_py.links.retry import EndHandler, FailureHandler
+from goworkers_py.runtime.health_handlers import HealthHandler
 
 Factory = TypeVar("Factory", bound=ContextFactory)
 
@@ -24,6 +25,12 @@ class Hooks:
         """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
         self._declared.during_drain.append(hook)
         return hook
+
+    def on_health(self, handler: HealthHandler) -> HealthHandler:
+        """Decorator `@workers.on_health`: `handler(event)` is called when the server is lost (`event.lost` is true, and
+        `event.error` says why) and when it is found again (after `event.lasted_s`)."""
+        self._declared.on_health.append(handler)
+        return handler
 
     def around(self, factory: Factory) -> Factory:
         """Decorator `@workers.around`: the context that `factory(message)` makes is entered around each run of a job.

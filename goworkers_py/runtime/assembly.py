@@ -25,6 +25,7 @@ from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.health_handlers import HealthHandlers
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
@@ -61,7 +62,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     broker.require(*_needed(plan.config))
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     poison = PoisonPolicy.of(config)
-    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)
+    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
     quarantine = Quarantine(
         poison,
         lease,

@@ -11,6 +11,7 @@ from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.health_handlers import HealthHandler
 
 
 @dataclass(frozen=True)
@@ -25,5 +26,6 @@ class Plan:
     arounds: Arounds
     before_start: Sequence[Callable[[], None]]
     during_drain: Sequence[Callable[[], None]]
+    on_health: Sequence[HealthHandler]
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict
