@@ -45,6 +45,7 @@ app = App()  # the default App: the functions below are its methods
 
 configure = app.configure
 job = app.job
+defaults = app.defaults
 process = app.process
 around = app.around
 middleware = app.middleware
@@ -101,6 +102,7 @@ __all__ = [
     "client_middleware",
     "configure",
     "current_message",
+    "defaults",
     "during_drain",
     "enqueue",
     "enqueue_at",

@@ -19,6 +19,7 @@ from goworkers_py.api.destinations import destinations, remember
 from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
+from goworkers_py.api.job_function import check_function
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
@@ -143,13 +144,23 @@ class App(Hooks, Pushing):
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:
+            check_function(function)
+            said = self._declared.defaults.below(code_options(options, "@job"), function)
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
-            code = self.atomically(function) if options.get("atomic") else function
-            spec = JobSpec(wire_name, code, options.get("queue") or "default", code_options(options))
+            code = self.atomically(function) if said.get("atomic") else function
+            spec = JobSpec(wire_name, code, said.get("queue") or "default", said)
             self.registry.add(spec)
             return Job(lambda: self.client, self.clock, spec)
 
-        return add(name) if callable(name) else add
+        return add if name is None or isinstance(name, str) else add(name)
+
+    def defaults(self, module: str | None = None, /, **options: Unpack[CodeOptions]) -> None:
+        """`workers.defaults(retry=5)` gives options to all jobs that are declared after it;
+        `workers.defaults(__name__, queue="billing")` to those of this module and of the modules below it.
+
+        The options are those of `job`, which overrides them. A module's override the application's.
+        """
+        self._declared.defaults.add(module, code_options(options, "defaults()"))
 
     def process(self, queue: str, handler: QueueHandler, concurrency: int = 10, /, *links: Middleware) -> None:
         """`workers.process("mail", handler, 10)`: as in go-workers, `handler(message)` runs every job of the queue,

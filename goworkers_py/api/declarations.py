@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from goworkers_py.api.client import ClientLink
+from goworkers_py.api.defaults import Defaults
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
@@ -21,6 +22,7 @@ from goworkers_py.runtime.plan import Plan
 class Declarations:
     def __init__(self) -> None:
         self.registry = Registry()
+        self.defaults = Defaults()
         self.links = Links()
         self.handlers = Handlers()
         self.arounds = Arounds()
@@ -90,13 +92,13 @@ def _pools_of_one(queues: Sequence[QueueConfig], pools: Sequence[PoolConfig]) ->
     return [PoolConfig.of_one(queue) for queue in queues if queue.name not in shared]
 
 
-def code_options(options: CodeOptions) -> CodeOptions:
-    """Checks the options where the job is declared, not at its first failure."""
+def code_options(options: CodeOptions, place: str) -> CodeOptions:
+    """Checks the options where the job is declared, not at its first failure. `place` is for the error."""
     try:
         valid: CodeOptions = checked(options, CodeOptions)  # type: ignore[assignment]
         return valid
     except ArgumentError as error:
-        raise ConfigError(f"@job: {error}") from None
+        raise ConfigError(f"{place}: {error}") from None
 
 
 def _link(path: str, place: str) -> Middleware:

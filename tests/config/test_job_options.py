@@ -266,7 +266,12 @@ def test_the_log_level_of_the_code_applies_when_the_payload_has_none() -> None:
 
 def test_the_signatures_are_the_table() -> None:
     """An editor shows the options from the signatures."""
-    for function, table in ((App.job, CodeOptions), (Job.set, SetOptions), (EnqueueOptions.__init__, PushOptions)):
+    for function, table in (
+        (App.job, CodeOptions),
+        (App.defaults, CodeOptions),
+        (Job.set, SetOptions),
+        (EnqueueOptions.__init__, PushOptions),
+    ):
         assert function.__annotations__["options"] == f"Unpack[{table.__name__}]"
 
 
