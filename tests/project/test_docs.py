@@ -268,6 +268,17 @@ def test_examples_run(program: str, jobs: int, own_redis: RedisServer, tmp_path:
     assert client.get("stat:failed") is None
 
 
+def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r alerts", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python alerts.py", EXAMPLES / "python", env)
+        _await(log, "code 4711 for +49 30 1 of acme")
+        _await(log, "send_code came too late, it was for +49 30 2")
+        _await(log, "rescheduled: to run again in ")
+        _await(log, "called +49 30 3")
+    assert own_redis.client().get("stat:failed") is None
+
+
 def _run(line: str, folder: Path, env: dict[str, str]) -> None:
     done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
