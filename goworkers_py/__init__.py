@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
@@ -46,13 +46,16 @@ from goworkers_py.core.errors import (
 )
 from goworkers_py.core.version import __version__ as __version__
 from goworkers_py.links.chain import Middleware
+from goworkers_py.runtime.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
 
 configure = app.configure
 job = app.job
+defaults = app.defaults
 process = app.process
+around = app.around
 middleware = app.middleware
 client_middleware = app.client_middleware
 before_start = app.before_start
@@ -61,6 +64,8 @@ on_error = app.on_error
 on_death = app.on_death
 on_cancel = app.on_cancel
 cancel = app.cancel
+on_expire = app.on_expire
+on_health = app.on_health
 enqueue = app.enqueue
 enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
@@ -101,6 +106,7 @@ __all__ = [
     "DiscardJob",
     "DuplicateJob",
     "EnqueueOptions",
+    "HealthEvent",
     "Job",
     "JobCancelled",
     "JobControl",
@@ -123,12 +129,14 @@ __all__ = [
     "WrongType",
     "app",
     "aresult",
+    "around",
     "atomic",
     "before_start",
     "cancel",
     "client_middleware",
     "configure",
     "current_message",
+    "defaults",
     "during_drain",
     "enqueue",
     "enqueue_at",
@@ -140,6 +148,8 @@ __all__ = [
     "on_cancel",
     "on_death",
     "on_error",
+    "on_expire",
+    "on_health",
     "process",
     "quit",
     "result",

@@ -17,8 +17,10 @@ from goworkers_py.api.cancelling import Cancelling
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.destinations import destinations, remember
+from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
+from goworkers_py.api.job_function import check_function
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
 from goworkers_py.api.testable import Testable
@@ -33,7 +35,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
-from goworkers_py.links.retry import FailureHandler, Handlers
+from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
@@ -42,7 +44,7 @@ from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
-from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -55,7 +57,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Pushing, Results, Cancelling, Testable):
+class App(Hooks, Pushing, Results, Cancelling, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -127,7 +129,7 @@ class App(Pushing, Results, Cancelling, Testable):
     def _timed(self, config: Config) -> Config:
         return dataclasses.replace(config, timing=self.timing)
 
-    # --- jobs, links, hooks
+    # --- jobs, links
 
     @overload
     def job(self, name: Callable[P, R], /) -> Job[P, R]: ...
@@ -141,19 +143,29 @@ class App(Pushing, Results, Cancelling, Testable):
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, dead, backtrace, tags, timeout, interrupt,
-        atomic, track, retain, log_level. docs/getting-started.md explains them. The options of a push override them,
-        see `Job.set`.
+        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
+        interrupt, atomic, track, retain, expires_in, expires_at, log_level. docs/getting-started.md explains them. The
+        options of a push override them, see `Job.set`.
         """
 
         def add(function: Callable[P, R]) -> Job[P, R]:
+            check_function(function)
+            said = self._declared.defaults.below(code_options(options, "@job"), function)
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
-            code = self.atomically(function) if options.get("atomic") else function
-            spec = JobSpec(wire_name, code, options.get("queue") or "default", code_options(options))
+            code = self.atomically(function) if said.get("atomic") else function
+            spec = JobSpec(wire_name, code, said.get("queue") or "default", said)
             self.registry.add(spec)
             return Job(lambda: self.client, self.clock, spec)
 
-        return add(name) if callable(name) else add
+        return add if name is None or isinstance(name, str) else add(name)
+
+    def defaults(self, module: str | None = None, /, **options: Unpack[CodeOptions]) -> None:
+        """`workers.defaults(retry=5)` gives options to all jobs that are declared after it;
+        `workers.defaults(__name__, queue="billing")` to those of this module and of the modules below it.
+
+        The options are those of `job`, which overrides them. A module's override the application's.
+        """
+        self._declared.defaults.add(module, code_options(options, "defaults()"))
 
     def process(self, queue: str, handler: QueueHandler, concurrency: int = 10, /, *links: Middleware) -> None:
         """`workers.process("mail", handler, 10)`: as in go-workers, `handler(message)` runs every job of the queue,
@@ -163,32 +175,6 @@ class App(Pushing, Results, Cancelling, Testable):
         self.registry.handle(queue, handler)
         self._declared.queues[queue] = QueueConfig(name=queue, concurrency=concurrency)
         self._declared.queue_links[queue] = list(links)
-
-    def before_start(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Decorator `@workers.before_start`: `hook()` is called when the broker is reached, before the first fetch."""
-        self._declared.before_start.append(hook)
-        return hook
-
-    def during_drain(self, hook: Callable[[], None]) -> Callable[[], None]:
-        """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
-        self._declared.during_drain.append(hook)
-        return hook
-
-    def on_error(self, handler: FailureHandler) -> FailureHandler:
-        """Decorator `@workers.on_error`: `handler(message, error)` is called after every failed run."""
-        self._declared.handlers.error.append(handler)
-        return handler
-
-    def on_death(self, handler: FailureHandler) -> FailureHandler:
-        """Decorator `@workers.on_death`: `handler(message, error)` is called when a failed job has no retries left."""
-        self._declared.handlers.death.append(handler)
-        return handler
-
-    def on_cancel(self, handler: Callable[[Message], object]) -> Callable[[Message], object]:
-        """Decorator `@workers.on_cancel`: `handler(message)` is called when a job was cancelled: in the process that
-        ran or met it, or in the one that cancelled it where it waited."""
-        self._declared.handlers.cancel.append(handler)
-        return handler
 
     def client_middleware(self, link: ClientLink) -> ClientLink:
         """Decorator `@workers.client_middleware`: `link(job)` gets each job, a dict, before its push, and returns the

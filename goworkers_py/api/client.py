@@ -10,7 +10,7 @@ from goworkers_py.admin.job_status import MOST_LOOKS, JobLookup
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Published, Push
-from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
 from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
@@ -22,7 +22,7 @@ from goworkers_py.links.atomic import holding
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, KWARGS, TRACK, field_of
+from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 BULK_SLICE = 1_000
 
@@ -117,9 +117,8 @@ class Client:
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
         later = at if at is not None and at > now else None
-        if says_tracked(options.fields):
-            needs = {*needs, TRACK}
-        fields = self._fields(queue, job_class, options, needs)
+        needs = {*needs, *options.needs}
+        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), needs)
         if kwargs:
             fields["kwargs"] = dict(kwargs)
         rows = list(rows)
@@ -175,13 +174,13 @@ class Client:
                 self._on_later(at)
         return published
 
-    def _fields(self, queue: str, job_class: str, options: EnqueueOptions, needs: Collection[str]) -> dict[str, Any]:
+    def _fields(self, queue: str, job_class: str, options: dict[str, Any], needs: Collection[str]) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
-        fields = {"retry": True, "queue": queue, "class": job_class, **options.fields}
+        fields = {"retry": True, "queue": queue, "class": job_class, **options}
         return {**fields, FIELD: field_of(needs)} if needs else fields
 
     def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:

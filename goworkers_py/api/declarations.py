@@ -6,26 +6,32 @@ import threading
 from collections.abc import Callable, Sequence
 
 from goworkers_py.api.client import ClientLink
+from goworkers_py.api.defaults import Defaults
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
 
 
 class Declarations:
     def __init__(self) -> None:
         self.registry = Registry()
+        self.defaults = Defaults()
         self.links = Links()
         self.handlers = Handlers()
+        self.arounds = Arounds()
         self.client_links: list[ClientLink] = []
         self.queues: dict[str, QueueConfig] = {}
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self.on_health: list[HealthHandler] = []
         self._lock = threading.Lock()
 
     def import_jobs(self, config: Config) -> None:
@@ -50,8 +56,10 @@ class Declarations:
             handlers=self.handlers,
             links=self._all_links(config),
             queue_links={queue.name: self._links_of(queue) for queue in queues},
+            arounds=self.arounds,
             before_start=self.before_start,
             during_drain=self.during_drain,
+            on_health=self.on_health,
         )
 
     def _queues_to_run(self, config: Config) -> list[QueueConfig]:
@@ -84,13 +92,13 @@ def _pools_of_one(queues: Sequence[QueueConfig], pools: Sequence[PoolConfig]) ->
     return [PoolConfig.of_one(queue) for queue in queues if queue.name not in shared]
 
 
-def code_options(options: CodeOptions) -> CodeOptions:
-    """Checks the options where the job is declared, not at its first failure."""
+def code_options(options: CodeOptions, place: str) -> CodeOptions:
+    """Checks the options where the job is declared, not at its first failure. `place` is for the error."""
     try:
         valid: CodeOptions = checked(options, CodeOptions)  # type: ignore[assignment]
         return valid
     except ArgumentError as error:
-        raise ConfigError(f"@job: {error}") from None
+        raise ConfigError(f"{place}: {error}") from None
 
 
 def _link(path: str, place: str) -> Middleware:

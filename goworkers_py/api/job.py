@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.client import Client
-from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions, SetOptions, checked
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
+from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.policy.arguments import Both

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, TypeVar
 
 from goworkers_py.api.client import Client
-from goworkers_py.config.job_options import NO_OPTIONS, EnqueueOptions
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.links.atomic import hold_back

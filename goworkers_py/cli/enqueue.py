@@ -14,7 +14,8 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.cli.base import FAILED, fail, with_jobs
-from goworkers_py.config.job_options import NOTHING_SAID, EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.wire.process_record import OURS
@@ -29,6 +30,7 @@ from goworkers_py.wire.process_record import OURS
     "--retry-max", type=click.IntRange(0), metavar="N", help="number of retries for go-workers2, beside --retry true"
 )
 @click.option("--kwargs", "named", metavar="JSON-OBJECT", default="{}", help="the keyword arguments")
+@click.option("--expires-in", type=float, metavar="SECONDS", help="drop the job if it is not begun in time")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
 @with_jobs
@@ -40,6 +42,7 @@ def enqueue(
     retry: str | None,
     retry_max: int | None,
     named: str,
+    expires_in: float | None,
     job_class: str,
     arguments: str,
 ) -> None:
@@ -56,7 +59,7 @@ def enqueue(
     if spec is None and _is_on_command_line("require") and not _handled(app, queue or "default"):
         hint = did_you_mean(job_class, app.registry.names())
         raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
-    options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max)
+    options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max, expires_in=expires_in)
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
     else:

@@ -1,8 +1,8 @@
 """The options of a job: one table with the type of each option, its check, and the places where it may be given.
 
-    WireOptions    anywhere; each one is the field of that name in the payload
+    WireOptions    anywhere; each one is the field of that name in the payload, but for `expires_in`
     CodeOptions    in the job's own code: @job
-    PushOptions    for one push: EnqueueOptions
+    PushOptions    for one push: EnqueueOptions, see `enqueue_options`
     SetOptions     for one push through the job: set()
 
 For a run, a field in the payload overrides the options in the job's code; for a push, the options of `set` or
@@ -16,10 +16,10 @@ import datetime
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 
 from goworkers_py.config.log_levels import LEVELS
-from goworkers_py.config.moments import Moment, is_number, moment
+from goworkers_py.config.moments import Delay, Moment, is_delay, is_number, moment
 from goworkers_py.config.option_values import (
     are_names,
     as_it_is,
@@ -36,10 +36,7 @@ from goworkers_py.config.option_values import (
 )
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.wire import payload
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from goworkers_py.wire.needs import EXPIRES, TRACK
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
@@ -53,6 +50,7 @@ class Option:
     about: str
     write: Callable[[Any], Any] | None = as_it_is  # its form in the payload; None: no field of the payload
     may_be_empty: bool = False  # an empty text means, as None does, that the option is not given
+    needs: str = ""  # the feature that the worker of a job with this option must know, see `wire.needs`
 
 
 _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=None)
@@ -96,7 +94,7 @@ class WireOptions(TypedDict, total=False):
     ]
     track: Annotated[
         bool | None,
-        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md"),
+        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md", needs=TRACK),
     ]
     retain: Annotated[
         float | datetime.timedelta | None,
@@ -105,6 +103,27 @@ class WireOptions(TypedDict, total=False):
             "seconds from 1 on, or a timedelta",
             "seconds for which the result of the job, or its error, is kept after its end; it is tracked then",
             write=whole_seconds,
+            needs=TRACK,
+        ),
+    ]
+    expires_in: Annotated[
+        Delay | None,
+        Option(
+            is_delay,
+            "seconds above 0 or a timedelta",
+            "seconds from the push, or from the time of a scheduled job, after which the job is not begun any more",
+            write=None,
+            needs=EXPIRES,
+        ),
+    ]
+    expires_at: Annotated[
+        Moment | None,
+        Option(
+            is_moment,
+            "epoch seconds or a datetime",
+            "the time after which the job is not begun any more; instead of `expires_in`",
+            write=moment,
+            needs=EXPIRES,
         ),
     ]
     log_level: Annotated[
@@ -127,6 +146,16 @@ class CodeOptions(WireOptions, total=False):
             "seconds until a retry, to which a random part is added (up to 10 for each failure so far), or a function "
             "`f(count, error)` that returns seconds, 'discard', 'kill' or None "
             "for Sidekiq's own back-off",
+            write=None,
+        ),
+    ]
+    is_failure: Annotated[
+        Callable[[BaseException], bool] | None,
+        Option(
+            callable,
+            "a function f(error)",
+            "a function `f(error)`: where it returns False, the job is run again without spending a retry, and the run "
+            "does not count as failed",
             write=None,
         ),
     ]
@@ -192,15 +221,28 @@ def options_of(table: Any) -> dict[str, Option]:
 
 
 def checked(given: Mapping[str, Any], table: Any) -> dict[str, Any]:
-    """The given options, without None. Raises ArgumentError for an option that is not in the table, and for a wrong
-    value."""
+    """The given options, without None. Raises ArgumentError for an option that is not in the table, for a wrong value,
+    and for two options that exclude each other."""
     known = options_of(table)
     for name, value in given.items():
         if name not in known:
             raise ArgumentError(f"{name} is not an option{_elsewhere(name, table) or did_you_mean(name, known)}")
         if _says(value, known[name]) and not known[name].fits(value):
             raise ArgumentError(f"{name} must be {known[name].wanted}, is {value!r}")
-    return {name: value for name, value in given.items() if _says(value, known[name])}
+    said = {name: value for name, value in given.items() if _says(value, known[name])}
+    if said.keys() >= _EXPIRIES:
+        raise ArgumentError("expires_in and expires_at are both given; give one of them")
+    return said
+
+
+# A job has one time at which it expires: each of these options replaces the other.
+_EXPIRIES = {"expires_in", "expires_at"}
+
+
+def overridden(by: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The options `said` and those that override them."""
+    replaced = _EXPIRIES if any(by.get(name) is not None for name in _EXPIRIES) else set()
+    return {**{name: value for name, value in said.items() if name not in replaced}, **by}
 
 
 def _says(value: Any, option: Option) -> bool:
@@ -217,51 +259,3 @@ def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
     rows = options_of(CodeOptions) | options_of(SetOptions)
     written = {name: write(value) for name, value in said.items() if (write := rows[name].write) is not None}
     return {name: value for name, value in written.items() if value is not None}
-
-
-class EnqueueOptions:
-    """The options of one push: `EnqueueOptions(retry=3, tags=["a"])`. If an option is not given, the job's own code
-    decides, or the default of the program that runs the job."""
-
-    __slots__ = ("fields", "said")
-
-    def __init__(self, **options: Unpack[PushOptions]) -> None:
-        self.said: dict[str, Any] = checked(options, PushOptions)
-        self.fields = fields_of(self.said)  # of the payload
-        if "extra" in self.said:
-            self.fields = _extra_fields(self.said["extra"]) | self.fields
-
-    def over(self, code: CodeOptions) -> EnqueueOptions:
-        """Adds the options of the job's code that this push does not give, as in `EnqueueOptions(retry=3).over(code)`.
-        Fields in the payload hold for other programs too."""
-        extra = self.said.get("extra", {})
-        shared = {name: value for name, value in code.items() if name in options_of(WireOptions) and name not in extra}
-        return EnqueueOptions(**{**shared, **self.said})
-
-    def replaced(self, **options: Unpack[PushOptions]) -> EnqueueOptions:
-        """The same options with some replaced: `EnqueueOptions(retry=3).replaced(at=4102444800)`."""
-        return EnqueueOptions(**{**self.said, **options})
-
-    def __repr__(self) -> str:
-        return f"EnqueueOptions({', '.join(f'{name}={value!r}' for name, value in self.said.items())})"
-
-
-NO_OPTIONS = EnqueueOptions()
-
-_SET_BY_PUSH = ("class", "args", "kwargs", "queue", "at", "created_at", "enqueued_at")
-_RESERVED = "pyworkers"
-# These are options since 0.2.0. Older programs give them in `extra`; the option itself overrides that.
-_ONCE_EXTRA = ("retry_max", "log_level")
-
-
-def _extra_fields(extra: dict[str, Any]) -> dict[str, Any]:
-    for name in extra:
-        if name in _SET_BY_PUSH:
-            raise ArgumentError(f"extra: {name} is set by the push; leave it out")
-        if name == _RESERVED:
-            raise ArgumentError(f"extra: {name} is reserved for pyworkers since 0.2.0; use another name")
-        if name in options_of(PushOptions) and name not in _ONCE_EXTRA:
-            raise ArgumentError(f"extra: {name} is an option; give it as {name}=")
-    checked({name: extra[name] for name in _ONCE_EXTRA if name in extra}, PushOptions)
-    payload.check_plain(extra, "extra", payload.MAX_NESTING)
-    return extra

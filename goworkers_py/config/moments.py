@@ -25,8 +25,16 @@ def moment(at: Moment) -> float:
     return float(seconds)
 
 
+def _seconds(delay: Delay) -> float:
+    return delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+
+
+def is_delay(value: Any) -> bool:
+    return is_number(_seconds(value)) and _seconds(value) > 0
+
+
 def after(delay: Delay, now: float) -> float:
-    seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
+    seconds = _seconds(delay)
     if not is_number(seconds):
         raise ArgumentError(f"a delay must be seconds or a timedelta, is {delay!r}")
     return now + seconds

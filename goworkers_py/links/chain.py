@@ -1,10 +1,14 @@
 """The chain around a job, outermost first:
 
-    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links( perform )))))))
+    guard( the user's prepended links( log( stats( retry( time limit( the user's appended links(
+        around( perform ))))))))
 
-Our links take a message and return an Outcome; `guard` takes a delivery. A user's link has go-workers' shape:
-`call(queue, message, call_next)` returns whether the job is acknowledged, in most links the result of `call_next()`.
-`retry` turns exceptions into outcomes. If there are prepended links, a second `retry` around them turns theirs.
+Our links take a message and return an Outcome; `guard` takes a delivery. Before `guard` looks whether the job is a
+suspect, it drops a job whose time has passed, see `expiry`: that is no run, so no link inside sees it.
+
+A user's link has go-workers' shape: `call(queue, message, call_next)` returns whether the job is acknowledged, in most
+links the result of `call_next()`. `retry` turns exceptions into outcomes. If there are prepended links, a second
+`retry` around them turns theirs.
 """
 
 from __future__ import annotations

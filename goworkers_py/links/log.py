@@ -7,13 +7,21 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
-from goworkers_py.core.outcome import Done, Keep, Outcome
+from goworkers_py.core.outcome import Cancelled, Done, Keep, Outcome, Reschedule
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
+
+
+_ENDS: dict[type[Outcome], str] = {
+    Done: "done",
+    Keep: "ended unacknowledged",
+    Reschedule: "ended to run again",
+    Cancelled: "ended as cancelled",
+}
 
 
 def log_runs(registry: Registry) -> Wrap:
@@ -33,12 +41,7 @@ def _logged(inner: Run, registry: Registry) -> Run:
         began = time.monotonic()
         outcome = inner(message)
         elapsed = round(time.monotonic() - began, 3)
-        if type(outcome) is Done:
-            _say("done", elapsed=elapsed)
-        elif type(outcome) is Keep:
-            _say("ended unacknowledged", elapsed=elapsed)
-        else:
-            _say("ended in failure", elapsed=elapsed)
+        _say(_ENDS.get(type(outcome), "ended in failure"), elapsed=elapsed)
         return outcome
 
     return run

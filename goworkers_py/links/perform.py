@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, JobCancel
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, Done, Outcome
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
 from goworkers_py.links.interruption import meet_interruption
@@ -33,8 +34,12 @@ MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 _own = threading.local()
 
 
-def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
+Around = Callable[[Coroutine[Any, Any, Any], Message], Coroutine[Any, Any, Any]]
+
+
+def perform(registry: Registry, atomic: AtomicFinish | None = None, arounds: Arounds | None = None) -> Run:
     atomic = atomic or AtomicFinish()
+    around = _of_coroutines(arounds)
     home = atomic.home
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
@@ -56,7 +61,7 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
                 result = _call(spec, message)
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
-                result = _run_in_own_loop(result, message)
+                result = _run_in_own_loop(result, message, around)
         except TypeError as error:
             _raise_if_unfit(spec, message, error)
             raise
@@ -69,6 +74,10 @@ def perform(registry: Registry, atomic: AtomicFinish | None = None) -> Run:
         return DONE if held is None and message.tracked is None else _done(atomic, held, message, result)
 
     return run
+
+
+def _of_coroutines(arounds: Arounds | None) -> Around | None:
+    return arounds.enter_around if arounds is not None and arounds.of_coroutines else None
 
 
 def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
@@ -122,11 +131,11 @@ def _raise_if_unfit(spec: JobSpec, message: Message, error: TypeError) -> None:
         raise ArgumentsDoNotFit(f"{spec.name} cannot be called with these arguments: {why}") from None
 
 
-def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message) -> Any:
+def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message, around: Around | None = None) -> Any:
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is None:
         loop = _own.loop = asyncio.new_event_loop()
-    task = loop.create_task(coroutine)
+    task = loop.create_task(coroutine if around is None else around(coroutine, message))
     message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
     try:
         return loop.run_until_complete(task)

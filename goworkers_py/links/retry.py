@@ -24,15 +24,18 @@ log = logging.getLogger("goworkers_py.job")
 LONGEST_TEXT = 1_000
 
 FailureHandler = Callable[[Message, BaseException], None]
+EndHandler = Callable[[Message], None]
 
 
 @dataclass
 class Handlers:
-    """The user's functions `f(message, error)`: `error` for every failed run, `death` for a job that is not retried."""
+    """The user's functions. `f(message, error)`: `error` for every failed run, `death` for a job that is not retried.
+    `f(message)`: `expiry` for a job that was not begun in time."""
 
     error: list[FailureHandler] = field(default_factory=list)
     death: list[FailureHandler] = field(default_factory=list)
-    cancel: list[Callable[[Message], object]] = field(default_factory=list)
+    cancel: list[EndHandler] = field(default_factory=list)
+    expiry: list[EndHandler] = field(default_factory=list)
 
     def tell_of_error(self, message: Message, error: BaseException) -> None:
         _tell(self.error, message, error)
@@ -46,6 +49,9 @@ class Handlers:
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
         _tell(self.death, message, error)
+
+    def tell_of_expiry(self, message: Message) -> None:
+        _tell(self.expiry, message)
 
 
 @dataclass(frozen=True)
@@ -74,16 +80,27 @@ class RetryLink:
         if message.tracked is not None:
             message.tracked.error = error
         now = self.wall()
-        outcome = self.policy.decide(message, error, self.registry.options_for(message), now)
+        options = self.registry.options_for(message)
+        again = self.policy.again(message, error, options, now)
+        outcome = again or self.policy.decide(message, error, options, now)
         try:
-            _log_failure(message, error, outcome, now)
+            if again is not None:
+                _log_no_failure(error, again.at - now)
+            else:
+                _log_failure(message, error, outcome, now)
         except Exception as fault:  # from the user's logging filter or handler: the job still needs its outcome
             with suppress(Exception):
                 logging.getLogger(__name__).error("a failed run could not be logged: %s", error_text(fault))
-        self.handlers.tell_of_error(message, error)
+        if again is None:
+            self.handlers.tell_of_error(message, error)
         if isinstance(outcome, Dead | Discard):
             self.handlers.tell_of_death(message, error)
         return outcome
+
+
+def _log_no_failure(error: BaseException, delay_s: float) -> None:
+    why = f"{error_class(error)}: {error_text(error)[:LONGEST_TEXT]}"
+    log.info("rescheduled: to run again in %.0f s, without spending a retry: is_failure says no to %s", delay_s, why)
 
 
 def _log_failure(message: Message, error: BaseException, outcome: Outcome, now: float) -> None:
@@ -122,9 +139,9 @@ def _what_next(outcome: Outcome, now: float) -> str:
             return "not retried"
 
 
-def _tell(handlers: Sequence[FailureHandler], message: Message, error: BaseException) -> None:
+def _tell(handlers: Sequence[Callable[..., None]], *told: object) -> None:
     for handler in handlers:
         try:
-            handler(message, error)
+            handler(*told)
         except BaseException:
             log.exception("handler %r failed", handler)

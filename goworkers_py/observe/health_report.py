@@ -22,7 +22,7 @@ OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
 STALE_AFTER_S = 120.0
 
 
-COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds")
+COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "expired")
 
 
 class QueueReport(TypedDict):

@@ -14,10 +14,10 @@ from typing import Any
 
 from goworkers_py.config.job_options import CodeOptions, RetryIn
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, KillJob, RetryJob
-from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, Dead, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import backtrace, failure_fields, next_count, pack_backtrace
-from goworkers_py.wire.message import Message, Timestamps, epoch, whole_number
+from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number
 from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,17 @@ class RetryPolicy:
             log.warning("moved to the dead set instead of retried, because Ruby would lose the job: %s", flaw)
             return Dead(rewritten)  # even with `dead: false`: the job still has retries left
         return Retry(now + float(delay), rewritten)
+
+    def again(self, message: Message, error: BaseException, options: CodeOptions, now: float) -> Reschedule | None:
+        """One more run, which spends no retry, after an error that the option `is_failure` calls none. None after a
+        failure."""
+        if _is_failure(options.get("is_failure"), error):
+            return None
+        delay = self._delay(error, options, next_count(message), now)
+        raw = self._rewrite(message, {"queue": message.queue, **jid_where_missing(message)})
+        if isinstance(delay, str) or ruby_flaw(raw):
+            return None  # `retry_in` says how the job ends, or it cannot wait in the schedule, which Ruby reads
+        return Reschedule(now + delay, raw)
 
     def _limit(self, message: Message, options: CodeOptions) -> int | None:
         """The number of retries; None for a job that is neither retried nor buried (`retry: false`)."""
@@ -175,6 +186,17 @@ def _ask_retry_in(retry_in: RetryIn, count: int, error: BaseException) -> float 
         return answer
     log.warning("retry_in gave %r; using the default delay. Return seconds above 0, 'discard' or 'kill'", answer)
     return None
+
+
+def _is_failure(is_failure: Callable[[BaseException], bool] | None, error: BaseException) -> bool:
+    if is_failure is None or isinstance(error, DiscardJob | KillJob):
+        return True
+    try:
+        answer: object = is_failure(error)
+    except BaseException:
+        log.exception("is_failure failed; the error counts as a failure")
+        return True
+    return answer is None or bool(answer)  # None: a forgotten `return` must not let a job run for ever
 
 
 def _backtrace_lines(wanted: Any) -> int:

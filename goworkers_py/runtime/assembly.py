@@ -11,6 +11,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
+from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
@@ -26,6 +27,7 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.health_handlers import HealthHandlers
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
@@ -64,7 +66,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     broker.require(*_needed(plan.config))
     config = plan.config
     poison = PoisonPolicy.of(config)
-    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name)
+    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
     quarantine = Quarantine(
         poison,
         lease,
@@ -104,7 +106,8 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     run_stats = RunStats(plan.registry.names_in(queue))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
-    return Lane(queue, Guard(chain, needs, shared.quarantine, runs), run_stats)
+    expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
+    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs), run_stats)
 
 
 def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock) -> Run:
@@ -114,7 +117,7 @@ def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     return wrap_all(
-        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall)),
+        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
@@ -123,6 +126,7 @@ def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch
             retry,
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
+            *plan.arounds.links(),
         ],
     )
 

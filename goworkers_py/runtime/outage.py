@@ -12,6 +12,7 @@ import threading
 import time
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.runtime.health_handlers import HealthEvent, HealthHandlers
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +22,10 @@ LONGEST_PAUSE_S = 3.0
 
 
 class Outage:
-    def __init__(self, broker: str) -> None:
-        """`broker` is the name of the broker, for people."""
+    def __init__(self, broker: str, handlers: HealthHandlers | None = None) -> None:
+        """`broker` is the name of the broker, for people. `handlers` are told of its outages."""
         self._broker = broker
+        self._handlers = handlers or HealthHandlers()
         self._lock = threading.Lock()
         # By who fails: how often in a row. Each `who` is in at most one of the two.
         self._cut_off: dict[str, int] = {}
@@ -44,6 +46,7 @@ class Outage:
             if begins and outage:
                 self._logged = True
                 self._began = time.monotonic()
+                self._handlers.tell(HealthEvent(True, self._broker, error))  # under the lock, so in order
         if begins:
             if outage:
                 log.error("%s cannot serve: %s; trying again until it does", self._broker, error)
@@ -67,6 +70,8 @@ class Outage:
                 self._logged = False
                 self._ended = time.monotonic()
                 self._lasted_s += self._ended - self._began
+                if tell:
+                    self._handlers.tell(HealthEvent(False, self._broker, None, self._ended - self._began))
             granted = self._refused.pop(who, None) is not None
         if ends and tell:
             log.warning("%s serves again after %.1f s", self._broker, self._ended - self._began)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.held_pushes import Destination
+from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.health_handlers import HealthHandler
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,9 @@ class Plan:
     handlers: Handlers
     links: Links
     queue_links: Mapping[str, Sequence[Middleware]]
+    arounds: Arounds
     before_start: Sequence[Callable[[], None]]
     during_drain: Sequence[Callable[[], None]]
+    on_health: Sequence[HealthHandler]
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict

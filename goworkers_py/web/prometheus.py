@@ -25,6 +25,7 @@ _COUNTS = {
         "lost leases: jobs finished here after they were recovered elsewhere; they may have run twice",
     ),
     "settle_retries": ("settle_retries_total", "settlements that had to be tried again"),
+    "expired": ("expired_total", "jobs that were not begun by their expires_at, and dropped"),
     "outage_seconds": ("outage_seconds_total", "seconds during which the broker did not serve"),
 }
 _BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]

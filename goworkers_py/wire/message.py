@@ -23,6 +23,9 @@ _MILLISECONDS_FROM = 100_000_000_000
 # A number from here on is no time, and may be too large for a float.
 _NO_TIME_FROM = 1e18
 
+# When a job expires. The second name is that of Sidekiq Pro.
+EXPIRES_AT, EXPIRY = "expires_at", "expiry"
+
 _COUNTS = range(-(2**63), 2**63)
 
 LONGEST_PROGRESS = 200  # characters of its text
@@ -102,6 +105,11 @@ class Message:
     @property
     def failed_at(self) -> float | None:
         return epoch(self.fields.get("failed_at"))
+
+    @property
+    def expires_at(self) -> float | None:
+        """The job is not begun after this time."""
+        return epoch(self.fields[EXPIRES_AT] if EXPIRES_AT in self.fields else self.fields.get(EXPIRY))
 
     def progress(self, at: float, total: float | None = None, text: str = "") -> None:
         """Tells how far a tracked job has got: `workers.current_message().progress(42, 100, "page 42")`. Everybody can

@@ -313,7 +313,7 @@ def test_a_value_that_is_not_plain_json_says_that_a_hint_would_convert_it(app: A
 
 
 @pytest.mark.parametrize("how", ["async", "atomic", "partial", "wrapped", "object"])
-@pytest.mark.parametrize("args", [[], ["2026-01-31", 2]], ids=str)
+@pytest.mark.parametrize("args", [[], ["2026-01-31", 2]])
 def test_a_call_that_does_not_fit_the_signature_is_told_apart_from_an_error_of_the_job(
     app: App, how: str, args: list[Any]
 ) -> None:

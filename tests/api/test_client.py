@@ -22,7 +22,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Push
 from goworkers_py.brokers.open_broker import open_broker
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.moments import after, moment
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock

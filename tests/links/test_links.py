@@ -20,7 +20,7 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.core.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, Dead, Outcome, Retry
+from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, KEEP, Dead, Outcome, Reschedule, Retry
 from goworkers_py.links.chain import Links, Middleware, Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import close_own_loop, perform
@@ -396,8 +396,10 @@ def test_a_log_handler_that_raises_changes_nothing_for_the_job(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "line"), [(DONE, "done"), (KEEP, "ended unacknowledged"), (RETRY, "ended in failure")]
-)
+    ("outcome", "line"),
+    [(DONE, "done"), (KEEP, "ended unacknowledged"), (RETRY, "ended in failure"),
+     (Reschedule(NOW, b"{}"), "ended to run again"), (CANCELLED, "ended as cancelled")],
+)  # fmt: skip
 def test_a_run_is_logged_at_its_start_and_its_end(
     outcome: Outcome, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -422,7 +424,8 @@ def test_stats_count_each_outcome_and_measure_the_durations() -> None:
     ((name, row),) = tally.snapshot().items()
     assert name == "J"
     assert dict(zip(RESULTS, row[:RUN_SUM], strict=True)) == {
-        "done": 2, "retried": 1, "dead": 0, "discarded": 0, "requeued": 0, "unacknowledged": 1,
+        "done": 2, "retried": 1, "dead": 0, "discarded": 0, "requeued": 0, "unacknowledged": 1, "cancelled": 0,
+        "expired": 0,
     }  # fmt: skip
     assert row[WAIT_SUM] == 4 * 1.5
     assert tally.ended == 4

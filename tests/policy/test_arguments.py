@@ -54,7 +54,6 @@ def test_arguments_are_converted_by_their_places_and_names() -> None:
 @pytest.mark.parametrize(
     "function",
     [wrapped, later, Report(), Report().at, Made, functools.partial(wrapped), functools.partial(report, until=DAY)],
-    ids=str,
 )
 def test_the_hints_are_those_of_the_function_that_the_user_wrote(function: Callable[..., Any]) -> None:
     assert of(function).load([TEXT], {}) == ([DAY], {})
@@ -69,7 +68,7 @@ def test_arguments_that_a_partial_binds_are_not_counted() -> None:
     assert of(functools.partial(two, "x")).load([TEXT], {}) == ([DAY], {})
 
 
-@pytest.mark.parametrize("function", [plain, print, max, lambda *anything: None], ids=str)
+@pytest.mark.parametrize("function", [plain, print, max, lambda *anything: None])
 def test_a_function_without_such_hints_is_known_as_plain_after_the_first_look(function: Callable[..., Any]) -> None:
     arguments = of(function)
     args, kwargs = [1], {"sep": 2}

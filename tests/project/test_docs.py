@@ -275,6 +275,16 @@ def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: P
         _await(log, "2 lines for 17.00 go by BIKE until 2030-01-31")
         _await(log, "1 lines for 4.90 go by POST until None")
         _await(log, "thank you, Ada, for the order of ")
+
+
+def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r alerts", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python alerts.py", EXAMPLES / "python", env)
+        _await(log, "code 4711 for +49 30 1 of acme")
+        _await(log, "send_code came too late, it was for +49 30 2")
+        _await(log, "rescheduled: to run again in ")
+        _await(log, "called +49 30 3")
     assert own_redis.client().get("stat:failed") is None
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from apps import fresh_lease, job, open_quarantine
+from apps import expiry, fresh_lease, job, open_quarantine
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import DONE, Dead, Outcome, Reschedule
+from goworkers_py.core.outcome import DONE, EXPIRED, Dead, Outcome, Reschedule
 from goworkers_py.links.chain import Run
+from goworkers_py.links.expiry import Expiry
+from goworkers_py.links.retry import Handlers
+from goworkers_py.observe.counters import Counters
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.quarantine import Quarantine
@@ -31,7 +35,7 @@ def never(message: Message) -> Outcome:
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
-    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()))
+    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()), expiry())
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -76,3 +80,35 @@ def test_only_what_was_recovered_before_is_looked_at_by_the_quarantine() -> None
     assert run(job(jid="plain"), quarantine=quarantine) is DONE
     assert run(job(jid="recovered", recovered={"count": 1, "since": 1}), quarantine=quarantine) is DONE
     assert quarantine.ran == ["recovered"]
+
+
+RECOVERED = {"count": 1, "since": 1}
+PAST, FUTURE = 1.0, 4e9
+
+
+@pytest.mark.parametrize("field", ["expires_at", "expiry"])
+def test_a_job_whose_time_has_passed_is_dropped_and_no_code_sees_it(field: str) -> None:
+    assert run(job(**{field: PAST}), never) is EXPIRED
+    assert run(job(**{field: FUTURE})) is DONE
+
+
+def test_a_suspect_whose_time_has_passed_does_not_wake_the_quarantine() -> None:
+    quarantine = Suspicious()
+    assert run(job(recovered=RECOVERED, expires_at=PAST), never, quarantine) is EXPIRED
+    assert quarantine.ran == []
+
+
+def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() -> None:
+    now = PAST
+
+    class Waits(Suspicious):
+        def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+            nonlocal now
+            now = FUTURE
+            return super().run(message, delivery, chain)
+
+    quarantine = Waits()
+    guard = Guard(never, Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now))
+    payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
+    assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
+    assert quarantine.ran == ["late"]

@@ -14,7 +14,7 @@ from hasty import hasty
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import Found, Presence
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import RetryJob

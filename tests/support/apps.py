@@ -22,7 +22,10 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.timing import TIMING, Timing
+from goworkers_py.links.expiry import Expiry
+from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.runtime.launcher import Launcher
@@ -116,6 +119,11 @@ def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clo
     return Shared(
         clock or Clock(), lease, Outage("Redis"), Counters(), quarantine or open_quarantine(lease), RunState()
     )
+
+
+def expiry() -> Expiry:
+    """Of a queue without handlers."""
+    return Expiry(Handlers(), RunStats(), Counters())
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -151,7 +151,6 @@ def test_a_push_takes_the_json_of_a_value_too(hint: Any, value: Any, plain: Any)
         int | None, Literal["a"], typing.TypeVar("T"), Annotated[int, "count"], NewType("Count", int),
         typing.Callable[[], int], type("Unknown", (), {}),
     ],
-    ids=str,
 )  # fmt: skip
 def test_plain_and_unknown_types_have_no_converter(hint: Any) -> None:
     assert converter_for(hint) is None
@@ -224,7 +223,6 @@ def test_a_decimal_is_read_from_a_number_too(plain: Any) -> None:
         (date | uuid.UUID, "x",
          ": is none of date, UUID: is 'x', not a date, such as '2026-01-31'; is 'x', not a UUID"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_an_error_names_the_part_and_says_what_was_expected(hint: Any, plain: Any, told: str) -> None:
     for convert in (from_json, to_json):

@@ -26,7 +26,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.cli.tables import as_text
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, UnreadablePayload

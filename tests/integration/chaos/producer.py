@@ -16,7 +16,7 @@ from redis.retry import Retry
 from chaos import JOB, KILLER, ODD, PARENT
 from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.config.job_options import EnqueueOptions
+from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError
 

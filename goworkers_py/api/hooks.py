@@ -1,0 +1,64 @@
+"""The methods of an App that declare hooks: functions that a daemon calls beside the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from goworkers_py.api.declarations import Declarations
+from goworkers_py.links.around import ContextFactory
+from goworkers_py.links.retry import EndHandler, FailureHandler
+from goworkers_py.runtime.health_handlers import HealthHandler
+
+Factory = TypeVar("Factory", bound=ContextFactory)
+
+
+class Hooks:
+    _declared: Declarations
+
+    def before_start(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Decorator `@workers.before_start`: `hook()` is called when the broker is reached, before the first fetch."""
+        self._declared.before_start.append(hook)
+        return hook
+
+    def during_drain(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Decorator `@workers.during_drain`: `hook()` is called when the process stops, while the last jobs run."""
+        self._declared.during_drain.append(hook)
+        return hook
+
+    def on_health(self, handler: HealthHandler) -> HealthHandler:
+        """Decorator `@workers.on_health`: `handler(event)` is called when the server is lost (`event.lost` is true, and
+        `event.error` says why) and when it is found again (after `event.lasted_s`)."""
+        self._declared.on_health.append(handler)
+        return handler
+
+    def around(self, factory: Factory) -> Factory:
+        """Decorator `@workers.around`: the context that `factory(message)` makes is entered around each run of a job.
+
+        Give it a generator function with one `yield`, or a function that returns a context manager. An async generator
+        function is entered around async jobs, in their event loop. The first that was declared is the outermost.
+        """
+        self._declared.arounds.add(factory)
+        return factory
+
+    def on_error(self, handler: FailureHandler) -> FailureHandler:
+        """Decorator `@workers.on_error`: `handler(message, error)` is called after every failed run."""
+        self._declared.handlers.error.append(handler)
+        return handler
+
+    def on_death(self, handler: FailureHandler) -> FailureHandler:
+        """Decorator `@workers.on_death`: `handler(message, error)` is called when a failed job has no retries left."""
+        self._declared.handlers.death.append(handler)
+        return handler
+
+    def on_cancel(self, handler: EndHandler) -> EndHandler:
+        """Decorator `@workers.on_cancel`: `handler(message)` is called when a job was cancelled: in the process that
+        ran or met it, or in the one that cancelled it where it waited."""
+        self._declared.handlers.cancel.append(handler)
+        return handler
+
+    def on_expire(self, handler: EndHandler) -> EndHandler:
+        """Decorator `@workers.on_expire`: `handler(message)` is called for a job that is dropped because it was not
+        begun by its `expires_at`."""
+        self._declared.handlers.expiry.append(handler)
+        return handler
