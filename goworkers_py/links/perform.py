@@ -34,11 +34,11 @@ MOST_WARNED_OF, LONGEST_NAME = 1_000, 200
 _own = threading.local()
 
 
+_NOWHERE = AtomicFinish()
 Around = Callable[[Coroutine[Any, Any, Any], Message], Coroutine[Any, Any, Any]]
 
 
-def perform(registry: Registry, atomic: AtomicFinish | None = None, arounds: Arounds | None = None) -> Run:
-    atomic = atomic or AtomicFinish()
+def perform(registry: Registry, atomic: AtomicFinish = _NOWHERE, arounds: Arounds | None = None) -> Run:
     around = _of_coroutines(arounds)
     home = atomic.home
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
