@@ -117,7 +117,8 @@ class Client:
         at, one_jid = options.said.get("at"), options.said.get("jid")
         at = None if at is None else moment(at)
         later = at if at is not None and at > now else None
-        needs = {*needs, *options.needs}
+        if options.needs:
+            needs = {*needs, *options.needs}
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), needs)
         if kwargs:
             fields["kwargs"] = dict(kwargs)
