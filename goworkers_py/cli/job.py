@@ -33,11 +33,11 @@ def show(app: App, jid: str, as_json: bool) -> None:
 @job.command("cancel")
 @click.argument("jids", nargs=-1, required=True, metavar="JID...")
 @click.option("--retry", is_flag=True, help="interrupt a running job only; it is retried as after a failure")
-@click.option("--timeout", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
+@click.option("--wait", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
 @connected
-def cancel(app: App, jids: Sequence[str], retry: bool, timeout: float) -> None:
+def cancel(app: App, jids: Sequence[str], retry: bool, wait: float) -> None:
     """Cancels jobs, wherever they are. Exit code 1 unless each of them is cancelled now."""
-    answers = {jid: app.cancel(jid, retry=retry, timeout=timeout) for jid in jids}
+    answers = {jid: app.cancel(jid, retry=retry, timeout=wait) for jid in jids}
     for jid, answer in answers.items():
         click.echo(f"{jid} {printable(answer)}")
     sys.exit(0 if set(answers.values()) == {"cancelled"} else FAILED)

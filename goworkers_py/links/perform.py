@@ -68,9 +68,7 @@ def perform(registry: Registry, atomic: AtomicFinish = _NOWHERE, arounds: Around
         finally:
             if FORKS.count != forks:
                 _end_of_child()
-            held, message.held = _held(message), None
-            if message.cancel is not None:
-                meet_interruption()
+            held = _release(message)
         return DONE if held is None and message.tracked is None else _done(atomic, held, message, result)
 
     return run
@@ -88,8 +86,12 @@ def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
         log.warning("%s", error)
 
 
-def _held(message: Message) -> HeldPushes | None:
-    return message.held if isinstance(message.held, HeldPushes) else None
+def _release(message: Message) -> HeldPushes | None:
+    """After the job's code: it holds back no more pushes, and is interrupted no more."""
+    held, message.held = message.held, None
+    if message.cancel is not None:
+        meet_interruption()
+    return held if isinstance(held, HeldPushes) else None
 
 
 def _done(atomic: AtomicFinish, held: HeldPushes | None, message: Message, result: object) -> Done:

@@ -23,10 +23,10 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, PushJobs, StoreValue, Tracked
+from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.outcome import DONE, Dead, Done, Outcome, Requeue, Retry
+from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
 from goworkers_py.observe.executions import Executions
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.process_record import Member, MemberPool, ProcessSnapshot
@@ -148,6 +148,21 @@ def tracks(life: ProcessLife) -> object:
     return published, running and running.state, settled, record and (record.state, record.result), forgotten
 
 
+def cancels(life: ProcessLife) -> object:
+    """A job is cancelled while it is in progress, and the process that meets it says so."""
+    payload, broker = job("Cancelled", jid="cancelled"), life.broker
+    life.redis.lpush("queue:q:me:inprogress", payload)
+    broker.cancels.ask("cancelled", False)
+    asked = broker.cancels.all("")
+    met = Cancelled(effects=(MeetTombstone("cancelled", "cancelled"),))
+    settled = broker.transport.settle(Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), met)]))
+    life.redis.hset("it-other", "cancelled", 1)
+    elsewhere = broker.cancels.elsewhere(["other", "none"])
+    told = broker.cancels.answer("cancelled"), broker.cancels.all("")
+    broker.cancels.withdraw("cancelled")
+    return asked and dict(asked[1]), settled, elsewhere, told[0], told[1] and dict(told[1][1])
+
+
 def dies(life: ProcessLife) -> object:
     life.redis.zadd("dead", {b"old": 1})
     settled = life.settle(Dead)
@@ -233,7 +248,7 @@ def leaves(life: ProcessLife) -> object:
 
 STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
-    settles_large_jobs, has_effects, publishes_once, tracks, dies, counts_for_a_time_only, promotes,
+    settles_large_jobs, has_effects, publishes_once, tracks, cancels, dies, counts_for_a_time_only, promotes,
     promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
     sees_what_is_paused, leaves,
 ]  # fmt: skip

@@ -90,7 +90,7 @@ class PlacedJobs(Protocol):
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that
-        came into the queue about this time. At most a few pages, however long the queue is."""
+        came into the queue about this time. A job may come twice. At most some pages, however long the queue is."""
 
     def take_out(self, job: StoredJob, place: int = 0) -> bool:
         """Deletes a job that `at` or `around` has just returned, of a queue with its place. False when it had left."""

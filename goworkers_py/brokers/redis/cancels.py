@@ -60,7 +60,7 @@ class RedisCancels(Cancels):
             one = _read(message)
             heard(*(one["jid"], one["retry"]) if one is not None else ("", False))
 
-        return self._listener.listen(self._keys.tombstones_channel, hear)
+        return self._listener.listen(self._keys.tombstones, hear)
 
     def elsewhere(self, jids: Collection[str]) -> set[str]:
         """Sidekiq cancels a job in the hash in which an iterable job keeps its place."""

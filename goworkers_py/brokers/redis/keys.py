@@ -96,11 +96,6 @@ class Keys:
         """Holds the record of a tracked job. Also the channel that tells its end."""
         return f"{self.prefix}pyworkers:job:{jid}"
 
-    @property
-    def tombstones_channel(self) -> str:
-        """On which new tombstones are told. It has the name of the key, and holds nothing."""
-        return self.tombstones
-
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
         return f"{self.prefix}pyworkers:cancelled:{jid}"

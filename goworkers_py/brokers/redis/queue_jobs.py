@@ -18,8 +18,8 @@ from goworkers_py.wire.stored_job import StoredJob
 
 # So many jobs may be pushed between the reading of a page and the deletion of jobs of it; more are seen again later.
 PUSHED_MEANWHILE = FETCHED_MEANWHILE = 500
-# Jobs that are looked at at each of a few places of a queue.
-NEAR = 500
+# Jobs that are looked at at each of a few places of a queue, and how many such pages before the place of a time.
+NEAR, PAGES_NEAR = 500, 20
 _PICK = Script(Path(__file__).parent / "lua" / "pick.lua")
 
 
@@ -42,15 +42,14 @@ class QueueJobs(PlacedJobs):
         raise ArgumentError("jobs that wait in a queue wait for no time")
 
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
-        size, seen = self.count(), range(0)
+        size = self.count()
         middle = self._place_of(time, size)
-        for start in (0, max(0, size - NEAR), max(0, middle - NEAR // 2)):
+        # Jobs of one bulk push have the same time, so the place of one may be far before the last of them.
+        near = range(middle, max(0, middle - PAGES_NEAR * NEAR) - NEAR, -NEAR)
+        for start in dict.fromkeys(max(0, place) for place in (0, size - NEAR, *near)):
             listed = self._connections.call("LRANGE", self._key, -start - NEAR, -start - 1)
-            places = range(start, start + len(listed))
-            for place, payload in zip(places, reversed(listed), strict=True):
-                if place not in seen:
-                    yield place, StoredJob(payload, self._queue)
-            seen = places
+            for place, payload in enumerate(reversed(listed), start):
+                yield place, StoredJob(payload, self._queue)
 
     def _place_of(self, time: float, size: int) -> int:
         """How many jobs came into the queue before this time. Most queues are in the order of these times, so it is

@@ -1,0 +1,259 @@
+"""Jobs are cancelled where they wait and while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from apps import own_app, working
+from waiting import eventually
+
+from goworkers_py.admin.inspector import DEAD, RETRIES, waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import JobCancelled
+from goworkers_py.wire.message import Message, current_message
+
+
+# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
+@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    if kind == "redis":
+        request.getfixturevalue("redis_server")
+    return kind
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[str]:
+    yield "memory://cancel" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+    forget("memory://cancel")
+
+
+@pytest.fixture
+def app(address: str) -> Iterator[App]:
+    with own_app(address, QueueConfig(name="q", concurrency=3)) as app:
+        yield app
+
+
+@pytest.fixture
+def told(app: App) -> list[str]:
+    """The jids that `on_cancel` was called for."""
+    found: list[str] = []
+
+    @app.on_cancel
+    def note(message: Message) -> None:
+        found.append(message.jid)
+
+    return found
+
+
+def running(app: App, jid: str) -> bool:
+    return app.status(jid).state == "running"
+
+
+# --- where they wait
+
+
+def test_a_job_in_its_queue_never_runs(app: App, told: list[str]) -> None:
+    ran = []
+    job = app.job("J", queue="q")(lambda: ran.append(1))
+    first, second = str(job.enqueue()), str(job.enqueue())
+    assert app.cancel(first) == "cancelled"
+    assert told == [first]
+    with working(app):
+        assert eventually(lambda: ran == [1])
+    assert app.status(second).state == "unknown"
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_scheduled_job_and_a_retry_never_run(app: App, tracked: bool) -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    job = app.job("J", queue="q", track=tracked)(fail)
+    later = str(job.enqueue_in(3_600))
+    assert app.cancel(later) == "cancelled"
+    with working(app):
+        failing = str(job.enqueue())
+        assert eventually(lambda: app.inspector.count(RETRIES) == 1)
+        assert app.cancel(failing) == "cancelled"
+    assert app.inspector.count(RETRIES) == 0
+    if tracked:
+        assert [app.status(jid).state for jid in (later, failing)] == ["cancelled", "cancelled"]
+
+
+def test_one_of_many_waiting_jobs_is_removed(app: App) -> None:
+    job = app.job("J", queue="q", track=True)(lambda number: None)
+    jids = [str(jid) for jid in job.enqueue_bulk([[number] for number in range(2_000)])]
+    for place in (1_234, 0, 1_999):
+        assert app.cancel(jids[place]) == "cancelled"
+    assert app.inspector.count(waiting_in("q")) == 1_997
+
+
+def test_a_job_that_has_ended_is_too_late(app: App) -> None:
+    job = app.job("J", queue="q", track=True, retry=0)(lambda: 1 / 0)
+    with working(app):
+        jid = str(job.enqueue())
+        assert eventually(lambda: app.status(jid).state == "dead")
+    assert app.cancel(jid) == "too late"
+    assert app.inspector.count(DEAD) == 1
+
+
+def test_a_job_that_nobody_knows_is_requested_and_is_not_begun_later(app: App, told: list[str]) -> None:
+    ran = []
+    job = app.job("J", queue="q")(lambda: ran.append(1))
+    assert app.cancel("one", timeout=0.05) == "requested"
+    job.set(jid="one").enqueue()
+    with working(app):
+        assert eventually(lambda: told == ["one"])
+        job.enqueue()
+        assert eventually(lambda: ran == [1])
+    assert app.broker.cancels.all("") is not None
+    assert not app.broker.cancels.all("")[1]  # type: ignore[index]  # it was met, and is gone
+
+
+# --- while they run
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_running_job_is_interrupted_and_not_retried(app: App, told: list[str], tracked: bool) -> None:
+    began, errors = threading.Event(), list[BaseException]()
+
+    @app.job("Long", queue="q", track=tracked)
+    def long() -> None:
+        began.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        except JobCancelled as error:
+            errors.append(error)
+            raise ValueError("in the clean-up") from error
+
+    with working(app):
+        jid = str(long.enqueue())
+        assert began.wait(30)
+        assert app.cancel(jid, timeout=30) == "cancelled"
+        assert (len(errors), told) == (1, [jid])
+        assert app.inspector.count(RETRIES) == app.inspector.count(DEAD) == 0
+        assert app.status(jid).state == ("cancelled" if tracked else "unknown")
+        stats = app.inspector.stats()
+        assert (stats.processed, stats.failed) == (0, 0)
+
+
+def test_a_coroutine_is_cancelled(app: App, told: list[str]) -> None:
+    began = threading.Event()
+
+    @app.job("Long", queue="q")
+    async def long() -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    with working(app):
+        jid = str(long.enqueue())
+        assert began.wait(30)
+        assert app.cancel(jid, timeout=30) == "cancelled"
+        assert told == [jid]
+
+
+def test_a_job_that_is_not_interrupted_asks_and_ends_as_cancelled(app: App, told: list[str]) -> None:
+    began = threading.Event()
+
+    @app.job("Polite", queue="q", interrupt=False, track=True)
+    def polite() -> str:
+        began.set()
+        while not current_message().cancelled:  # type: ignore[union-attr]
+            time.sleep(0.001)
+        return "gave up"
+
+    with working(app):
+        jid = str(polite.enqueue())
+        assert began.wait(30)
+        assert app.cancel(jid, timeout=30) == "cancelled"
+        assert (app.status(jid).state, told) == ("cancelled", [jid])
+
+
+def test_a_job_that_is_not_interrupted_and_does_not_ask_completes(app: App, told: list[str]) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    @app.job("Deaf", queue="q", interrupt=False, track=True)
+    def deaf() -> None:
+        began.set()
+        go_on.wait(30)
+
+    with working(app):
+        jid = str(deaf.enqueue())
+        assert began.wait(30)
+        assert app.cancel(jid, timeout=0.05) == "requested"
+        go_on.set()
+        assert eventually(lambda: app.status(jid).state == "completed")
+        assert told == []
+
+
+def test_an_interrupted_job_is_retried_where_that_was_said(app: App, told: list[str]) -> None:
+    began = threading.Event()
+
+    @app.job("Long", queue="q", track=True)
+    def long() -> None:
+        began.set()
+        while True:
+            time.sleep(0.001)
+
+    with working(app):
+        jid = str(long.enqueue())
+        assert began.wait(30)
+        assert app.cancel(jid, retry=True, timeout=30) == "cancelled"
+        assert app.inspector.count(RETRIES) == 1
+        assert (app.status(jid).state, app.status(jid).error_class, told) == ("retry", "goworkers_py.JobCancelled", [])
+
+
+def test_the_exception_strikes_no_other_job(app: App) -> None:
+    """Short jobs beside the cancelled ones, in the same threads."""
+    ended = []
+
+    @app.job("Short", queue="q")
+    def short(number: int) -> None:
+        ended.append(number)
+
+    @app.job("Spins", queue="q")
+    def spins() -> None:
+        stop_at = time.monotonic() + 0.003
+        while time.monotonic() < stop_at:
+            pass
+
+    with working(app):
+        jids = []
+        for number in range(300):
+            jids.append(str(spins.enqueue()))
+            short.enqueue(number)
+        for jid in jids:
+            app.broker.cancels.ask(jid, False)
+        assert eventually(lambda: len(ended) == 300)
+        assert eventually(lambda: app.inspector.stats().in_progress == 0)
+    assert app.inspector.count(RETRIES) == 0
+    assert sorted(ended) == list(range(300))
+
+
+@pytest.mark.server
+def test_sidekiqs_cancel_is_met(redis_url: str) -> None:
+    began = threading.Event()
+    with own_app(redis_url, QueueConfig(name="q")) as app:
+
+        @app.job("Long", queue="q", track=True)
+        def long() -> None:
+            began.set()
+            while True:
+                time.sleep(0.001)
+
+        with working(app) as daemon:
+            assert daemon._launcher is not None
+            daemon._launcher._services.canceller.compare_every_s = 0.05
+            daemon._launcher._services.canceller.wake()
+            jid = str(long.enqueue())
+            assert began.wait(30)
+            app.broker.admin._connections.call("HSET", f"it-{jid}", "cancelled", 1)  # type: ignore[attr-defined]
+            assert eventually(lambda: app.status(jid).state == "cancelled")
