@@ -49,6 +49,11 @@ class Tracking:
         """False for nearly every job."""
         return TRACK in message.fields or RETAIN in message.fields or self._registry.any_tracked
 
+    @property
+    def of_any_class(self) -> bool:
+        """Whether the code of any class says that its jobs are tracked."""
+        return self._registry.any_tracked
+
     def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
         """None for a job that is not tracked. `changed` is called when the job tells its progress."""
         fields, options = message.fields, self._registry.options_for(message)

@@ -42,6 +42,7 @@ class Canceller(BrokerService):
         self._running = running
         # Replaced in one step by this thread; workers read it.
         self.tombstones: Mapping[str, bool] = {}
+        self.on_tombstones: Callable[[], None] = lambda: None  # called by this thread after each change
         self._told: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._version = "?"  # this thread only
         self._listens: Callable[[], None] | None = None
@@ -60,7 +61,8 @@ class Canceller(BrokerService):
     def run_once(self) -> float:
         changed = self._cancels.all(self._version)
         if changed is not None:
-            self._version, self.tombstones = changed
+            self._version, tombstones = changed
+            self._set(tombstones)
         self._interrupt(self.tombstones)
         self._interrupt_elsewhere()
         return self.compare_every_s
@@ -81,8 +83,12 @@ class Canceller(BrokerService):
         with suppress(queue.Empty):
             told = self._told.get(timeout=seconds)
             if told is not None and told[0]:
-                self.tombstones = {**self.tombstones, told[0]: told[1]}
+                self._set({**self.tombstones, told[0]: told[1]})
                 self._interrupt(dict([told]))
+
+    def _set(self, tombstones: Mapping[str, bool]) -> None:
+        self.tombstones = tombstones
+        self.on_tombstones()
 
     def wake(self) -> None:
         self._told.put(None)

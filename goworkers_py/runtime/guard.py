@@ -15,18 +15,21 @@ from goworkers_py.policy import poison
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
-from goworkers_py.wire import needs
+from goworkers_py.wire import job_record, needs
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
 
 log = logging.getLogger(__name__)
+
+# Fields of a payload. As globals of this module they are quicker to read, and every job asks for each.
+_NEEDS, _POISON, _EXPIRES_AT, _EXPIRY, _TRACK, _RETAIN = (
+    needs.FIELD, poison.FIELD, EXPIRES_AT, EXPIRY, job_record.TRACK, job_record.RETAIN,
+)  # fmt: skip
 
 
 class Guard:
     """Shared by all workers of a queue."""
 
-    def __init__(
-        self, chain: Run, needs: Needs, quarantine: Quarantine, expiry: Expiry, runs: SpecialRuns | None = None
-    ) -> None:
+    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine, expiry: Expiry, runs: SpecialRuns) -> None:
         self._chain = chain
         self._needs = needs
         self._quarantine = quarantine
@@ -40,21 +43,35 @@ class Guard:
         except UnreadablePayload as error:
             log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
             return Dead(delivery.payload)
+        # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
+        # running jobs then. So a job that is cancelled just now is found by one of the two.
+        delivery.message = message
         fields = message.fields
-        if needs.FIELD in fields and (unmet := self._needs.unmet(message)) is not None:
+        token = set_current(message)
+        try:
+            # One `in` for each is quicker than a set of them.
+            if (
+                _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
+                or _POISON in fields or self._runs.alert
+            ):  # fmt: skip
+                return self._run_special(message, delivery)
+            outcome = self._chain(message)
+            return outcome if message.cancel is None else self._runs.ended(message, outcome)
+        finally:
+            reset_current(token)
+            delivery.message = None  # a delivery lives until it is settled, and would keep the message
+
+    def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
+        """A job that is more than its class and arguments; or one of a class that is tracked; or any job while jobs are
+        to be cancelled."""
+        fields = message.fields
+        if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return unmet
-        chain = self._chain
-        expires = EXPIRES_AT in fields or EXPIRY in fields
+        chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = self._timely
-        if poison.FIELD in fields:  # rare; `Quarantine.run` decides whether the job is a suspect
+        if _POISON in fields:  # rare; `Quarantine.run` decides whether the job is a suspect
             chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
-        token = set_current(message)
-        try:
-            if self._runs is None:
-                return chain(message)
-            return self._runs.run(message, delivery, chain)
-        finally:
-            reset_current(token)
+        return self._runs.run(message, delivery, chain)

@@ -1,4 +1,4 @@
-"""Runs a job, and what is special about some jobs: they are tracked, or cancelled."""
+"""Runs a job that is tracked, or while jobs are to be cancelled."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ class SpecialRuns:
 
     def __init__(self, tracker: Tracker, canceller: Canceller) -> None:
         self._tracker = tracker
-        self._may_be_tracked = tracker.tracking.may_be_tracked
         self._canceller = canceller
+        self.ended = canceller.ended
+        # Whether every job must come here: the code of some class says that it is tracked, or there are tombstones.
+        # Set by the thread that starts the process, and by the canceller's; every worker reads it.
+        self.alert = False
+        self._look()
+        canceller.on_tombstones = self._look
+
+    def _look(self) -> None:
+        self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class
 
     def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        # First `message`, then `tombstones`: the canceller's thread changes `tombstones` first and looks for the
-        # messages of running jobs then. So a job that is cancelled just now is found by one of the two.
-        delivery.message = message
-        if self._canceller.tombstones or self._may_be_tracked(message):
-            return self._run_slowly(message, delivery, chain)
-        outcome = chain(message)
-        return outcome if message.cancel is None else self._canceller.ended(message, outcome)
-
-    def _run_slowly(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
         def run(message: Message) -> Outcome:
             never = self._canceller.never_run(message)
             return never or self._canceller.ended(message, chain(message))
 
-        if self._may_be_tracked(message):
+        if self._tracker.tracking.may_be_tracked(message):
             return self._tracker.run_job(message, delivery, run)
         return run(message)
