@@ -47,6 +47,7 @@ class JobStatus:
     progress: Progress | None = None
     has_result: bool = False
     timeline: Sequence[Move] = ()
+    absent: bool = False  # every place was searched to its end, and the job is in none
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,7 +70,8 @@ class JobLookup:
             if again is not None and again.moves == record.moves:
                 return self._elsewhere(record)
             record = again
-        return self._searched(jid) or JobStatus(jid, "unknown", False, tracked=False)
+        found, complete = self._searched(jid)
+        return found or JobStatus(jid, "unknown", False, tracked=False, absent=complete)
 
     def remove(self, jid: str) -> StoredJob | None:
         """Deletes a job that waits in a queue or for a time. None when it was found in neither."""
@@ -115,8 +117,12 @@ class JobLookup:
         for place, job in self._admin.jobs_in(Place(JobState.WAITING, record.queue)).around(record.at):
             if _is(job, record.jid):
                 return replace(told, verified=True, place=place)
-        held = _first(self._held(record))  # fetched, and not begun
-        return None if held is None else replace(told, verified=True, place=0, owner=held.owner.identity)
+        held = _first(self._held(record))  # fetched
+        if held is None:
+            return None
+        if held.running_since is not None:  # begun, and its record could not be written
+            return replace(told, state="running", verified=True, owner=held.owner.identity, since=held.running_since)
+        return replace(told, verified=True, place=0, owner=held.owner.identity)
 
     def _held(self, record: JobRecord) -> Iterator[InProgressJob]:
         held = self._admin.in_progress(record.queue, record.owner)
@@ -124,32 +130,46 @@ class JobLookup:
 
     def _elsewhere(self, record: JobRecord) -> JobStatus:
         """Another program has moved it, or somebody has deleted it."""
-        found, told = self._searched(record.jid), _told(record)
+        (found, complete), told = self._searched(record.jid), _told(record)
         if found is None:
-            return told
+            return replace(told, absent=complete)
         return replace(
             found, tracked=True, progress=told.progress, timeline=told.timeline, error_class=told.error_class,
             error_message=told.error_message,
         )  # fmt: skip
 
-    def _searched(self, jid: str) -> JobStatus | None:
-        """In the order in which a job moves, so that one that moves meanwhile is not missed."""
-        for place in (Place(JobState.SCHEDULED), *self._queues()):
-            if (job := self._look(place, jid)) is not None:
-                return _seen(job, "scheduled" if place.state is JobState.SCHEDULED else "waiting", place.queue)
+    def _searched(self, jid: str) -> tuple[JobStatus | None, bool]:
+        """In the order in which a job moves, so that one that moves meanwhile is not missed. The second value says
+        whether every place was searched to its end."""
+        complete = True
+        for state, place in self._places():
+            job = self._look(place, jid)
+            if job is not None:
+                return _seen(job, state, place.queue or job.queue), True
+            complete = complete and self._admin.jobs_in(place).count() <= MOST_SEARCHED
+            if place.state is JobState.SCHEDULED and (held := self._look_in_progress(jid)) is not None:
+                return held, True
+        held = self._look_in_progress(jid)  # again: it may have been fetched meanwhile
+        return held, complete
+
+    def _places(self) -> Iterator[tuple[StateWord, Place]]:
+        yield "scheduled", Place(JobState.SCHEDULED)
+        yield "retry", Place(JobState.RETRY)
+        for queue in self._admin.queues():
+            yield "waiting", Place(JobState.WAITING, queue.name)
+        yield "waiting", Place(JobState.PARKED)
+        yield "dead", Place(JobState.DEAD)
+
+    def _look_in_progress(self, jid: str) -> JobStatus | None:
         for held in itertools.islice(self._admin.in_progress(), MOST_SEARCHED):
             if _is(held.job, jid):
-                running = held.running_since is not None
-                state: StateWord = "running" if running else "waiting"
-                return replace(_seen(held.job, state, held.queue), owner=held.owner.identity, since=held.running_since)
-        for state, place_state in (("retry", JobState.RETRY), ("dead", JobState.DEAD)):
-            if (job := self._look(Place(place_state), jid)) is not None:
-                return _seen(job, "retry" if state == "retry" else "dead")
-        job = self._look(Place(JobState.PARKED), jid)
-        return None if job is None else _seen(job, "waiting", job.queue)
-
-    def _queues(self) -> list[Place]:
-        return [Place(JobState.WAITING, queue.name) for queue in self._admin.queues()]
+                state: StateWord = "waiting" if held.running_since is None else "running"
+                seen = _seen(held.job, state, held.queue)
+                return replace(seen, owner=held.owner.identity, since=held.running_since)
+        for one in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
+            if _is(one.job, jid):
+                return replace(_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
+        return None
 
     def _look(self, place: Place, jid: str) -> StoredJob | None:
         jobs = itertools.chain.from_iterable(self._admin.jobs_in(place).pages())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from goworkers_py.admin.job_status import MOST_LOOKS, JobLookup
+from goworkers_py.admin.job_status import JobLookup
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Published, Push
@@ -25,6 +27,8 @@ from goworkers_py.wire.message import Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 BULK_SLICE = 1_000
+# A job that another program moves is in no place for a moment. So it is looked for twice before it counts as deleted.
+BETWEEN_LOOKS_S = 1.0
 
 # A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -129,20 +133,24 @@ class Client:
         times = {"created_at": self._timestamps.write(now)}
         if later is None:
             times["enqueued_at"] = times["created_at"]
+        if says_tracked(fields):
+            self._broker().require(Capability.RECORDS)
         form = _Template(fields, times)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
-            self._push([Push(job.queue, job.payload, later, "", job.track) for job in jobs if job is not None], needs)
+            pushes = [Push(job.queue, job.payload, later, "", job.track) for job in jobs if job is not None]
+            self._push(pushes, needs, bool(one_jid))
             jids += [None if job is None else job.jid for job in jobs]
         return jids
 
-    def _push(self, pushes: Sequence[Push], needs: Collection[str]) -> None:
+    def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> None:
+        """`named`: the caller has given the jid."""
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
         if (held := holding(self.home)) is not None:
-            held.add(self, pushes)
+            held.add(self, [self._free(push) for push in pushes] if named else pushes)
         elif pushes:
             try:
                 self._publish(pushes)
@@ -150,23 +158,28 @@ class Client:
                 raise error.with_advice(self._address) from error
 
     def _publish(self, pushes: Sequence[Push]) -> None:
-        """A duplicate is a job whose jid the caller has given. If that job is in no place any more (another program has
-        deleted it), its record does not count."""
         published = self.publish(pushes)
         if Published.DUPLICATE in published:
             for push, one in zip(pushes, published, strict=True):
                 if one is Published.DUPLICATE and push.track is not None:
-                    self._replace_lost(push, push.track.jid)
+                    self._publish_again(self._free(push), push.track.jid)
 
-    def _replace_lost(self, push: Push, jid: str) -> None:
-        broker = self._broker()
-        for _ in range(MOST_LOOKS):
-            record, status = broker.store.record(jid), JobLookup(broker).status(jid)
-            if record is not None and (status.verified or not broker.store.forget(record)):
-                raise DuplicateJob(jid, status.state)
-            if self.publish([push])[0] is Published.PUSHED:
-                return
-        raise DuplicateJob(jid, "unknown")
+    def _publish_again(self, push: Push, jid: str) -> None:
+        if self.publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
+            raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
+
+    def _free(self, push: Push) -> Push:
+        """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
+        no place any more, because another program has deleted it: the push replaces that record."""
+        if push.track is None or (record := self._broker().store.record(push.track.jid)) is None:
+            return push
+        for look in range(2):
+            if look:
+                time.sleep(BETWEEN_LOOKS_S)
+            status = JobLookup(self._broker()).status(record.jid)
+            if not status.absent:
+                raise DuplicateJob(record.jid, status.state)
+        return dataclasses.replace(push, instead_of=record.version)
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
         published = self._broker().transport.publish(pushes)

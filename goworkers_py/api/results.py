@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import simplejson
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.job_status import JobStatus
-from goworkers_py.brokers.broker import Broker
+from goworkers_py.admin.job_status import JobLookup, JobStatus
+from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.errors import JobCancelled, JobFailed, NoResult
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.wire.job_record import JobRecord
@@ -21,6 +20,64 @@ from goworkers_py.wire.job_record import JobRecord
 # A waiting caller is told of the end of the job, and reads the record then. A message may get lost, or the server's
 # access rules may not allow them: so it also reads after these pauses, the last one again and again.
 PAUSES_S = (0.05, 0.2, 1.0)
+# Programs that know of no records move jobs too. So the job itself is looked for after each of these pauses.
+LOOKS_S = (5.0, 10.0, 20.0, 60.0)
+# Without a record, or when the job was found nowhere: the pause until the second look, which decides.
+SECOND_LOOK_S = 1.0
+
+
+class _Wait:
+    """The wait for one result. Used by one thread at a time."""
+
+    def __init__(self, broker: Broker, jid: str, timeout: float | None) -> None:
+        broker.require(Capability.RECORDS)
+        self._broker = broker
+        self._jid = jid
+        self._timeout = timeout
+        now = time.monotonic()
+        self._give_up_at = None if timeout is None else now + timeout
+        self._look_at: float | None = None
+        self._looks = self._pauses = self._absent = 0
+
+    def ended(self) -> JobRecord | None:
+        """The record of the job if it has ended. Raises when no end will come."""
+        record = self._broker.store.record(self._jid)
+        if record is not None and record.state in ENDED:
+            return record
+        now = time.monotonic()
+        if self._look_at is None:
+            self._look_at = now if record is None else now + LOOKS_S[0]
+        if now >= self._look_at:
+            self._look()
+        return None
+
+    def _look(self) -> None:
+        status = JobLookup(self._broker).status(self._jid)
+        if status.state == "dead" and status.verified:
+            raise JobFailed(self._jid, status.error_class, status.error_message)
+        self._absent = self._absent + 1 if status.absent else 0
+        if self._absent > 1:
+            told = f"it was last {status.state}, and another program has moved or deleted it" if status.tracked else (
+                "it has no `retain`, was never pushed, or ended longer ago than its `retain` seconds"
+            )  # fmt: skip
+            raise NoResult(f"job {self._jid} is found nowhere: {told}")
+        pause_s = SECOND_LOOK_S if self._absent else LOOKS_S[min(self._looks, len(LOOKS_S) - 1)]
+        self._looks += 1
+        self._look_at = time.monotonic() + pause_s
+
+    def pause_s(self) -> float:
+        """How long to wait for a message. Raises TimeoutError at the end of the wait."""
+        pause_s = PAUSES_S[min(self._pauses, len(PAUSES_S) - 1)]
+        self._pauses += 1
+        if self._give_up_at is None:
+            return pause_s
+        left_s = self._give_up_at - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(
+                f"job {self._jid} has not ended within {self._timeout:g} s, or its result is not kept; "
+                f"workers.status({self._jid!r}) says where it is"
+            )
+        return min(pause_s, left_s)
 
 
 class Results:
@@ -44,70 +101,39 @@ class Results:
         """`workers.result(jid, timeout=5)` waits until a job with `retain` has ended, and returns its result.
 
         Raises JobFailed when it failed for good, JobCancelled when it was cancelled, deleted or has expired, and
-        TimeoutError after `timeout` seconds. Raises NoResult for a job that nobody tracks, or whose result was not
-        kept."""
-        changed, give_up_at = threading.Event(), _end_of(timeout)
-        if (record := _ended(self.broker, jid)) is not None:
+        TimeoutError after `timeout` seconds. Raises NoResult when its result was not kept, or the job is found
+        nowhere."""
+        wait, changed = _Wait(self.broker, jid, timeout), threading.Event()
+        if (record := wait.ended()) is not None:
             return _result_of(record)
         stop = self.broker.store.watch(jid, changed.set)
         try:
-            for pause_s in _pauses(give_up_at):
-                changed.wait(pause_s)
+            while (record := wait.ended()) is None:
+                changed.wait(wait.pause_s())
                 changed.clear()
-                if (record := _ended(self.broker, jid)) is not None:
-                    return _result_of(record)
+            return _result_of(record)
         finally:
             stop()
-        raise _timed_out(jid, timeout)
 
     async def aresult(self, jid: str, timeout: float | None = None) -> Any:
         """`await workers.aresult(jid, timeout=5)` is `workers.result` for a coroutine: it does not block the loop."""
-        changed, give_up_at, loop = asyncio.Event(), _end_of(timeout), asyncio.get_running_loop()
+        wait, changed, loop = _Wait(self.broker, jid, timeout), asyncio.Event(), asyncio.get_running_loop()
 
         def tell() -> None:
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(changed.set)
 
-        if (record := await asyncio.to_thread(_ended, self.broker, jid)) is not None:
+        if (record := await asyncio.to_thread(wait.ended)) is not None:
             return _result_of(record)
         stop = await asyncio.to_thread(self.broker.store.watch, jid, tell)
         try:
-            for pause_s in _pauses(give_up_at):
+            while (record := await asyncio.to_thread(wait.ended)) is None:
                 with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(changed.wait(), pause_s)
+                    await asyncio.wait_for(changed.wait(), wait.pause_s())
                 changed.clear()
-                if (record := await asyncio.to_thread(_ended, self.broker, jid)) is not None:
-                    return _result_of(record)
+            return _result_of(record)
         finally:
             stop()
-        raise _timed_out(jid, timeout)
-
-
-def _end_of(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
-
-
-def _pauses(give_up_at: float | None) -> Iterator[float]:
-    number = 0
-    while give_up_at is None or time.monotonic() < give_up_at:
-        pause_s = PAUSES_S[min(number, len(PAUSES_S) - 1)]
-        number += 1
-        yield pause_s if give_up_at is None else max(0.001, min(pause_s, give_up_at - time.monotonic()))
-
-
-def _timed_out(jid: str, timeout: float | None) -> TimeoutError:
-    return TimeoutError(f"job {jid} has not ended within {timeout:g} s; workers.status({jid!r}) says where it is")
-
-
-def _ended(broker: Broker, jid: str) -> JobRecord | None:
-    """The record of the job if it has ended. Raises NoResult for a job without a record."""
-    record = broker.store.record(jid)
-    if record is None:
-        raise NoResult(
-            f"there is no record of job {jid}: it has no `retain`, was never pushed, or ended longer ago than its "
-            "`retain` seconds"
-        )
-    return record if record.state in ENDED else None
 
 
 def _result_of(record: JobRecord) -> Any:

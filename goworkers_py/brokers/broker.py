@@ -24,6 +24,7 @@ class Capability(enum.Enum):
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
     CONTROL = "commands to processes"  # has `control` and `cancels`
     ADMIN = "lists of jobs"  # has `admin`
+    RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 

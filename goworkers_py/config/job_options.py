@@ -36,7 +36,7 @@ from goworkers_py.config.option_values import (
 )
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.wire.needs import EXPIRES, TRACK
+from goworkers_py.wire.needs import EXPIRES, RESULT
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
@@ -94,7 +94,7 @@ class WireOptions(TypedDict, total=False):
     ]
     track: Annotated[
         bool | None,
-        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md", needs=TRACK),
+        Option(is_bool, "a bool", "true: the states of the job are recorded, see docs/job-states.md"),
     ]
     retain: Annotated[
         float | datetime.timedelta | None,
@@ -103,7 +103,7 @@ class WireOptions(TypedDict, total=False):
             "seconds from 1 on, or a timedelta",
             "seconds for which the result of the job, or its error, is kept after its end; it is tracked then",
             write=whole_seconds,
-            needs=TRACK,
+            needs=RESULT,
         ),
     ]
     expires_in: Annotated[

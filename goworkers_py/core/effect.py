@@ -29,7 +29,8 @@ class Push:
     """A payload for its queue. With `at` (epoch seconds) it waits among the scheduled jobs until then.
 
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
-    of the job is made in the same step; while there is a record of this jid, the push is a duplicate.
+    of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
+    record whose `version` is `instead_of`: that of a job which was found nowhere.
     """
 
     queue: str
@@ -37,6 +38,7 @@ class Push:
     at: float | None = None
     id: str = ""
     track: Tracked | None = None
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class Guard:
         to be cancelled."""
         fields = message.fields
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
-            return unmet
+            return self._runs.run(message, delivery, lambda message: unmet)
         chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = self._timely

@@ -23,6 +23,8 @@ from goworkers_py.wire.message import Message
 COLLECT_S = 0.03
 # The progress of a job is written again after so long.
 PROGRESS_EVERY_S = 0.5
+# How often to try to write that a job runs: the server may be out of memory, or the job has just ended.
+MOST_TRIES = 3
 # Jobs in one step.
 AT_ONCE = 500
 
@@ -34,9 +36,9 @@ class Tracker(BrokerService):
         self.tracking = tracking
         # Deliveries that began or told progress. A put is one step of C code: an exception may strike the worker.
         self._changed: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
-        # Tracker's thread only: those that are to be written, and those whose progress was written, with the time from
-        # which on it may be written again (monotonic).
-        self._pending: dict[Delivery, None] = {}
+        # Tracker's thread only: those that are to be written, with how often that was tried; and those whose progress
+        # was written, with the time from which on it may be written again (monotonic).
+        self._pending: dict[Delivery, int] = {}
         self._marked: dict[Delivery, float] = {}
 
     def run_job(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
@@ -53,19 +55,25 @@ class Tracker(BrokerService):
         self._collect()
         now = time.monotonic()
         self._marked = {one: due for one, due in self._marked.items() if one.stage is not ENDED}
-        self._pending = {one: None for one in self._pending if one.stage is not ENDED}
+        self._pending = {one: tries for one, tries in self._pending.items() if one.stage is not ENDED}
         due = [one for one in self._pending if self._marked.get(one, 0.0) <= now][:AT_ONCE]
         if due:
-            self._store.mark_running([_mark(one, first=one not in self._marked) for one in due])
-            for one in due:
-                self._marked[one] = now + PROGRESS_EVERY_S
-                del self._pending[one]
+            written = self._store.mark_running([_mark(one, first=one not in self._marked) for one in due])
+            for one, done in zip(due, written, strict=True):
+                self._written(one, done, now)
         return COLLECT_S if self._pending else 0.0
+
+    def _written(self, one: Delivery, done: bool, now: float) -> None:
+        if done:
+            self._marked[one] = now + PROGRESS_EVERY_S
+        self._pending[one] += 1
+        if done or self._pending[one] >= MOST_TRIES:
+            del self._pending[one]
 
     def _collect(self) -> None:
         with suppress(queue.Empty):
             while (delivery := self._changed.get_nowait()) is not None:
-                self._pending[delivery] = None
+                self._pending.setdefault(delivery, 0)
 
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:
@@ -73,7 +81,7 @@ class Tracker(BrokerService):
             return
         delivery = self._changed.get()
         if delivery is not None:
-            self._pending[delivery] = None
+            self._pending.setdefault(delivery, 0)
             self.stopping.wait(COLLECT_S)
 
     def wake(self) -> None:

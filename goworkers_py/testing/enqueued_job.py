@@ -55,7 +55,8 @@ class EnqueuedJob:
     def delay_s(self) -> float:
         """How long after its push it is due; 0 for a job that was not scheduled."""
         created_at = epoch(self.message.get("created_at"))
-        return 0.0 if self.at is None or created_at is None else self.at - created_at
+        # The push reads the clock twice.
+        return 0.0 if self.at is None or created_at is None else round(self.at - created_at, 2)
 
     def __str__(self) -> str:
         later = f", {self.delay_s:.6g} s after its push" if self.at is not None else ""

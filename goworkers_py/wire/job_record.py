@@ -81,6 +81,7 @@ class JobRecord:
     lost: str
     progress: Progress | None
     timeline: Sequence[Move]
+    version: str  # changes with each move
 
 
 def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
@@ -109,6 +110,7 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
         lost=text("lost"),
         progress=_progress(text("progress")),
         timeline=[_move(text(f"t{number}")) for number in kept if f"t{number}" in fields],
+        version=f"{text('n')} {text('at')}",
     )
 
 

@@ -15,8 +15,8 @@ V = 1
 EXPIRES = "expires"  # not begun after its `expires_at`
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
-TRACK = "track"  # its states are recorded
-SPEAKS: frozenset[str] = frozenset({EXPIRES, KWARGS, TYPED, TRACK})
+RESULT = "result"  # its result is kept
+SPEAKS: frozenset[str] = frozenset({EXPIRES, KWARGS, RESULT, TYPED})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

@@ -13,11 +13,14 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import RETRIES, waiting_in
+from goworkers_py.admin.inspector import RETRIES, SCHEDULED, waiting_in
+from goworkers_py.api import results
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob, JobCancelled, JobFailed, NoResult
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
 
@@ -155,15 +158,37 @@ def test_results_that_cannot_be_kept_say_why(app: App) -> None:
             app.result(str(odd.enqueue("long")), timeout=10)
 
 
-def test_there_is_no_result_of_a_job_without_a_record(app: App) -> None:
+def test_a_job_without_a_record_is_waited_for_and_one_that_is_nowhere_is_not(app: App) -> None:
     @app.job("Plain", queue="q")
     def plain() -> int:
         return 1
 
     jid = str(plain.enqueue())
-    with pytest.raises(NoResult, match="there is no record of job"):
-        app.result(jid, timeout=1)
     assert (app.status(jid).state, app.status(jid).tracked, app.status(jid).verified) == ("waiting", False, True)
+    with pytest.raises(TimeoutError, match="or its result is not kept"):
+        app.result(jid, timeout=0.1)
+    with pytest.raises(NoResult, match="is found nowhere: it has no `retain`"):
+        app.result("nobody", timeout=30)
+
+
+def test_who_waits_learns_what_another_program_has_done(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sidekiq moves jobs and writes no records."""
+    monkeypatch.setattr(results, "LOOKS_S", (0.05,))
+
+    @app.job("Lost", queue="nobody", retain=60)
+    def lost() -> None: ...
+
+    cleared, killed = str(lost.enqueue()), str(lost.set(queue="other").enqueue())
+    app.inspector.clear(waiting_in("nobody"))
+    with pytest.raises(NoResult, match="it was last waiting, and another program has moved or deleted it"):
+        app.result(cleared, timeout=30)
+    [job] = app.inspector.first(waiting_in("other"), 1)
+    app.inspector.clear(waiting_in("other"))
+    dead = payload.splice(job.payload, {"error_class": "Killed", "error_message": "by Ruby"}, drop=("retain",))
+    app.broker.transport.publish([Push("other", dead, time.time() + 3_600)])
+    list(app.inspector.kill(SCHEDULED, Filter()))
+    with pytest.raises(JobFailed, match="Killed: by Ruby"):
+        app.result(killed, timeout=30)
 
 
 def test_a_job_whose_class_alone_says_it_is_tracked_is_tracked_from_its_run(app: App) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -343,28 +344,50 @@ def test_a_job_that_another_program_has_moved_is_found(me: Process, publish: Pub
     assert (status.state, status.verified, status.due) == ("retry", True, LATER)
 
 
-def test_a_job_that_another_program_has_deleted_has_a_last_known_state(
-    me: Process, publish: Publish, store: Store
-) -> None:
+def test_a_job_that_another_program_has_deleted_has_a_last_known_state(me: Process, publish: Publish) -> None:
     publish(push())
     [one] = me.consume(1)
     me.settle((one, Done()))
     status = JobLookup(me.broker).status("1")
-    assert (status.state, status.verified) == ("waiting", False)
-    record = store.record("1")
-    assert record is not None
-    assert store.forget(record)
-    assert store.record("1") is None
+    assert (status.state, status.verified, status.absent) == ("waiting", False, True)
 
 
-def test_a_record_that_has_moved_is_not_forgotten(me: Process, publish: Publish, store: Store) -> None:
+def test_a_push_replaces_the_record_of_a_job_that_is_gone(me: Process, publish: Publish, record: Read) -> None:
     publish(push())
-    old = store.record("1")
-    assert old is not None
+    [one] = me.consume(1)
+    me.settle((one, Done()))
+    again = dataclasses.replace(push(), instead_of=record().version)
+    assert publish(again) == [Published.PUSHED]
+    assert moves(record()) == ["waiting"]
+    assert publish(again) == [Published.DUPLICATE], "the record is another one now"
+
+
+def test_a_push_does_not_replace_a_record_that_has_moved(me: Process, publish: Publish, record: Read) -> None:
+    publish(push())
+    again = dataclasses.replace(push(), instead_of=record().version)
     [one] = me.consume(1)
     me.settle((one, ENDS["completed"][0]))
-    assert not store.forget(old)
-    assert store.record("1") is not None
+    assert publish(again) == [Published.DUPLICATE]
+    assert record().state == "completed"
+
+
+def test_a_job_pushes_a_tracked_job_in_place_of_one_that_is_gone(me: Process, publish: Publish, admin: Admin) -> None:
+    publish(push(), push(2))
+    one, other = me.consume(2)
+    me.settle((one, Done()))
+    stale = me.broker.store.record("1")
+    assert stale is not None
+    again = dataclasses.replace(push(), instead_of=stale.version)
+    me.settle((other, Done(effects=(PushJobs("2", (again, push(2))),))))
+    assert waiting(admin) == [tracked(1)]
+
+
+def test_a_dead_job_that_is_deleted_keeps_its_record(me: Process, publish: Publish, record: Read) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, ENDS["dead"][0]))
+    changed(Inspector(me.broker).delete(DEAD, Filter()))
+    assert (record().state, moves(record())) == ("dead", ["waiting", "dead"])
 
 
 def test_jobs_without_a_record_are_searched(me: Process, admin: Admin) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from apps import expiry, fresh_lease, job, open_quarantine
+from apps import expiry, fresh_lease, job, open_quarantine, special_runs
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import DONE, EXPIRED, Dead, Outcome, Reschedule
@@ -35,7 +35,7 @@ def never(message: Message) -> Outcome:
 
 
 def run(payload: bytes, chain: Run = lambda message: DONE, quarantine: Quarantine | None = None) -> Outcome:
-    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()), expiry())
+    guard = Guard(chain, Needs(), quarantine or open_quarantine(fresh_lease()), expiry(), special_runs())
     return guard.run(Delivery(payload, "q", "me"))
 
 
@@ -108,7 +108,7 @@ def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() ->
             return super().run(message, delivery, chain)
 
     quarantine = Waits()
-    guard = Guard(never, Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now))
+    guard = Guard(never, Needs(), quarantine, Expiry(Handlers(), RunStats(), Counters(), lambda: now), special_runs())
     payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
     assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
     assert quarantine.ran == ["late"]

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from apps import expiry, fields, fresh_lease, in_progress, job, own_app, own_broker, queue, shared, working
+from apps import (
+    expiry,
+    fields,
+    fresh_lease,
+    in_progress,
+    job,
+    own_app,
+    own_broker,
+    queue,
+    shared,
+    special_runs,
+    working,
+)
 from waiting import eventually
 
 from goworkers_py.brokers.redis.broker import RedisBroker
@@ -56,7 +68,7 @@ class Working:
         common = shared(self.lease, self.quarantine)
         self.counters = common.counters
         self.settler = Settler(broker.transport, pool, common, lambda at: None)
-        guard = Guard(chain, Needs(), self.quarantine, expiry())
+        guard = Guard(chain, Needs(), self.quarantine, expiry(), special_runs())
         lanes = {"q": Lane("q", guard, RunStats())}
         self.worker = Worker("worker:q:1", self.buffer, lanes, self.settler, common)
         self.worker.pause_after_fault_s = 0.01

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -14,6 +15,8 @@ import redis as redis_py
 
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Presence
+from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config, QueueConfig
@@ -28,12 +31,17 @@ from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
+from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.tracker import Tracker
 
 
 @contextmanager
@@ -124,6 +132,13 @@ def shared(lease: Lease | None = None, quarantine: Quarantine | None = None, clo
 def expiry() -> Expiry:
     """Of a queue without handlers."""
     return Expiry(Handlers(), RunStats(), Counters())
+
+
+def special_runs() -> SpecialRuns:
+    """Of a process without tracked classes, on a broker of its own."""
+    broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
+    tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), outage)
+    return SpecialRuns(tracker, Canceller(broker.cancels, registry, Handlers(), tuple, outage))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -144,8 +144,7 @@ def tracks(life: ProcessLife) -> object:
     settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
     record = life.broker.store.record("tracked")
     stop()
-    forgotten = record is not None and life.broker.store.forget(record)
-    return published, running and running.state, settled, record and (record.state, record.result), forgotten
+    return published, running and running.state, settled, record and (record.state, record.result)
 
 
 def cancels(life: ProcessLife) -> object:

@@ -88,13 +88,11 @@ class Store(Protocol):
         thread, and must not block. It may be called in vain; where the broker cannot tell ends, it is not called: so
         the caller reads the record now and then too. Returns the function that ends the watch."""
 
-    def forget(self, record: JobRecord) -> bool:
-        """Deletes a record, because its job was found nowhere. False when the job has moved since it was read."""
-
-    def mark_running(self, marks: Sequence[RunningMark]) -> None:
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         """Writes into the records of jobs that they run under the identity of their delivery. Marks come late: a job
         that is no longer in progress under that identity is skipped, and so is progress of a job whose record does not
-        say that it runs there. Raises BrokerUnavailable and BrokerRefused; the caller may ask again."""
+        say that it runs there. Returns whether each was written. Raises BrokerUnavailable and BrokerRefused; the caller
+        may ask again."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

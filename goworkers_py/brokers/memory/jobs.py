@@ -112,8 +112,10 @@ class MemoryJobs(PlacedJobs):
             if not self._remove(stay):
                 return False
             job = change.job.payload
-            if change.to is None:
+            if change.to is None and self._place.state is not JobState.DEAD:
                 self._state.note_move(job, "cancelled", "deleted", life_s=ENDED_S)
+            elif change.to is None:
+                pass  # a dead job keeps its record
             elif change.to.state is JobState.DEAD:
                 self._state.bury(change.payload, self._dead_limits)
                 self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))

@@ -31,6 +31,8 @@ class JobRecords:
         if push.track is None:
             return True
         jid, job_class = push.track
+        if push.instead_of and push.instead_of == self._version(jid):
+            self.forget(jid)
         if self._records.get(jid) is None:
             life_s = live_s(push.at, self._clock())
             self._born.put(jid, number, life_s)
@@ -39,6 +41,10 @@ class JobRecords:
             state: StateWord = "waiting" if waiting else "scheduled"
             self.note(NoteState(jid, state, "pushed", life_s, (("class", job_class), place)))
         return self._born.get(jid) == number
+
+    def _version(self, jid: str) -> str:
+        fields = self._records.get(jid)
+        return "" if fields is None else f"{fields['n'].decode()} {fields['at'].decode()}"
 
     def note(self, move: NoteState) -> None:
         fields = self._records.get(move.jid)

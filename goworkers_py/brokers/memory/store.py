@@ -85,30 +85,23 @@ class MemoryStore(Store):
             if not listeners:
                 self._state.records.listeners.pop(jid, None)
 
-    def forget(self, record: JobRecord) -> bool:
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         with self._state.lock:
-            known = self._state.records.get(record.jid)
-            if known is None or read(record.jid, known) != record:
-                return False
-            self._state.records.forget(record.jid)
-            return True
+            return [self._mark_running(mark) for mark in marks]
 
-    def mark_running(self, marks: Sequence[RunningMark]) -> None:
-        with self._state.lock:
-            for mark in marks:
-                self._mark_running(mark)
-
-    def _mark_running(self, mark: RunningMark) -> None:
+    def _mark_running(self, mark: RunningMark) -> bool:
         """Under the lock."""
         job, one, records = mark.job, mark.delivery, self._state.records
         if mark.first:
             if not self._state.is_in_progress(one.identity, one.queue, one.receipt):
-                return
+                return False
             fields = (("owner", one.identity), ("queue", one.queue), ("class", job.job_class))
             records.note(NoteState(job.jid, "running", f"in {one.identity}", LIVE_S, fields))
         told = records.get(job.jid) or {}
-        if mark.progress is not None and told.get("state") == b"running" and told["owner"] == one.identity.encode():
+        runs = told.get("state") == b"running" and told["owner"] == one.identity.encode()
+        if runs and mark.progress is not None:
             records.set(job.jid, {"progress": mark.progress})
+        return runs
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

@@ -75,8 +75,9 @@ def _births(pushes: Iterable[Push], keys: Keys, number_of: NumberOf, now: float)
     for push in pushes:
         if push.track is not None:
             jid, job_class = push.track
-            yield from ("born", number_of(keys.record(jid)), live_s(push.at, now), 5)
+            rest = job_class, push.payload, push.instead_of
+            yield from ("born", number_of(keys.record(jid)), live_s(push.at, now), 3 + len(rest))
             if push.at is None:
-                yield from ("back", number_of(keys.queue(push.queue)), push.queue, job_class, push.payload)
+                yield from ("back", number_of(keys.queue(push.queue)), push.queue, *rest)
             else:
-                yield from ("schedule", number_of(keys.schedule), push.at, job_class, push.payload)
+                yield from ("schedule", number_of(keys.schedule), push.at, *rest)

@@ -9,12 +9,11 @@ from goworkers_py.brokers.contracts.store import RunningMark
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.wire.job_record import LIVE_S, JobRecord, read
 
 _LUA = Path(__file__).parent / "lua"
-_FORGET = Script(_LUA / "forget.lua", one_of(int))
-_MARK_RUNNING = Script(_LUA / "mark_running.lua", one_of(int))
+_MARK_RUNNING = Script(_LUA / "mark_running.lua", list_of(int))
 
 
 class JobRecords:
@@ -26,11 +25,7 @@ class JobRecords:
         flat = self._connections.call("HGETALL", self._keys.record(jid))
         return read(jid, {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)})
 
-    def forget(self, record: JobRecord) -> bool:
-        deleted: int = self._connections.script(_FORGET, [self._keys.record(record.jid)], [record.moves])
-        return deleted == 1
-
-    def mark_running(self, marks: Sequence[RunningMark]) -> None:
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:
@@ -41,4 +36,4 @@ class JobRecords:
             of_list = number_of(self._keys.inprogress(delivery.queue, delivery.identity)) if first else 0
             arguments += (number_of(self._keys.record(job.jid)), of_list, delivery.payload if first else "")
             arguments += (delivery.identity, delivery.queue, job.job_class, progress or "")
-        self._connections.script(_MARK_RUNNING, list(numbers), arguments)
+        return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import secrets
 import time
@@ -17,7 +18,7 @@ from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.core.effect import Effect
+from goworkers_py.core.effect import Effect, NoteState
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -87,7 +88,8 @@ class Settlement:
             of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
             place = of_list, 1 if item.newest_first else -1
             goal = self._goal(what, line or item.queue)
-            effects = list((encode if item.owner else encode_once)(item.effects, keys, number_of, now))
+            moved = item.effects if what == item.target.what else tuple(_elsewhere(one, what) for one in item.effects)
+            effects = list((encode if item.owner else encode_once)(moved, keys, number_of, now))
             arguments += (what, *place, item.payload, number_of(goal) if goal else 0, line or item.queue, at, payload)
             arguments += (len(effects), *effects)
         fixed = (
@@ -149,3 +151,11 @@ def _readable(item: Item, now: float) -> Target:
     if readable is target.payload:
         return target
     return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)
+
+
+def _elsewhere(effect: Effect, what: str) -> Effect:
+    """The record of a job that goes elsewhere because Ruby cannot read it says where."""
+    if not isinstance(effect, NoteState):
+        return effect
+    fields = tuple((name, value) for name, value in effect.fields if name != "due")
+    return dataclasses.replace(effect, state="dead" if what == "dead" else "waiting", fields=fields)

@@ -104,11 +104,8 @@ class RedisStore(Store):
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.record(jid), lambda told: changed())
 
-    def forget(self, record: JobRecord) -> bool:
-        return self._records.forget(record)
-
-    def mark_running(self, marks: Sequence[RunningMark]) -> None:
-        self._records.mark_running(marks)
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
+        return self._records.mark_running(marks)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))

@@ -74,7 +74,7 @@ class RedisTransport(Transport):
             jid, job_class = push.track or ("", "")
             record = number_of(self._keys.record(jid)) if push.track else 0
             arguments += (number, push.queue if push.at is None else push.at, id_number)
-            arguments += (record, live_s(push.at, now), job_class, push.payload)
+            arguments += (record, live_s(push.at, now), push.instead_of, job_class, push.payload)
         keys = (self._keys.queues, self._keys.schedule, *numbers)
         new = self._connections.script(_PUBLISH, keys, arguments)
         return [Published.PUSHED if one else Published.DUPLICATE for one in new]

@@ -29,7 +29,7 @@ end
 local function note_move(step, record, name)
   if not is_tracked(record) then return end
   if step == 'delete' then
-    note(record, deleted_life, 'cancelled', 'deleted', {})
+    if is_live(record) then note(record, deleted_life, 'cancelled', 'deleted', {}) end
   elseif step == 'dead' then
     note(record, dead_life, 'dead', 'killed', {})
   else

@@ -4,9 +4,9 @@
 -- KEYS: records and in-progress lists, in any order
 -- ARGV: life of a record, then for each job: number of its record, of its in-progress list (0: it has begun before), its
 --       payload, identity, queue, class, progress ('': none)
--- Answer: how many were written
+-- Answer: for each job 1 when it was written, else 0
 -- include note.lua
-local life, SIZE, written = ARGV[1], 7, 0
+local life, SIZE, written = ARGV[1], 7, {}
 
 local function is_running(key, owner)
   return redis.pcall('HGET', key, 'state') == 'running' and redis.pcall('HGET', key, 'owner') == owner
@@ -30,9 +30,8 @@ for i = 2, #ARGV, SIZE do
   if list > 0 and holds(KEYS[list], raw) then
     note(record, life, 'running', 'in ' .. owner, {'owner', owner, 'queue', queue, 'class', class})
   end
-  if is_running(record, owner) then
-    set_progress(record, progress)
-    written = written + 1
-  end
+  local runs = is_running(record, owner)
+  if runs then set_progress(record, progress) end
+  written[#written + 1] = runs and 1 or 0
 end
 return written

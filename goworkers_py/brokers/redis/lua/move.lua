@@ -22,8 +22,8 @@ end
 
 local function note_move(number, record, name)
   if not is_tracked(record) then return end
-  if number == -1 then
-    note(record, deleted_life, 'cancelled', 'deleted', {})
+  if number == -1 then -- a dead job keeps its record
+    if is_live(record) then note(record, deleted_life, 'cancelled', 'deleted', {}) end
   elseif number == 0 then
     note(record, dead_life, 'dead', 'killed', {})
   else

@@ -10,11 +10,23 @@ local function note(key, life, state, reason, fields, first, last)
   local v, n = redis.pcall('HGET', key, 'v'), redis.pcall('HGET', key, 'n')
   if v and v ~= NOTE_V or type(n) == 'table' then return end -- of another release, or no record
   n = (tonumber(n) or 0) + 1
+  -- A server that is out of memory refuses HSET to a script that has written nothing. EXPIRE is allowed, and is a write.
+  redis.pcall('EXPIRE', key, life)
   redis.pcall('HSET', key, 'v', NOTE_V, 'state', state, 'at', now, 'n', n, 'due', state == 'dead' and now or '', 'owner', '',
     't' .. n, state .. ' ' .. now .. ' ' .. reason, unpack(fields, first or 1, last or #fields))
   if n > NOTE_MOST then redis.pcall('HDEL', key, 't' .. n - NOTE_MOST) end
   redis.pcall('EXPIRE', key, life)
   if NOTE_ENDED[state] then redis.pcall('PUBLISH', key, state) end
+end
+
+-- Whether the record is of a job that goes on.
+local function is_live(key)
+  return redis.pcall('HGET', key, 'v') == NOTE_V and not NOTE_ENDED[redis.pcall('HGET', key, 'state')]
+end
+
+-- Whether the record is the one that the caller has read. Another may have been made since.
+local function is_version(key, version)
+  return version ~= '' and redis.call('HGET', key, 'n') .. ' ' .. redis.call('HGET', key, 'at') == version
 end
 
 local function is_tracked(key)

@@ -99,7 +99,8 @@ local function registry_error(key, name)
 end
 
 -- The effect 'born' pushes a tracked job, unless it has a record: its key is the record, its option the life of the
--- record. The values: 'back' or 'schedule', the number of the goal, the queue or the score, the class, the payload.
+-- record. The values: 'back' or 'schedule', the number of the goal, the queue or the score, the class, the payload, the
+-- version of the record that it replaces.
 local function born_refusal(first)
   local step = arguments[first]
   return refusal(step) or wrong_type(step, KEYS[FIXED + arguments[first + 1]])
@@ -108,7 +109,7 @@ end
 local function bear(key, life, first)
   local step, list, name = arguments[first], KEYS[FIXED + arguments[first + 1]], arguments[first + 2]
   local class, payload, reply = arguments[first + 3], arguments[first + 4], nil
-  if redis.call('EXISTS', key) == 1 then return end
+  if redis.call('EXISTS', key) == 1 and not is_version(key, arguments[first + 5]) then return end
   if step == 'schedule' then
     reply = redis.pcall('ZADD', list, name, payload)
   else
@@ -116,6 +117,7 @@ local function bear(key, life, first)
     reply = redis.pcall('LPUSH', list, payload)
   end
   if type(reply) == 'table' and reply.err then return reply.err end
+  redis.pcall('DEL', key)
   local later = step == 'schedule'
   note(key, life, later and 'scheduled' or 'waiting', 'pushed by a job',
     {'class', class, later and 'due' or 'queue', name})
