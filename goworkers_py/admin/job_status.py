@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
+from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
+from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 
 T = TypeVar("T")
@@ -53,6 +55,12 @@ class JobStatus:
         return asdict(self)
 
 
+def check_jid(jid: object) -> None:
+    if not isinstance(jid, str) or not jid or not encodable(jid):
+        why = " (a push returns None when a client middleware stops it)" if jid is None else ""
+        raise ArgumentError(f"a jid is a text, not {jid!r}{why}")
+
+
 class JobLookup:
     def __init__(self, broker: Broker) -> None:
         broker.require(Capability.ADMIN)
@@ -60,6 +68,7 @@ class JobLookup:
         self._store = broker.store if Capability.DELAYS in broker.capabilities else None
 
     def status(self, jid: str) -> JobStatus:
+        check_jid(jid)
         record = self._record(jid)
         for _ in range(MOST_LOOKS):
             if record is None:
@@ -134,8 +143,8 @@ class JobLookup:
         if found is None:
             return replace(told, absent=complete)
         return replace(
-            found, tracked=True, progress=told.progress, timeline=told.timeline, error_class=told.error_class,
-            error_message=told.error_message,
+            found, tracked=True, progress=told.progress, timeline=told.timeline,
+            error_class=found.error_class or told.error_class, error_message=found.error_message or told.error_message,
         )  # fmt: skip
 
     def _searched(self, jid: str) -> tuple[JobStatus | None, bool]:
@@ -166,8 +175,9 @@ class JobLookup:
                 state: StateWord = "waiting" if held.running_since is None else "running"
                 seen = _seen(held.job, state, held.queue)
                 return replace(seen, owner=held.owner.identity, since=held.running_since)
+        ours = {owner.identity for owner in self._admin.owners()}
         for one in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
-            if _is(one.job, jid):
+            if one.identity not in ours and _is(one.job, jid):
                 return replace(_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
         return None
 

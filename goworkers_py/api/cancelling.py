@@ -7,14 +7,17 @@ import time
 from contextlib import suppress
 from typing import Literal
 
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.job_status import JobLookup, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.links.retry import Handlers
 from goworkers_py.wire.message import Message
 
-CancelAnswer = Literal["cancelled", "requested", "too late"]
+CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found"]
+
+# By how the job has ended, as the process tells it that has met the job.
+_ANSWERS: dict[str, CancelAnswer] = {"cancelled": "cancelled", "retry": "interrupted", "waiting": "interrupted"}
 
 # A process that has met the job tells it. The message may get lost, so the answer is looked for now and then.
 LOOK_EVERY_S = 0.25
@@ -33,13 +36,15 @@ class Cancelling:
         """`workers.cancel(jid)` cancels a job wherever it is: one that waits never runs, in one that runs JobCancelled
         is raised. With `retry` a running job is interrupted only, and retried as after a failure.
 
-        Returns "cancelled" when the job was removed, or has ended as cancelled; from then on it does not run. Returns
-        "too late" when the job has ended in another way. Else returns "requested", after `timeout` seconds: the job is
-        cancelled when a process meets it."""
+        Returns "cancelled" when the job was removed, or has ended as cancelled: from then on it does not run. Returns
+        "interrupted" when it goes on later, as with `retry`; "too late" when it has ended in another way; "not found"
+        when it is nowhere. Else returns "requested", after `timeout` seconds: the job is cancelled when a process meets
+        it."""
+        check_jid(jid)
         self.broker.require(Capability.CONTROL)
         lookup, cancels = JobLookup(self.broker), self.broker.cancels
-        if (ended := _ended(lookup, jid)) is not None:
-            return ended
+        if (too_late := _ended(lookup, jid)) is not None:
+            return too_late
         cancels.ask(jid, retry)  # first: from here on no process begins it
         job = None if retry else lookup.remove(jid)
         if job is not None:
@@ -49,7 +54,8 @@ class Cancelling:
             return "cancelled"
         if (answer := self._await_answer(jid, timeout)) is not None:
             return answer
-        ended = _ended(lookup, jid)
+        status = lookup.status(jid)
+        ended: CancelAnswer | None = "not found" if status.absent else _ended(lookup, jid)
         if ended is not None:
             cancels.withdraw(jid)
         return ended or "requested"
@@ -62,7 +68,7 @@ class Cancelling:
             while True:
                 told = self.broker.cancels.answer(jid)
                 if told is not None:
-                    return "cancelled" if told in ("cancelled", "retry") else "too late"
+                    return _ANSWERS.get(told, "too late")
                 left_s = give_up_at - time.monotonic()
                 if left_s <= 0:
                     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import time
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -175,7 +175,7 @@ class Client:
             return push
         for look in range(2):
             if look:
-                time.sleep(BETWEEN_LOOKS_S)
+                threading.Event().wait(BETWEEN_LOOKS_S)
             status = JobLookup(self._broker()).status(record.jid)
             if not status.absent:
                 raise DuplicateJob(record.jid, status.state)

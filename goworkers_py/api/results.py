@@ -11,9 +11,9 @@ from typing import Any
 import simplejson
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.job_status import JobLookup, JobStatus
+from goworkers_py.admin.job_status import JobLookup, JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.core.errors import JobCancelled, JobFailed, NoResult
+from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.wire.job_record import JobRecord
 
@@ -30,6 +30,9 @@ class _Wait:
     """The wait for one result. Used by one thread at a time."""
 
     def __init__(self, broker: Broker, jid: str, timeout: float | None) -> None:
+        check_jid(jid)
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
+            raise ArgumentError(f"timeout must be seconds, is {timeout!r}")
         broker.require(Capability.RECORDS)
         self._broker = broker
         self._jid = jid
@@ -150,4 +153,4 @@ def _result_of(record: JobRecord) -> Any:
 
 def _reason(record: JobRecord) -> str:
     last = record.timeline[-1].reason if record.timeline else ""
-    return record.state if record.state == "expired" else last or record.state
+    return "cancelled or deleted while it waited" if last == "deleted" else record.state

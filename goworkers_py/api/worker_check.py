@@ -38,7 +38,9 @@ class WorkerCheck:
             return
         lacking = [worker for worker in workers if not set(needs) <= set(worker.speaks)]
         if not workers:
-            self._warn(queue, f"no live process fetches from queue {queue}: start one that knows {_list(needs)}")
+            self._warn(
+                queue, f"no live process fetches from queue {queue}; this job needs a release that knows {_list(needs)}"
+            )
         elif len(lacking) == len(workers):
             raise ArgumentError(
                 f"no live process of queue {queue} knows {_list(needs)}: {_list(map(str, lacking))}; "

@@ -161,7 +161,12 @@ class CodeOptions(WireOptions, total=False):
     ]
     interrupt: Annotated[
         bool | None,
-        Option(is_bool, "a bool", "false: nothing is raised in the job at its time limit", write=None),
+        Option(
+            is_bool,
+            "a bool",
+            "false: nothing is raised in the job, neither at its time limit nor when it is cancelled",
+            write=None,
+        ),
     ]
     atomic: Annotated[
         bool | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -9,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, RetryJob, UnknownJob
-from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Outcome, Retry
+from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
+from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
@@ -30,7 +31,7 @@ EndHandler = Callable[[Message], None]
 @dataclass
 class Handlers:
     """The user's functions. `f(message, error)`: `error` for every failed run, `death` for a job that is not retried.
-    `f(message)`: `expiry` for a job that was not begun in time."""
+    `f(message)`: `expiry` for a job that was not begun in time, `cancel` for a cancelled one."""
 
     error: list[FailureHandler] = field(default_factory=list)
     death: list[FailureHandler] = field(default_factory=list)
@@ -41,11 +42,7 @@ class Handlers:
         _tell(self.error, message, error)
 
     def tell_of_cancel(self, message: Message) -> None:
-        for handler in self.cancel:
-            try:
-                handler(message)
-            except BaseException:
-                log.exception("handler %r failed", handler)
+        _tell(self.cancel, message)
 
     def tell_of_death(self, message: Message, error: BaseException) -> None:
         _tell(self.death, message, error)
@@ -64,7 +61,8 @@ class RetryLink:
     def __call__(self, inner: Run) -> Run:
         def run(message: Message) -> Outcome:
             try:
-                return inner(message)
+                outcome = inner(message)
+                return outcome if message.cancel is None else self._gave_up(message, outcome)
             except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
                 try:
                     return self._failed(message, error)
@@ -73,9 +71,19 @@ class RetryLink:
 
         return run
 
+    def _gave_up(self, message: Message, outcome: Outcome) -> Outcome:
+        """A job with `interrupt=False` that has asked whether it is cancelled, and returned, has given up."""
+        request = message.cancel
+        asked = request is not None and request.seen and not request.retry
+        if isinstance(outcome, Done) and asked and not self.registry.may_be_interrupted(message):
+            log.info("cancelled while it ran")
+            return CANCELLED
+        return outcome
+
     def _failed(self, message: Message, error: BaseException) -> Outcome:
         if message.cancel is not None and not message.cancel.retry:
-            log.info("cancelled while it ran: %s", error_text(error))
+            ours = isinstance(error, JobCancelled | asyncio.CancelledError)
+            log.info("cancelled while it ran", exc_info=None if ours else (type(error), error, own_traceback(error)))
             return CANCELLED
         if message.tracked is not None:
             message.tracked.error = error

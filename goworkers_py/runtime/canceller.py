@@ -7,6 +7,7 @@ tombstone at once. Messages may get lost, so it also compares with the broker no
 from __future__ import annotations
 
 import dataclasses
+import logging
 import queue
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,6 +23,8 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire.message import Message
+
+log = logging.getLogger("goworkers_py.job")
 
 
 class Canceller(BrokerService):
@@ -100,6 +103,7 @@ class Canceller(BrokerService):
         retry = self.tombstones.get(message.jid)
         if retry is None or retry:
             return None
+        log.info("cancelled before it began, and not run")
         self._handlers.tell_of_cancel(message)
         return Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),))
 
@@ -108,8 +112,7 @@ class Canceller(BrokerService):
         request = message.cancel
         if request is None or isinstance(outcome, Keep):
             return outcome
-        gave_up = isinstance(outcome, Done) and request.seen and not self._registry.may_be_interrupted(message)
-        if not request.retry and (gave_up or isinstance(outcome, FAILED)):
+        if not request.retry and isinstance(outcome, FAILED):  # a link of the user's has failed after the job
             outcome = Cancelled()
         if isinstance(outcome, Cancelled):
             self._handlers.tell_of_cancel(message)

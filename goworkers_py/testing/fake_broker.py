@@ -12,10 +12,12 @@ from goworkers_py.brokers.contracts.transport import Batch, Published, Push, Set
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.effect import PushJobs
+from goworkers_py.core.errors import NoResult
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.runtime.lease import Lease
 
@@ -68,6 +70,11 @@ class FakeTransport(MemoryTransport):
         ]
 
 
+class FakeStore(MemoryStore):
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
+
+
 class FakeBroker(MemoryBroker):
     name = "the memory of a test block"
     # Without leases: no process of the fleet is asked which features it knows, and no daemon starts on it.
@@ -85,7 +92,9 @@ class FakeBroker(MemoryBroker):
         """Forgets everything. A job that runs now has lost its lease."""
         self._state = state = State(self._wall)
         super().__init__(state, self._limits, math.inf)
-        self.transport = FakeTransport(state, Endings(state, self._limits), self._at_once, self._published)
+        endings = Endings(state, self._limits)
+        self.transport = FakeTransport(state, endings, self._at_once, self._published)
+        self.store = FakeStore(state, endings, self._limits)
         self.recoverable.beat(Presence(self.lease.identity, {}))
 
     def queues_in_order(self) -> list[str]:

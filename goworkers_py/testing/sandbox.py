@@ -205,4 +205,6 @@ def _on_wire(job: AnyJob, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
 
 
 def _class_of(job: AnyJob) -> str:
-    return job if isinstance(job, str) else job.name
+    if isinstance(job, str | Job):
+        return job if isinstance(job, str) else job.name
+    raise ArgumentError(f"{job!r} is no job: give what @workers.job has made, or the name of a class")

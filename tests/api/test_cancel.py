@@ -15,7 +15,7 @@ from goworkers_py.admin.inspector import DEAD, RETRIES, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import JobCancelled
+from goworkers_py.core.errors import ArgumentError, JobCancelled
 from goworkers_py.wire.message import Message, current_message
 
 
@@ -104,17 +104,32 @@ def test_a_job_that_has_ended_is_too_late(app: App) -> None:
     assert app.inspector.count(DEAD) == 1
 
 
-def test_a_job_that_nobody_knows_is_requested_and_is_not_begun_later(app: App, told: list[str]) -> None:
+def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None:
     ran = []
     job = app.job("J", queue="q")(lambda: ran.append(1))
-    assert app.cancel("one", timeout=0.05) == "requested"
+    app.broker.cancels.ask("one", False)
     job.set(jid="one").enqueue()
     with working(app):
         assert eventually(lambda: told == ["one"])
         job.enqueue()
         assert eventually(lambda: ran == [1])
-    assert app.broker.cancels.all("") is not None
-    assert not app.broker.cancels.all("")[1]  # type: ignore[index]  # it was met, and is gone
+    left = app.broker.cancels.all("")
+    assert left is not None
+    assert not left[1], "the tombstone was met"
+
+
+def test_a_job_that_is_nowhere_leaves_no_tombstone(app: App) -> None:
+    assert app.cancel("nobody", timeout=0.05) == "not found"
+    left = app.broker.cancels.all("")
+    assert left is not None
+    assert not left[1]
+
+
+@pytest.mark.parametrize("jid", [None, "", 7])
+def test_what_is_no_jid_is_refused(app: App, jid: str) -> None:
+    for ask in (app.cancel, app.status, app.result):
+        with pytest.raises(ArgumentError, match="a jid is a text, not "):
+            ask(jid)
 
 
 # --- while they run
@@ -206,7 +221,7 @@ def test_an_interrupted_job_is_retried_where_that_was_said(app: App, told: list[
     with working(app):
         jid = str(long.enqueue())
         assert began.wait(30)
-        assert app.cancel(jid, retry=True, timeout=30) == "cancelled"
+        assert app.cancel(jid, retry=True, timeout=30) == "interrupted"
         assert app.inspector.count(RETRIES) == 1
         assert (app.status(jid).state, app.status(jid).error_class, told) == ("retry", "goworkers_py.JobCancelled", [])
 

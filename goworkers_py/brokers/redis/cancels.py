@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,13 @@ class RedisCancels(Cancels):
             return None
         # Read after the version: a tombstone that comes in between is read twice, and none is missed.
         flat = self._connections.call("HGETALL", self._keys.tombstones)
-        told = (_read(value) for value in flat[1::2])
-        return now, {one["jid"]: one["retry"] for one in told if one is not None}
+        told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
+        self._forget([name for name, one in told.items() if one["at"] < time.time() - LIVE_S])
+        return now, {one["jid"]: one["retry"] for one in told.values()}
+
+    def _forget(self, old: Sequence[bytes]) -> None:
+        if old:
+            self._connections.call("HDEL", self._keys.tombstones, *old)
 
     def listen(self, heard: Heard) -> Callable[[], None]:
         def hear(message: bytes) -> None:
@@ -74,6 +79,7 @@ def _read(raw: bytes) -> dict[str, Any] | None:
     """None for what is no tombstone that this release can read."""
     with suppress(Exception):  # other programs write here too
         told: dict[str, Any] = simplejson.loads(raw)
-        if told["v"] == V and isinstance(told["jid"], str) and isinstance(told["retry"], bool):
+        kinds = isinstance(told["jid"], str), isinstance(told["retry"], bool), isinstance(told["at"], float)
+        if told["v"] == V and all(kinds):
             return told
     return None

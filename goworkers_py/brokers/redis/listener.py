@@ -1,7 +1,7 @@
 """Listens to channels of the server, for any number of threads, by one connection and one thread.
 
-A message on a channel says only that something has changed: who listens reads then. So a message that is lost (while
-the connection is made again, say) does no harm: after each new connection all listeners are called.
+A message may get lost, while the connection is made again, say. So whoever listens also looks at the server now and
+then, and after each new connection all listeners are called with an empty message.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Listener:
                 if not self._connect_and_read():
                     return
             except redis.ResponseError as error:
-                log.debug("the server refuses to tell ends of jobs: %s", error)
+                log.debug("the server refuses to tell ends and cancels of jobs: %s", error)
                 pause_s = REFUSED_S
             except (redis.RedisError, OSError, BrokerError) as error:
                 log.debug("the listener connects again: %s", error)

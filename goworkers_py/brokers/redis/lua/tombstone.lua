@@ -1,5 +1,4 @@
--- Leaves the tombstone of a job, or removes it because nobody is to meet the job any more. Forgets tombstones that nobody
--- has met for very long.
+-- Leaves the tombstone of a job, or removes it because nobody is to meet the job any more.
 -- KEYS: tombstones (also the channel), their version, answer to the one who cancels
 -- ARGV: 'ask', jid, its tombstone, seconds that a tombstone lives; or 'withdraw', jid
 -- Answer: 1
