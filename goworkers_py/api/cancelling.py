@@ -14,7 +14,7 @@ from goworkers_py.core.job_state import ENDED
 from goworkers_py.links.retry import Handlers
 from goworkers_py.wire.message import Message
 
-CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found"]
+CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found", "not running"]
 
 # By how the job has ended, as the process tells it that has met the job.
 _ANSWERS: dict[str, CancelAnswer] = {"cancelled": "cancelled", "retry": "interrupted", "waiting": "interrupted"}
@@ -38,8 +38,8 @@ class Cancelling:
 
         Returns "cancelled" when the job was removed, or has ended as cancelled: from then on it does not run. Returns
         "interrupted" when it goes on later, as with `retry`; "too late" when it has ended in another way; "not found"
-        when it is nowhere. Else returns "requested", after `timeout` seconds: the job is cancelled when a process meets
-        it."""
+        when it is nowhere; "not running" when it waits, and only a run was to be interrupted. Else returns "requested",
+        after `timeout` seconds: the job is cancelled when a process meets it."""
         check_jid(jid)
         self.broker.require(Capability.CONTROL)
         lookup, cancels = JobLookup(self.broker), self.broker.cancels
@@ -56,6 +56,8 @@ class Cancelling:
             return answer
         status = lookup.status(jid)
         ended: CancelAnswer | None = "not found" if status.absent else _ended(lookup, jid)
+        if retry and status.state != "running":
+            ended = ended or "not running"
         if ended is not None:
             cancels.withdraw(jid)
         return ended or "requested"
@@ -63,11 +65,17 @@ class Cancelling:
     def _await_answer(self, jid: str, timeout: float) -> CancelAnswer | None:
         """None when no process has met the job in time."""
         changed, give_up_at = threading.Event(), time.monotonic() + timeout
-        stop = self.broker.cancels.watch(jid, changed.set)
+        words: list[str] = []
+
+        def hear(word: str) -> None:
+            words.extend([word] if word else [])
+            changed.set()
+
+        stop = self.broker.cancels.watch(jid, hear)
         try:
             while True:
-                told = self.broker.cancels.answer(jid)
-                if told is not None:
+                told = next(iter(words), None) or self.broker.cancels.answer(jid)
+                if told:
                     return _ANSWERS.get(told, "too late")
                 left_s = give_up_at - time.monotonic()
                 if left_s <= 0:

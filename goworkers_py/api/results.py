@@ -128,7 +128,7 @@ class Results:
 
         if (record := await asyncio.to_thread(wait.ended)) is not None:
             return _result_of(record)
-        stop = await asyncio.to_thread(self.broker.store.watch, jid, tell)
+        stop = self.broker.store.watch(jid, tell)  # it does not wait, and nothing may come between it and the `try`
         try:
             while (record := await asyncio.to_thread(wait.ended)) is None:
                 with suppress(asyncio.TimeoutError):

@@ -14,6 +14,7 @@ class TrackedRun:
         self.job = job
         self.retain_s = retain_s  # 0: the result is not kept
         self.said = said  # the payload itself says that the job is tracked
-        self.error: BaseException | None = None  # of the failed run; set by the link `retry`
+        # Class and text of the error of the failed run; set by the link `retry`. The error would keep its frames.
+        self.failure: tuple[str, str] | None = None
         self.progress: str | None = None  # as JSON, see `wire.job_record`
         self.changed = changed  # called when `progress` was set

@@ -137,9 +137,10 @@ def _run_in_own_loop(coroutine: Coroutine[Any, Any, Any], message: Message, arou
     loop: asyncio.AbstractEventLoop | None = getattr(_own, "loop", None)
     if loop is None:
         loop = _own.loop = asyncio.new_event_loop()
-    task = loop.create_task(coroutine if around is None else around(coroutine, message))
-    message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
     try:
+        # Inside of the `try`: an exception that is thrown into this thread must not leave the task to the next job.
+        task = loop.create_task(coroutine if around is None else around(coroutine, message))
+        message.interrupt = lambda: loop.call_soon_threadsafe(task.cancel)
         return loop.run_until_complete(task)
     finally:
         _cancel_leftovers(loop)

@@ -86,7 +86,7 @@ class RetryLink:
             log.info("cancelled while it ran", exc_info=None if ours else (type(error), error, own_traceback(error)))
             return CANCELLED
         if message.tracked is not None:
-            message.tracked.error = error
+            message.tracked.failure = error_class(error), error_text(error)
         now = self.wall()
         options = self.registry.options_for(message)
         again = self.policy.again(message, error, options, now)

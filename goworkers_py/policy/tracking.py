@@ -8,7 +8,7 @@ from collections.abc import Callable
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, NoteState
-from goworkers_py.core.errors import ArgumentError, UnreadablePayload
+from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
@@ -107,12 +107,12 @@ class Tracking:
     def _result(self, run: TrackedRun, result: object) -> Fields:
         if not run.retain_s:
             return ()
-        result = list(result) if isinstance(result, tuple) else result
         try:
+            result = list(result) if isinstance(result, tuple) else result
             payload.check_plain(result, "the result")
-        except ArgumentError as error:
-            return (("lost", str(error)),)
-        written = payload.encode(result).encode()
+            written = payload.encode(result).encode()
+        except Exception as error:  # whatever it is (another thread changes the value, say): the job has completed
+            return (("lost", error_text(error)[:LONGEST_ERROR]),)
         if len(written) > self._most_result_bytes:
             most = f"{self._most_result_bytes:,}"
             return (("lost", f"the result has {len(written):,} bytes, and result_max_bytes allows {most}"),)
@@ -133,13 +133,14 @@ def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: 
 
 
 def _failure(run: TrackedRun) -> Fields:
-    if run.error is None:
+    if run.failure is None:
         return ()
-    return (("error_class", error_class(run.error)), ("error_message", error_text(run.error)[:LONGEST_ERROR]))
+    kind, told = run.failure
+    return (("error_class", kind), ("error_message", told[:LONGEST_ERROR]))
 
 
 def _class_of(run: TrackedRun) -> str:
-    return "" if run.error is None else error_class(run.error)
+    return "" if run.failure is None else run.failure[0]
 
 
 def requeued(delivery: Delivery, last: bool = False) -> Outcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import queue
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
@@ -16,7 +17,19 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError
-from goworkers_py.core.outcome import FAILED, Cancelled, Dead, Discard, Done, Keep, Outcome, Retry
+from goworkers_py.core.outcome import (
+    FAILED,
+    Cancelled,
+    Dead,
+    Discard,
+    Done,
+    Keep,
+    Outcome,
+    Park,
+    Requeue,
+    Reschedule,
+    Retry,
+)
 from goworkers_py.links.interruption import cancel
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
@@ -45,8 +58,9 @@ class Canceller(BrokerService):
         self._running = running
         # Replaced in one step by this thread; workers read it.
         self.tombstones: Mapping[str, bool] = {}
-        self.on_tombstones: Callable[[], None] = lambda: None  # called by this thread after each change
-        self._told: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
+        self.on_look: Callable[[], None] = lambda: None  # called by this thread after each look
+        self._look_elsewhere_at = 0.0  # monotonic
+        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._version = "?"  # this thread only
         self._listens: Callable[[], None] | None = None
 
@@ -54,7 +68,7 @@ class Canceller(BrokerService):
 
     def run(self) -> None:
         with suppress(BrokerError):  # then it compares only
-            self._listens = self._cancels.listen(lambda jid, retry: self._told.put((jid, retry)))
+            self._listens = self._cancels.listen(lambda: self._told.put(None))
         try:
             super().run()
         finally:
@@ -62,12 +76,17 @@ class Canceller(BrokerService):
                 self._listens()
 
     def run_once(self) -> float:
+        with suppress(queue.Empty):  # one look is for all messages that have come until now
+            while True:
+                self._told.get_nowait()
         changed = self._cancels.all(self._version)
         if changed is not None:
-            self._version, tombstones = changed
-            self._set(tombstones)
+            self._version, self.tombstones = changed
+        self.on_look()
         self._interrupt(self.tombstones)
-        self._interrupt_elsewhere()
+        if time.monotonic() >= self._look_elsewhere_at:
+            self._look_elsewhere_at = time.monotonic() + self.compare_every_s
+            self._interrupt_elsewhere()
         return self.compare_every_s
 
     def _interrupt_elsewhere(self) -> None:
@@ -84,14 +103,7 @@ class Canceller(BrokerService):
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
-            told = self._told.get(timeout=seconds)
-            if told is not None and told[0]:
-                self._set({**self.tombstones, told[0]: told[1]})
-                self._interrupt(dict([told]))
-
-    def _set(self, tombstones: Mapping[str, bool]) -> None:
-        self.tombstones = tombstones
-        self.on_tombstones()
+            self._told.get(timeout=seconds)
 
     def wake(self) -> None:
         self._told.put(None)
@@ -101,18 +113,28 @@ class Canceller(BrokerService):
     def never_run(self, message: Message) -> Outcome | None:
         """The outcome of a job that was cancelled before it begins; None for any other job."""
         retry = self.tombstones.get(message.jid)
-        if retry is None or retry:
+        if retry is None or retry or not self._stands(message.jid):
             return None
         log.info("cancelled before it began, and not run")
         self._handlers.tell_of_cancel(message)
         return Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),))
+
+    def _stands(self, jid: str) -> bool:
+        """Asked before a job is dropped: the tombstone may be gone, and the job another one with the same jid."""
+        try:
+            return self._cancels.stands(jid)
+        except BrokerError:
+            return True
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome of a job that was cancelled while it ran."""
         request = message.cancel
         if request is None or isinstance(outcome, Keep):
             return outcome
-        if not request.retry and isinstance(outcome, FAILED):  # a link of the user's has failed after the job
+        goes_on = isinstance(outcome, Requeue | Reschedule | Park)
+        if request.retry and goes_on:
+            return outcome  # it did not run to its end: it is interrupted the next time
+        if not request.retry and (goes_on or isinstance(outcome, FAILED)):
             outcome = Cancelled()
         if isinstance(outcome, Cancelled):
             self._handlers.tell_of_cancel(message)

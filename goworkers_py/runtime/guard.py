@@ -59,7 +59,7 @@ class Guard:
             return outcome if message.cancel is None else self._runs.ended(message, outcome)
         finally:
             reset_current(token)
-            delivery.message = None  # a delivery lives until it is settled, and would keep the message
+            delivery.message = message.held = None  # a delivery lives until it is settled, and would keep the message
 
     def _run_special(self, message: Message, delivery: Delivery) -> Outcome:
         """A job that is more than its class and arguments; or one of a class that is tracked; or any job while jobs are

@@ -21,7 +21,7 @@ class SpecialRuns:
         # Set by the thread that starts the process, and by the canceller's; every worker reads it.
         self.alert = False
         self._look()
-        canceller.on_tombstones = self._look
+        canceller.on_look = self._look
 
     def _look(self) -> None:
         self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class

@@ -209,6 +209,26 @@ def test_a_job_that_is_not_interrupted_and_does_not_ask_completes(app: App, told
         assert told == []
 
 
+def test_a_job_that_waits_is_not_cancelled_where_only_a_run_was_to_be_interrupted(app: App) -> None:
+    job = app.job("J", queue="q")(lambda: None)
+    jid = str(job.enqueue_in(3_600))
+    assert app.cancel(jid, retry=True, timeout=0.05) == "not running"
+    assert app.status(jid).state == "scheduled"
+    assert not app.broker.cancels.stands(jid)
+
+
+def test_a_jid_that_was_cancelled_can_be_pushed_anew(app: App) -> None:
+    """The processes forget a tombstone a little later than the broker."""
+    ran = []
+    job = app.job("J", queue="q")(ran.append)
+    with working(app):
+        for number in range(20):
+            job.set(jid=f"reminder {number}").enqueue_in(3_600, -1)
+            assert app.cancel(f"reminder {number}") == "cancelled"
+            job.set(jid=f"reminder {number}").enqueue(number)
+        assert eventually(lambda: sorted(ran) == list(range(20)))
+
+
 def test_an_interrupted_job_is_retried_where_that_was_said(app: App, told: list[str]) -> None:
     began = threading.Event()
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-# Called with the jid of a new tombstone, and whether the job is to be retried. With an empty jid: some may have been
-# missed. It is called in another thread, and must not block.
-Heard = Callable[[str, bool], None]
+# Called when the tombstones have changed, or may have. It is called in another thread, and must not block.
+Changed = Callable[[], None]
 
 
 class Cancels(Protocol):
@@ -32,14 +31,18 @@ class Cancels(Protocol):
     def answer(self, jid: str) -> str | None:
         """Returns how a job has ended whose tombstone was met within the last minute: the word of MeetTombstone."""
 
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        """Calls `changed` soon when the tombstone of this job may have been met, as `Store.watch` does."""
+    def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Calls `changed` soon when the tombstone of this job was met, with the word of MeetTombstone; with an empty
+        word when it may have been. Otherwise as `Store.watch`."""
+
+    def stands(self, jid: str) -> bool:
+        """Whether there is a tombstone of this job now."""
 
     def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
         """Returns every tombstone (whether to retry, by jid) and their version. None when the version is `version`."""
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
-        """Calls `heard` for each new tombstone, from now on. Returns the function that ends it."""
+    def listen(self, changed: Changed) -> Callable[[], None]:
+        """Calls `changed` at each new tombstone, from now on. Returns the function that ends it."""
 
     def elsewhere(self, jids: Collection[str]) -> set[str]:
         """Returns those of these jobs that another program of the fleet has cancelled, in a way of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from goworkers_py.brokers.contracts.cancels import Cancels, Heard
+from goworkers_py.brokers.contracts.cancels import Cancels, Changed
 from goworkers_py.brokers.memory.state import State
 
 
@@ -24,26 +24,30 @@ class MemoryCancels(Cancels):
         with self._state.lock:
             return self._state.tombstones.answers.get(jid)
 
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        def heard(told: str, retry: bool) -> None:
-            changed()
+    def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
+        def look() -> None:
+            changed("")
 
-        return self.listen(heard)
+        return self.listen(look)
+
+    def stands(self, jid: str) -> bool:
+        with self._state.lock:
+            return jid in self._state.tombstones.laid
 
     def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
         with self._state.lock:
             now = str(self._state.tombstones.version)
             return None if now == version else (now, dict(self._state.tombstones.laid))
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
+    def listen(self, changed: Changed) -> Callable[[], None]:
         with self._state.lock:
-            self._state.tombstones.heard.append(heard)
-        heard("", False)
-        return lambda: self._end(heard)
+            self._state.tombstones.heard.append(changed)
+        changed()
+        return lambda: self._end(changed)
 
-    def _end(self, heard: Heard) -> None:
+    def _end(self, changed: Changed) -> None:
         with self._state.lock:
-            self._state.tombstones.heard.remove(heard)
+            self._state.tombstones.heard.remove(changed)
 
     def elsewhere(self, jids: Collection[str]) -> set[str]:
         return set()

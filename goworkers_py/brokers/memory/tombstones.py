@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from goworkers_py.brokers.contracts.cancels import Heard
+from goworkers_py.brokers.contracts.cancels import Changed
 from goworkers_py.brokers.memory.expiring import Expiring
 
 ANSWER_LIFE_S = 60.0
@@ -16,22 +16,25 @@ class Tombstones:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.laid: dict[str, bool] = {}  # whether to retry, by jid
         self.answers: Expiring[str, str] = Expiring(clock)
-        self.heard: list[Heard] = []
+        self.heard: list[Changed] = []
         self.version = 0
 
     def lay(self, jid: str, retry: bool) -> None:
+        if jid not in self.laid:
+            self.answers.put(jid, "", 0)  # an older answer is about another run
         self.laid[jid] = retry
         self.version += 1
-        self.answers.put(jid, "", 0)
         for heard in self.heard:
-            heard(jid, retry)
+            heard()
 
     def remove(self, jid: str) -> None:
         self.laid.pop(jid, None)
         self.version += 1
 
     def meet(self, jid: str, state: str) -> None:
+        if jid not in self.laid:
+            return
         self.remove(jid)
         self.answers.put(jid, state, ANSWER_LIFE_S)
         for heard in self.heard:
-            heard("", False)
+            heard()

@@ -10,7 +10,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.brokers.contracts.cancels import Cancels, Heard
+from goworkers_py.brokers.contracts.cancels import Cancels, Changed
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -43,8 +43,11 @@ class RedisCancels(Cancels):
         told = self._connections.call("GET", self._keys.cancelled(jid))
         return None if told is None else text(told)
 
-    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
-        return self._listener.listen(self._keys.cancelled(jid), lambda told: changed())
+    def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.cancelled(jid), lambda told: changed(text(told)))
+
+    def stands(self, jid: str) -> bool:
+        return bool(self._connections.call("HEXISTS", self._keys.tombstones, jid))
 
     def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
         now = text(self._connections.call("GET", self._keys.tombstones_version) or b"")
@@ -60,12 +63,8 @@ class RedisCancels(Cancels):
         if old:
             self._connections.call("HDEL", self._keys.tombstones, *old)
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
-        def hear(message: bytes) -> None:
-            one = _read(message)
-            heard(*(one["jid"], one["retry"]) if one is not None else ("", False))
-
-        return self._listener.listen(self._keys.tombstones, hear)
+    def listen(self, changed: Changed) -> Callable[[], None]:
+        return self._listener.listen(self._keys.tombstones, lambda told: changed())
 
     def elsewhere(self, jids: Collection[str]) -> set[str]:
         """Sidekiq cancels a job in the hash in which an iterable job keeps its place."""

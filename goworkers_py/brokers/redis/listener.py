@@ -42,7 +42,7 @@ class Listener:
         self._heard: dict[str, list[Heard]] = {}  # by channel
         self._connection: Driver | None = None
         self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
+        self._ended = threading.Event()  # of the thread that listens now; each has its own
         self._idle_since = 0.0
         self._pid = os.getpid()
 
@@ -53,10 +53,11 @@ class Listener:
         with self._lock:
             known = channel in self._heard
             self._heard.setdefault(channel, []).append(heard)
-            if self._thread is None:
-                self._closed.clear()
-                self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
-                self._thread.start()
+            if self._thread is None or not self._thread.is_alive():
+                self._ended = ended = threading.Event()
+                thread = threading.Thread(target=self._run, args=(ended,), name="listener", daemon=True)
+                thread.start()
+                self._thread = thread
             elif not known:
                 self._send("SUBSCRIBE", channel)
         if known:
@@ -78,31 +79,42 @@ class Listener:
             with suppress(redis.RedisError, OSError):
                 self._connection.send_packed_command(packed([command]), check_health=False)
 
-    def _run(self) -> None:
-        while not self._closed.is_set():
+    def _run(self, ended: threading.Event) -> None:
+        while not ended.is_set():
             pause_s = PAUSE_S
             try:
-                if not self._connect_and_read():
+                if not self._connect_and_read(ended):
                     return
             except redis.ResponseError as error:
                 log.debug("the server refuses to tell ends and cancels of jobs: %s", error)
                 pause_s = REFUSED_S
             except (redis.RedisError, OSError, BrokerError) as error:
                 log.debug("the listener connects again: %s", error)
-            finally:
-                self._disconnect()
-            self._closed.wait(pause_s)
+            except Exception:
+                log.exception("the listener failed, and connects again")
+            ended.wait(pause_s)
 
-    def _connect_and_read(self) -> bool:
+    def _connect_and_read(self, ended: threading.Event) -> bool:
         """False when nobody listens any more."""
         connection = self._connections.new_connection()
-        connect(connection)
-        with self._lock:
-            self._connection = connection
-            if self._heard:
-                connection.send_packed_command(packed([("SUBSCRIBE", *self._heard)]), check_health=False)
+        try:
+            connect(connection)
+            with self._lock:
+                if ended.is_set():
+                    return False
+                self._connection = connection
+                if self._heard:
+                    connection.send_packed_command(packed([("SUBSCRIBE", *self._heard)]), check_health=False)
+            return self._read(connection, ended)
+        finally:
+            with self._lock:
+                if self._connection is connection:
+                    self._connection = None
+            connection.disconnect()
+
+    def _read(self, connection: Driver, ended: threading.Event) -> bool:
         heard_at = asked_at = time.monotonic()
-        while not self._closed.is_set():
+        while not ended.is_set():
             now = time.monotonic()
             if connection.can_read(LOOK_EVERY_S):
                 self._tell(connection.read_response())
@@ -113,15 +125,17 @@ class Listener:
                 asked_at = now
                 with self._lock:
                     self._send("PING")
-            if self._ends(now):
+            if self._ends(now, ended):
                 return False
         return False
 
-    def _ends(self, now: float) -> bool:
+    def _ends(self, now: float, ended: threading.Event) -> bool:
         with self._lock:
             if self._heard or now - self._idle_since < LINGER_S:
                 return False
-            self._thread = None
+            ended.set()
+            if self._ended is ended:
+                self._thread = None
             return True
 
     def _tell(self, reply: object) -> None:
@@ -137,17 +151,11 @@ class Listener:
             except Exception:
                 log.exception("a listener failed")
 
-    def _disconnect(self) -> None:
-        with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.disconnect()
-
     def close(self) -> None:
         self._forget_parents()
-        self._closed.set()
         with self._lock:
-            thread, self._thread = self._thread, None
+            self._ended.set()
+            thread, self._thread, self._connection = self._thread, None, None
             self._heard.clear()
         if thread is not None and thread is not threading.current_thread():
             thread.join(2 * LOOK_EVERY_S + 1)
@@ -156,5 +164,5 @@ class Listener:
         """In a forked child: the connection and the thread are the parent's."""
         if self._pid != os.getpid():
             self._lock, self._heard, self._connection, self._thread = threading.Lock(), {}, None, None
-            self._closed = threading.Event()
+            self._ended = threading.Event()
             self._pid = os.getpid()

@@ -10,6 +10,8 @@ local first, mark, life, wanted, records, deleted = tonumber(ARGV[1]), ARGV[3], 
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before.
 redis.call('LREM', KEYS[2], '1', mark)
+-- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the places.
+if first < 0 then first = math.max(first, -redis.call('LLEN', KEYS[1])) end
 for i = 5, #ARGV, 2 do
   local entry = ARGV[i + 1]
   wanted[entry], records[entry] = (wanted[entry] or 0) + 1, KEYS[2 + ARGV[i]]

@@ -8,9 +8,9 @@ if ARGV[1] == 'withdraw' then
   redis.call('INCRBY', VERSION, '1')
   return 1
 end
-redis.call('HSET', TOMBSTONES, ARGV[2], ARGV[3])
+-- An older answer is about another run. While there is a tombstone, somebody else waits for the answer too.
+if redis.call('HSET', TOMBSTONES, ARGV[2], ARGV[3]) == 1 then redis.call('DEL', ANSWER) end
 redis.call('EXPIRE', TOMBSTONES, ARGV[4])
 redis.call('INCRBY', VERSION, '1')
-redis.call('DEL', ANSWER)
 redis.pcall('PUBLISH', TOMBSTONES, ARGV[3])
 return 1
