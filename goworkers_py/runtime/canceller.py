@@ -17,6 +17,7 @@ from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import FAILED, Cancelled, Dead, Discard, Done, Keep, Outcome, Retry
 from goworkers_py.links.interruption import cancel
+from goworkers_py.links.iterate import with_cursor
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
@@ -77,7 +78,7 @@ class Canceller(BrokerService):
         for delivery in self._running():
             message = delivery.message
             if message is not None and message.jid in jids:
-                cancel(message, jids[message.jid], self._registry.may_be_interrupted(message))
+                cancel(message, jids[message.jid], self._registry.is_interrupted_by_cancel(message))
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
@@ -108,9 +109,9 @@ class Canceller(BrokerService):
         request = message.cancel
         if request is None or isinstance(outcome, Keep):
             return outcome
-        gave_up = isinstance(outcome, Done) and request.seen and not self._registry.may_be_interrupted(message)
+        gave_up = isinstance(outcome, Done) and request.seen and not self._registry.is_interrupted_by_cancel(message)
         if not request.retry and (gave_up or isinstance(outcome, FAILED)):
-            outcome = Cancelled()
+            outcome = with_cursor(message, Cancelled())
         if isinstance(outcome, Cancelled):
             self._handlers.tell_of_cancel(message)
         met = MeetTombstone(message.jid, _word(outcome))

@@ -8,6 +8,7 @@ from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, S
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState
 from goworkers_py.core.job_state import JobState
@@ -109,6 +110,14 @@ class MemoryStore(Store):
         told = records.get(job.jid) or {}
         if mark.progress is not None and told.get("state") == b"running" and told["owner"] == one.identity.encode():
             records.set(job.jid, {"progress": mark.progress})
+
+    def begin_iteration(self, jid: str) -> Iteration:
+        with self._state.lock:
+            return self._state.iterations.begin(jid)
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        with self._state.lock:
+            return self._state.iterations.checkpoint(jid, cursor)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:
