@@ -15,6 +15,8 @@ import goworkers_py as workers
 from goworkers_py import ConfigError, testing
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.store import MemoryStore
+from goworkers_py.core.cursor import Iteration
+from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
@@ -267,6 +269,29 @@ def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> No
     count.enqueue()
     assert outcomes(sandbox)[0] == "requeue"
     assert ran[:2] == [0, 1]
+
+
+def test_a_job_whose_cursor_cannot_be_read_now_goes_back_without_spending_a_retry(
+    app: App, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, tries = MemoryStore.begin_iteration, iter([True, False])
+
+    def fails_once(store: MemoryStore, jid: str) -> Iteration:
+        if next(tries):
+            raise BrokerUnavailable("down")
+        return original(store, jid)
+
+    monkeypatch.setattr(MemoryStore, "begin_iteration", fails_once)
+    count_to_three(app).enqueue()
+    assert outcomes(sandbox) == ["requeue", "done"]
+
+
+def test_a_job_without_a_jid_fails_and_its_retry_has_one(app: App, sandbox: Sandbox) -> None:
+    count_to_three(app)
+    sandbox._broker.transport.publish([Push("default", b'{"class":"count","args":[]}')])
+    assert outcomes(sandbox) == ["retry"]
+    sandbox.travel(600)
+    assert outcomes(sandbox) == ["done"]
 
 
 # --- pushes that are held back
