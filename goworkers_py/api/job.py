@@ -12,7 +12,7 @@ from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.registry import JobSpec
-from goworkers_py.wire.needs import TYPED
+from goworkers_py.wire.needs import ITERATE, TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -88,7 +88,7 @@ class Job(Generic[P, R]):
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
         arguments = self._spec.arguments
-        needs: set[str] = set()
+        needs = {ITERATE} if self._spec.iterable else set[str]()
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:
@@ -96,7 +96,7 @@ class Job(Generic[P, R]):
             written = [arguments.dump(args, kwargs) for args in rows]
             # A job whose arguments are JSON as they were given runs in an older release as it does in this one.
             if written != given:
-                needs = {TYPED}
+                needs.add(TYPED)
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs)
 

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.policy.iterable import is_iterable, takes_cursor
 
 
 def check_function(decorated: Any) -> None:
@@ -18,6 +19,13 @@ def check_function(decorated: Any) -> None:
         )
     if not callable(decorated):
         raise ConfigError(f"@job: {decorated!r} is no function; write @job, @job('Name') or @job(queue='mail')")
+
+    if is_iterable(decorated) and not takes_cursor(decorated):
+        name = getattr(decorated, "__qualname__", repr(decorated))
+        raise ConfigError(
+            f"@job: {name} is a generator function, so its jobs are iterable, and a run gets the cursor from which it "
+            f"goes on by keyword: write `def {name}(..., *, cursor=None)`, see docs/iteration.md"
+        )
 
 
 def _is_method(decorated: Any) -> bool:

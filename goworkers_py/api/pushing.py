@@ -12,7 +12,9 @@ from goworkers_py.api.client import Client
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.links.atomic import hold_back
+from goworkers_py.policy.iterable import is_iterable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,6 +70,11 @@ class Pushing:
 
     def atomically(self, function: Callable[P, R]) -> Callable[P, R]:
         """The function with its whole run inside `atomic`, also when it is async."""
+        if is_iterable(function):
+            raise ConfigError(
+                f"@job: {function.__qualname__} is iterable, and atomic=True holds back its pushes for all its runs; "
+                "leave it out, and push inside of `with workers.atomic():` between two yields"
+            )
 
         @functools.wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> Any:

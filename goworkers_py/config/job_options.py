@@ -126,6 +126,22 @@ class WireOptions(TypedDict, total=False):
             needs=EXPIRES,
         ),
     ]
+    time_slice: Annotated[
+        float | None,
+        Option(
+            lambda value: is_number(value) and value > 0,
+            "seconds above 0",
+            "seconds after which an iterable job goes on behind the other jobs of its queue, see docs/iteration.md",
+        ),
+    ]
+    checkpoint: Annotated[
+        float | None,
+        Option(
+            lambda value: is_number(value) and value > 0,
+            "seconds above 0",
+            "seconds between two stores of the cursor of an iterable job; default 5",
+        ),
+    ]
     log_level: Annotated[
         str | None,
         Option(

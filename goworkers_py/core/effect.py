@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
 
 # How long a broker knows the id of a push, and of an effect that was applied.
@@ -120,4 +121,22 @@ class MeetTombstone:
     size: ClassVar[int] = 0
 
 
-Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone
+@dataclass(frozen=True, slots=True)
+class StoreCursor:
+    """Stores how far an iterable job has got, for its next run; without a cursor, forgets it. It does nothing when a
+    later run has begun. A cursor that cannot be written does not keep the job from being settled. Like NoteState, this
+    effect may happen again."""
+
+    jid: str
+    cursor: Cursor | None
+    kind: ClassVar[str] = "cursor"
+
+    @property
+    def size(self) -> int:
+        return 0 if self.cursor is None else len(self.cursor.value)
+
+
+Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone | StoreCursor
+
+# These happen again where they are asked again, as on two servers: twice is as good as once.
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor)

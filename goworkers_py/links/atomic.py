@@ -39,6 +39,11 @@ def _holding_now() -> HeldPushes | None:
     return held
 
 
+def is_held_back() -> bool:
+    """Whether the code that runs now is inside of a block of `atomic`."""
+    return _holding_now() is not None
+
+
 @contextmanager
 def hold_back() -> Iterator[None]:
     """Holds back the pushes inside the block. If the block raises, they are dropped. The pushes of a job happen when

@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
-from goworkers_py.core.outcome import Cancelled, Done, Keep, Outcome, Reschedule
+from goworkers_py.core.outcome import Cancelled, Done, Keep, Outcome, Requeue, Reschedule
 from goworkers_py.links.chain import Run, Wrap
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.policy.registry import Registry
@@ -20,6 +20,7 @@ _ENDS: dict[type[Outcome], str] = {
     Done: "done",
     Keep: "ended unacknowledged",
     Reschedule: "ended to run again",
+    Requeue: "ended to go on later",
     Cancelled: "ended as cancelled",
 }
 

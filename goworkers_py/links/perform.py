@@ -9,19 +9,24 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
-from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, JobCancelled, UnknownJob
+import simplejson
+
+from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, JobCancelled, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
-from goworkers_py.core.outcome import DONE, Done, Outcome
+from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
 from goworkers_py.links.interruption import meet_interruption
+from goworkers_py.links.iterate import NULL, BeginIteration
+from goworkers_py.policy.iterable import CURSOR, is_generator
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire.message import Message
 
@@ -35,21 +40,24 @@ _own = threading.local()
 
 
 _NOWHERE = AtomicFinish()
+NO_MORE: Mapping[str, Any] = MappingProxyType({})
 Around = Callable[[Coroutine[Any, Any, Any], Message], Coroutine[Any, Any, Any]]
 
 
-def perform(registry: Registry, atomic: AtomicFinish = _NOWHERE, arounds: Arounds | None = None) -> Run:
+def perform(
+    registry: Registry,
+    atomic: AtomicFinish = _NOWHERE,
+    arounds: Arounds | None = None,
+    iterate: BeginIteration | None = None,
+) -> Run:
+    """`iterate` begins a run of an iterable job; None: the jobs are not iterated."""
     around = _of_coroutines(arounds)
-    home = atomic.home
+    home, spec_of = atomic.home, registry.spec_of
     forks = FORKS.count  # in the workers' process: it is the one that builds the chain
     warned_of: set[str] = set()  # two threads may warn of a class at the same time: no harm
 
     def run(message: Message) -> Outcome:
-        try:
-            spec = registry.find(message)
-        except UnknownJob as error:
-            _warn_once(message.job_class[:LONGEST_NAME], error, warned_of)
-            raise
+        spec = spec_of(message) or _unknown(registry, message, warned_of)
         message.held, message.thread = home, threading.get_ident()
         try:
             if message.cancel is not None:
@@ -62,6 +70,8 @@ def perform(registry: Registry, atomic: AtomicFinish = _NOWHERE, arounds: Around
             # The result is asked, because a partial or a decorated function does not show that it is async.
             if result is not None and inspect.iscoroutine(result):
                 result = _run_in_own_loop(result, message, around)
+            elif result is not None and spec.iterable and iterate is not None and is_generator(result):
+                return _iterate(iterate, spec, message, result, atomic, around)
         except TypeError as error:
             _raise_if_unfit(spec, message, error)
             raise
@@ -74,8 +84,37 @@ def perform(registry: Registry, atomic: AtomicFinish = _NOWHERE, arounds: Around
     return run
 
 
+def _iterate(
+    begin: BeginIteration, spec: JobSpec, message: Message, generator: Any, atomic: AtomicFinish, around: Around | None
+) -> Outcome:
+    """Runs the generator. It has not begun, so it is replaced by one that goes on from the cursor, if there is one."""
+    try:
+        run = begin(spec, message)
+    except BrokerUnavailable as error:
+        log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
+        return REQUEUE_LAST
+    run.check()
+    if run.cursor != NULL:
+        generator = _call(spec, message, {CURSOR: simplejson.loads(run.cursor)})
+    if inspect.isasyncgen(generator):
+        result = _run_in_own_loop(run.async_loop(generator), message, around)
+    else:
+        result = run.loop(generator)
+    held = _release(message)
+    done = DONE if held is None else atomic.done(held, run.id)
+    return run.ended_well(done if message.tracked is None else replace(done, result=result))
+
+
 def _of_coroutines(arounds: Arounds | None) -> Around | None:
     return arounds.enter_around if arounds is not None and arounds.of_coroutines else None
+
+
+def _unknown(registry: Registry, message: Message, warned_of: set[str]) -> JobSpec:
+    try:
+        return registry.find(message)
+    except UnknownJob as error:
+        _warn_once(message.job_class[:LONGEST_NAME], error, warned_of)
+        raise
 
 
 def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
@@ -112,7 +151,7 @@ def _end_of_child() -> None:
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
-def _call(spec: JobSpec, message: Message) -> Any:
+def _call(spec: JobSpec, message: Message, more: Mapping[str, Any] = NO_MORE) -> Any:
     """The way of the few jobs that are more than a list of plain JSON for a function that takes plain JSON."""
     if spec.takes_message:
         return spec.function(message)
@@ -123,7 +162,7 @@ def _call(spec: JobSpec, message: Message) -> Any:
         raise ArgumentError(f"args must be an array, is {type(args).__name__}")
     if not isinstance(kwargs, dict):
         raise ArgumentError(f"kwargs must be an object, is {type(kwargs).__name__}")
-    args, kwargs = spec.arguments.load(args, kwargs)
+    args, kwargs = spec.arguments.load(args, {**kwargs, **more} if more else kwargs)
     return spec.function(*args, **kwargs)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
 from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.links.chain import Run
+from goworkers_py.links.iterate import with_cursor
 from goworkers_py.observe.log_format import time_text
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.retry import RetryPolicy
@@ -65,9 +66,9 @@ class RetryLink:
                 return outcome if message.cancel is None else self._gave_up(message, outcome)
             except BaseException as error:  # also SystemExit: a job that calls sys.exit has failed, the worker has not
                 try:
-                    return self._failed(message, error)
+                    return with_cursor(message, self._failed(message, error))
                 except BaseException:  # `error` raises when its type or text is read
-                    return self._failed(message, in_place_of(error))
+                    return with_cursor(message, self._failed(message, in_place_of(error)))
 
         return run
 

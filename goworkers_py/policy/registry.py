@@ -11,6 +11,7 @@ from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
+from goworkers_py.policy.iterable import is_iterable
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
 
@@ -27,9 +28,11 @@ class JobSpec:
     options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
     takes_message: bool = False  # the function gets the message, not the args
     arguments: Arguments = field(init=False, compare=False, repr=False)
+    iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
+        object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
 
 
 class Registry:
@@ -61,16 +64,16 @@ class Registry:
         return self._jobs.get(name)
 
     def find(self, message: Message) -> JobSpec:
-        spec = self._spec(message)
+        spec = self.spec_of(message)
         if spec is None:
             raise UnknownJob(_unknown(message))
         return spec
 
     def options_for(self, message: Message) -> CodeOptions:
-        spec = self._spec(message)
+        spec = self.spec_of(message)
         return spec.options if spec else NOTHING_SAID
 
-    def _spec(self, message: Message) -> JobSpec | None:
+    def spec_of(self, message: Message) -> JobSpec | None:
         handler = self._handlers.get(message.queue)
         return handler if handler and message.job_class != enclosure.CLASS else self._jobs.get(message.job_class)
 
@@ -79,6 +82,11 @@ class Registry:
 
     def may_be_interrupted(self, message: Message) -> bool:
         return self.options_for(message).get("interrupt") is not False
+
+    def is_interrupted_by_cancel(self, message: Message) -> bool:
+        """False for an iterable job too: it ends at its next yield."""
+        spec = self.spec_of(message)
+        return spec is None or (spec.options.get("interrupt") is not False and not spec.iterable)
 
     def log_level_for(self, message: Message) -> int | None:
         if "log_level" in message.fields:

@@ -12,6 +12,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
+from goworkers_py.links.iterate import BeginIteration, begin_iteration
 from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
@@ -79,7 +80,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     relay = Relay(broker.store, plan.destinations, outage)
     tracker = Tracker(broker.store, Tracking(plan.registry, config, clock.wall), outage)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage)
-    special_runs = SpecialRuns(tracker, canceller)
+    special_runs = SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: shared.state.quiet))
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -104,20 +105,22 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
     """The test modes run jobs through such a lane too."""
     run_stats = RunStats(plan.registry.names_in(queue))
-    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock)
+    chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
     return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs), run_stats)
 
 
-def _chain(plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock) -> Run:
+def _chain(
+    plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock, iterate: BeginIteration
+) -> Run:
     """The whole chain around a job of one queue, from the outermost link inwards."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
     return wrap_all(
-        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds),
+        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,

@@ -31,6 +31,7 @@ from goworkers_py.core.outcome import (
     Retry,
 )
 from goworkers_py.links.interruption import cancel
+from goworkers_py.links.iterate import with_cursor
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
@@ -99,7 +100,7 @@ class Canceller(BrokerService):
         for delivery in self._running():
             message = delivery.message
             if message is not None and message.jid in jids:
-                cancel(message, jids[message.jid], self._registry.may_be_interrupted(message))
+                cancel(message, jids[message.jid], self._registry.is_interrupted_by_cancel(message))
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
@@ -135,7 +136,7 @@ class Canceller(BrokerService):
         if request.retry and goes_on:
             return outcome  # it did not run to its end: it is interrupted the next time
         if not request.retry and (goes_on or isinstance(outcome, FAILED)):
-            outcome = Cancelled()
+            outcome = with_cursor(message, Cancelled())
         if isinstance(outcome, Cancelled):
             self._handlers.tell_of_cancel(message)
         met = MeetTombstone(message.jid, _word(outcome))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
+from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
@@ -13,7 +14,9 @@ from goworkers_py.wire.message import Message
 class SpecialRuns:
     """Shared by all workers of a process."""
 
-    def __init__(self, tracker: Tracker, canceller: Canceller) -> None:
+    def __init__(self, tracker: Tracker, canceller: Canceller, iterate: BeginIteration) -> None:
+        """`iterate` begins a run of an iterable job."""
+        self.iterate = iterate
         self._tracker = tracker
         self._canceller = canceller
         self.ended = canceller.ended

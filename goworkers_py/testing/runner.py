@@ -19,6 +19,7 @@ from goworkers_py.core.delivery import BEGUN, ENDED, Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Keep
+from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
@@ -68,7 +69,7 @@ class Runner:
         self._relay = Relay(broker.store, plan.destinations, shared.outage)
         tracker = Tracker(broker.store, Tracking(plan.registry, plan.config, app.clock.wall), shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        self._special_runs = SpecialRuns(tracker, canceller)
+        self._special_runs = SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False))
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way

@@ -39,12 +39,14 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "held", "interrupt", "job_class", "queue", "raw", "thread", "tracked",
+        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "queue", "raw", "thread",
+        "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
     thread: int
+    iteration: object  # set for an iterable job only, see `links.iterate`
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed

@@ -13,10 +13,11 @@ FIELD = "pyworkers"
 V = 1
 # The features that a job may need and that this release knows:
 EXPIRES = "expires"  # not begun after its `expires_at`
+ITERATE = "iterate"  # the code of the job is a generator function
 KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
 RESULT = "result"  # its result is kept
-SPEAKS: frozenset[str] = frozenset({EXPIRES, KWARGS, RESULT, TYPED})
+SPEAKS: frozenset[str] = frozenset({EXPIRES, ITERATE, KWARGS, RESULT, TYPED})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

@@ -38,6 +38,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "timeout": (1.5, 1.5),
     "track": (True, True),
     "retain": (90.5, 90),
+    "time_slice": (1.5, 1.5),
+    "checkpoint": (2, 2),
     "log_level": ("debug", "debug"),
 }
 SAID = {name: said for name, (said, _) in VALUES.items()}
@@ -89,7 +91,8 @@ def test_the_decorator_set_and_a_push_write_the_same_fields(app: App, redis: red
 def test_options_given_at_enqueue_override_the_decorators(app: App, redis: redis_py.Redis) -> None:
     others: dict[str, Any] = {
         "retry": False, "retry_max": 0, "retry_for": 5, "retry_queue": "other", "dead": True, "backtrace": False,
-        "tags": [], "timeout": 9, "track": False, "retain": 7, "log_level": "error",
+        "tags": [], "timeout": 9, "track": False, "retain": 7, "time_slice": 8, "checkpoint": 9,
+        "log_level": "error",
     }  # fmt: skip
     job = app.job("J", queue="q", **SAID)(run)
     job.set(**others).enqueue()

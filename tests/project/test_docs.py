@@ -288,6 +288,16 @@ def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: 
     assert own_redis.client().get("stat:failed") is None
 
 
+def test_the_example_of_an_iterable_job_goes_on_after_its_time_slice(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r reindex", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python reindex.py", EXAMPLES / "python", env)
+        _await(log, "going on with example.org after page ")
+        _await(log, "all pages of example.org are indexed")
+        _await(log, "all pages of example.net are indexed")
+    assert own_redis.client().get("stat:failed") is None
+
+
 def _run(line: str, folder: Path, env: dict[str, str]) -> None:
     done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"

@@ -23,7 +23,7 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, StoreValue, Tracked
+from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, StoreCursor, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
@@ -162,6 +162,20 @@ def cancels(life: ProcessLife) -> object:
     return asked and dict(asked[1]), settled, elsewhere, told[0], told[1] and dict(told[1][1])
 
 
+def iterates(life: ProcessLife) -> object:
+    """An iterable job begins, stores its cursor, ends for now, begins again and ends."""
+    payload, store = job("Iterable", jid="iterable"), life.broker.store
+    first = store.begin_iteration("iterable").cursor
+    checked = store.checkpoint("iterable", first._replace(value="1"))
+    ends = []
+    for cursor in (first._replace(value="2"), None):
+        life.redis.lpush("queue:q:me:inprogress", payload)
+        done = Done(effects=(StoreCursor("iterable", cursor),))
+        batch = Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), done)])
+        ends.append(life.broker.transport.settle(batch))
+    return first.run, checked, ends, life.redis.exists("it-iterable")
+
+
 def dies(life: ProcessLife) -> object:
     life.redis.zadd("dead", {b"old": 1})
     settled = life.settle(Dead)
@@ -247,7 +261,7 @@ def leaves(life: ProcessLife) -> object:
 
 STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
-    settles_large_jobs, has_effects, publishes_once, tracks, cancels, dies, counts_for_a_time_only, promotes,
+    settles_large_jobs, has_effects, publishes_once, tracks, cancels, iterates, dies, counts_for_a_time_only, promotes,
     promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
     sees_what_is_paused, leaves,
 ]  # fmt: skip

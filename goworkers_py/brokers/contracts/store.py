@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.job_state import JobState
@@ -93,6 +94,14 @@ class Store(Protocol):
         that is no longer in progress under that identity is skipped, and so is progress of a job whose record does not
         say that it runs there. Returns whether each was written. Raises BrokerUnavailable and BrokerRefused; the caller
         may ask again."""
+
+    def begin_iteration(self, jid: str) -> Iteration:
+        """Counts one more run of an iterable job, and returns the cursor of the runs before. Changes nothing where
+        Sidekiq has begun the job. Raises BrokerUnavailable and BrokerRefused; to ask again only counts one more."""
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        """Stores the cursor of a run that goes on. False when a later run has begun, or the job has ended: then nothing
+        is stored. The effect `StoreCursor` stores that of a run that ends."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import ID_LIFE_S, Effect, MeetTombstone, NoteState, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.effect import (
+    ID_LIFE_S,
+    REPEATABLE,
+    Effect,
+    MeetTombstone,
+    NoteState,
+    PostJobs,
+    Push,
+    PushJobs,
+    StoreCursor,
+    StoreValue,
+)
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
 
@@ -57,10 +68,17 @@ class Endings:
                     self._post(effect)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
-                case NoteState():
-                    self._state.records.note(effect)
-                case MeetTombstone(jid, state):
-                    self._state.tombstones.meet(jid, state)
+                case _:
+                    self._note(effect)
+
+    def _note(self, effect: NoteState | MeetTombstone | StoreCursor) -> None:
+        match effect:
+            case NoteState():
+                self._state.records.note(effect)
+            case MeetTombstone(jid, state):
+                self._state.tombstones.meet(jid, state)
+            case StoreCursor(jid, cursor):
+                self._state.iterations.end_run(jid, cursor)
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:
@@ -77,7 +95,7 @@ class Endings:
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             name = effect.kind, effect.jid
-            if isinstance(effect, NoteState | MeetTombstone):
+            if isinstance(effect, REPEATABLE):
                 self.apply([effect])
             elif self._state.applied.get(name) is None:
                 self._state.applied.put(name, True, ID_LIFE_S)

@@ -8,6 +8,7 @@ from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, S
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState
 from goworkers_py.core.job_state import JobState
@@ -102,6 +103,14 @@ class MemoryStore(Store):
         if runs and mark.progress is not None:
             records.set(job.jid, {"progress": mark.progress})
         return runs
+
+    def begin_iteration(self, jid: str) -> Iteration:
+        with self._state.lock:
+            return self._state.iterations.begin(jid)
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        with self._state.lock:
+            return self._state.iterations.checkpoint(jid, cursor)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         with self._state.lock:

@@ -11,6 +11,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.brokers.contracts.cancels import Cancels, Changed
+from goworkers_py.brokers.redis.best_effort import BestEffort
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -27,6 +28,7 @@ class RedisCancels(Cancels):
         self._connections = connections
         self._keys = keys
         self._listener = listener
+        self._try = BestEffort("jobs that Sidekiq has cancelled cannot be read")
 
     def ask(self, jid: str, retry: bool) -> None:
         told = simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time()})
@@ -70,8 +72,10 @@ class RedisCancels(Cancels):
         """Sidekiq cancels a job in the hash in which an iterable job keeps its place."""
         jids = list(jids)
         asked = [("HGET", self._keys.iteration(jid), "cancelled") for jid in jids]
-        replies = self._connections.answers(asked) if asked else []
-        return {jid for jid, told in zip(jids, replies, strict=True) if told is not None}
+        replies: list[bytes | None] = []
+        if asked:
+            self._try(lambda: replies.extend(self._connections.answers(asked)))
+        return {jid for jid, told in zip(jids, replies, strict=False) if told is not None}
 
 
 def _read(raw: bytes) -> dict[str, Any] | None:

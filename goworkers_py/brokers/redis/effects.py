@@ -8,7 +8,19 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.effect import ID_LIFE_S, Effect, MeetTombstone, NoteState, PostJobs, Push, PushJobs, StoreValue
+from goworkers_py.core.cursor import CURSOR_LIFE_S
+from goworkers_py.core.effect import (
+    ID_LIFE_S,
+    REPEATABLE,
+    Effect,
+    MeetTombstone,
+    NoteState,
+    PostJobs,
+    Push,
+    PushJobs,
+    StoreCursor,
+    StoreValue,
+)
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
@@ -29,21 +41,30 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
-            case NoteState():
-                values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
-                word = "renote" if effect.only_known else "note"
-                yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
-            case MeetTombstone():
-                others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
-                yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
+            case _:
+                yield from _repeatable(effect, keys, number_of)
+
+
+def _repeatable(effect: NoteState | MeetTombstone | StoreCursor, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    match effect:
+        case NoteState():
+            values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
+            word = "renote" if effect.only_known else "note"
+            yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
+        case MeetTombstone():
+            others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
+            yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
+        case StoreCursor(jid, cursor):
+            told = () if cursor is None else (cursor.run, cursor.value, f"{cursor.runtime_s:.3f}")
+            yield from ("cursor", number_of(keys.iteration(jid)), CURSOR_LIFE_S, len(told), *told)
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
-    """Like `encode`, and each effect happens only if none with its id has happened within a day. Not so NoteState and
-    MeetTombstone, which may happen again."""
+    """Like `encode`, and each effect happens only if none with its id has happened within a day. Not so those
+    of REPEATABLE."""
     for effect in effects:
         values = list(encode([effect], keys, number_of, now))
-        if isinstance(effect, NoteState | MeetTombstone):
+        if isinstance(effect, REPEATABLE):
             yield from values
             continue
         yield from ("once", number_of(keys.applied(effect.kind, effect.jid)), ID_LIFE_S, len(values), *values)

@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, S
 from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.iterations import Iterations
 from goworkers_py.brokers.redis.job_records import JobRecords
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Move, outboxes, parking
@@ -17,6 +18,7 @@ from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.record_keys import RecordKeys
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, Target, target_of
+from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
@@ -52,6 +54,7 @@ class RedisStore(Store):
         self._dead_limits = dead_limits
         self._lines = parking(connections, keys, dead_limits)
         self._records = JobRecords(connections, keys)
+        self._iterations = Iterations(connections, keys)
         self._outboxes = outboxes(connections, keys, dead_limits)
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
@@ -106,6 +109,12 @@ class RedisStore(Store):
 
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         return self._records.mark_running(marks)
+
+    def begin_iteration(self, jid: str) -> Iteration:
+        return self._iterations.begin(jid)
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        return self._iterations.checkpoint(jid, cursor)
 
     def value(self, kind: str, jid: str) -> bytes | None:
         stored: bytes | None = self._connections.call("GET", self._keys.value(kind, jid))

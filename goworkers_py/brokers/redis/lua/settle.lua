@@ -126,7 +126,7 @@ end
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
-  if word == 'note' or word == 'renote' or word == 'meet' then return false end
+  if word == 'note' or word == 'renote' or word == 'meet' or word == 'cursor' then return false end
   if word == 'born' then return born_refusal(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
@@ -138,6 +138,16 @@ local function meet(key, jid, first)
   redis.pcall('INCRBY', KEYS[FIXED + arguments[first]], '1')
   redis.pcall('SET', KEYS[FIXED + arguments[first + 1]], arguments[first + 2], 'EX', '60')
   redis.pcall('PUBLISH', KEYS[FIXED + arguments[first + 1]], arguments[first + 2])
+end
+
+-- Stores the cursor of an iterable job, see begin_iteration.lua; without values, forgets it. Nothing is done after a
+-- later run has begun. The job is settled in any case.
+local function store_cursor(key, life, first, last)
+  if last < first then return redis.pcall('DEL', key) end
+  local ex = redis.pcall('HGET', key, 'ex')
+  if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(arguments[first]) then return end
+  redis.pcall('HSET', key, 'ex', arguments[first], 'c', arguments[first + 1], 'rt', arguments[first + 2], 'py', '1')
+  redis.pcall('EXPIRE', key, life)
 end
 
 -- Each of these calls passes as many values as Lua's `unpack` takes.
@@ -156,6 +166,7 @@ local function apply(word, key, option, first, last)
   end
   if word == 'born' then return bear(key, option, first) end
   if word == 'meet' then return meet(key, option, first) end
+  if word == 'cursor' then store_cursor(key, option, first, last) return end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)

@@ -1,0 +1,48 @@
+"""The cursors of iterable jobs in Redis, in the keys of Sidekiq 7.3. Their last one is written by settle.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.cursor import CURSOR_LIFE_S, Cursor, Iteration
+
+# The field `py` of the key, which Sidekiq does not have, and its value. Also in settle.lua.
+V = "1"
+
+_LUA = Path(__file__).parent / "lua"
+_BEGIN = Script(_LUA / "begin_iteration.lua", list_of(bytes))
+_CHECKPOINT = Script(_LUA / "checkpoint.lua", lambda reply: reply in (0, 1))
+
+
+class Iterations:
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def begin(self, jid: str) -> Iteration:
+        flat = self._connections.script(_BEGIN, [self._keys.iteration(jid)], [V, CURSOR_LIFE_S])
+        return _read({text(name): text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)})
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        arguments = (cursor.run, cursor.value, f"{cursor.runtime_s:.3f}", CURSOR_LIFE_S)
+        stored: int = self._connections.script(_CHECKPOINT, [self._keys.iteration(jid)], arguments)
+        return stored == 1
+
+
+def _read(fields: Mapping[str, str]) -> Iteration:
+    cancelled = "cancelled" in fields
+    if fields.get("py") != V:
+        return Iteration(Cursor(0, "null", 0.0), cancelled, foreign=True)
+    return Iteration(Cursor(int(fields["ex"]), fields.get("c", "null"), _seconds(fields.get("rt", ""))), cancelled)
+
+
+def _seconds(told: str) -> float:
+    try:
+        return float(told)
+    except ValueError:
+        return 0.0
