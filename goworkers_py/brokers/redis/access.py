@@ -101,7 +101,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HDEL", keys.gone, ""), ("RPOP", keys.signals(member)), ("SET", keys.process_cleanup, ""),
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
-        ("PUBLISH", keys.record(member), ""),
+        ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip
 
