@@ -277,6 +277,15 @@ def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: P
         _await(log, "thank you, Ada, for the order of ")
 
 
+def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python reports.py", EXAMPLES / "python", env)
+        _await(log, "watch_for_ever was cancelled")
+    assert said.splitlines()[0] == "{'year': 2026, 'pages': 40}"
+    assert said.splitlines()[-1] == "cancelled"
+
+
 def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r alerts", EXAMPLES / "python", tmp_path / "log", env) as log:
@@ -298,9 +307,10 @@ def test_the_example_of_an_iterable_job_goes_on_after_its_time_slice(own_redis: 
     assert own_redis.client().get("stat:failed") is None
 
 
-def _run(line: str, folder: Path, env: dict[str, str]) -> None:
+def _run(line: str, folder: Path, env: dict[str, str]) -> str:
     done = subprocess.run(line, shell=True, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def _environment(redis_url: str) -> dict[str, str]:

@@ -68,6 +68,9 @@ class Transport(Protocol):
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
         result for each push, in order.
 
+        A push with `track` makes the record of its job in the same step, see `wire.job_record`. While there is a record
+        of that jid it is a duplicate, unless it is `instead_of` just that record.
+
         A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
         nothing. So a push with an id may be asked again when its reply was lost.
 
@@ -138,6 +141,11 @@ class Transport(Protocol):
         PushJobs    the jobs are published. The ids of its pushes are not looked at
         PostJobs    the pushes are in the outbox, see `Store.posted`
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
+        NoteState   the record of the job says it from now on, for `life_s` seconds
+        MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told, see `contracts.cancels`
+        StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
+
+        An effect of the last three that cannot be written does not keep the delivery from being settled.
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A
         batch that was done before returns its first results and changes nothing. Raises ValueError when an
