@@ -26,6 +26,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.expiry import Expiry
+from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
@@ -138,7 +139,8 @@ def special_runs() -> SpecialRuns:
     """Of a process without tracked classes, on a broker of its own."""
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), outage)
-    return SpecialRuns(tracker, Canceller(broker.cancels, registry, Handlers(), tuple, outage))
+    canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
+    return SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:
