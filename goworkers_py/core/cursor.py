@@ -12,6 +12,7 @@ class Cursor(NamedTuple):
     run: int  # how many runs the job has begun, with the one that has stored this
     value: str  # JSON: what the job's code yielded last; null when nothing was stored yet
     runtime_s: float  # of all runs so far
+    of: str = ""  # `created_at` of the job: another job of the same jid begins at its start
 
 
 class Iteration(NamedTuple):

@@ -123,17 +123,18 @@ class MeetTombstone:
 
 @dataclass(frozen=True, slots=True)
 class StoreCursor:
-    """Stores how far an iterable job has got, for its next run; without a cursor, forgets it. It does nothing when a
-    later run has begun. A cursor that cannot be written does not keep the job from being settled. Like NoteState, this
-    effect may happen again."""
+    """Stores how far an iterable job has got, for its next run; at its end (`has_ended`) forgets it. It does nothing
+    when a later run has begun. A cursor that cannot be written does not keep the job from being settled. Like
+    NoteState, this effect may happen again."""
 
     jid: str
-    cursor: Cursor | None
+    cursor: Cursor
+    has_ended: bool = False
     kind: ClassVar[str] = "cursor"
 
     @property
     def size(self) -> int:
-        return 0 if self.cursor is None else len(self.cursor.value)
+        return len(self.cursor.value)
 
 
 Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone | StoreCursor

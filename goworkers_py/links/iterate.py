@@ -22,6 +22,7 @@ from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.effect import StoreCursor
 from goworkers_py.core.errors import ArgumentError, BrokerError, JobCancelled, KillJob
+from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue
 from goworkers_py.links.atomic import is_held_back
@@ -55,7 +56,8 @@ class IterableRun:
     def __init__(self, spec: JobSpec, message: Message, store: Store, is_stopping: Callable[[], bool]) -> None:
         """Raises as `Store.begin_iteration`."""
         self._spec, self._message, self._store, self._is_stopping = spec, message, store, is_stopping
-        self._iteration = store.begin_iteration(message.jid)
+        self._forks = FORKS.count
+        self._iteration = store.begin_iteration(message.jid, _name_of(message))
         self._began = now = time.monotonic()
         self._slice_ends = now + self._seconds("time_slice", math.inf)
         self._checkpoint_s = self._seconds("checkpoint", CHECKPOINT_S)
@@ -104,6 +106,8 @@ class IterableRun:
 
     def _is_to_end(self, value: Any) -> bool:
         """After each yield."""
+        if FORKS.count != self._forks:
+            return True  # the job forked, and this is the child: `perform` ends it
         if self._message.cancel is not None:
             raise JobCancelled
         if value is None:
@@ -146,12 +150,12 @@ class IterableRun:
 
     def ended_well(self, done: Done) -> Outcome:
         """The outcome after the loop. `done` has the pushes that were held back."""
-        jid, fields = self._message.jid, self._message.fields
+        fields = self._message.fields
         if not self._goes_on_later:
-            return dataclasses.replace(done, effects=(*done.effects, StoreCursor(jid, None)))
+            return dataclasses.replace(done, effects=(*done.effects, self._store_cursor(self._last, has_ended=True)))
         rewritten = any(name in fields for name in _OF_THE_BEGIN)
         raw = payload.splice(self._message.raw, {}, _OF_THE_BEGIN) if rewritten else None
-        effects = (*done.effects, StoreCursor(jid, self._now_at(self._last)))
+        effects = (*done.effects, self._store_cursor(self._last, has_ended=False))
         return Requeue(raw, last=not self._is_stopping(), effects=effects)
 
     def failed(self, outcome: Outcome) -> Outcome:
@@ -159,12 +163,15 @@ class IterableRun:
         if isinstance(outcome, Keep) or self._iteration.foreign:
             return outcome
         has_ended = isinstance(outcome, Done | Discard | Cancelled)
-        cursor = None if has_ended else self._now_at(self._safe)
-        return dataclasses.replace(outcome, effects=(*outcome.effects, StoreCursor(self._message.jid, cursor)))
+        effects = (*outcome.effects, self._store_cursor(self._safe, has_ended))
+        return dataclasses.replace(outcome, effects=effects)
+
+    def _store_cursor(self, cursor: str, has_ended: bool) -> StoreCursor:
+        return StoreCursor(self._message.jid, self._now_at(cursor), has_ended)
 
     def _now_at(self, cursor: str) -> Cursor:
         before = self._iteration.cursor
-        return Cursor(before.run, cursor, before.runtime_s + time.monotonic() - self._began)
+        return Cursor(before.run, cursor, before.runtime_s + time.monotonic() - self._began, before.of)
 
     def _seconds(self, option: str, default: float) -> float:
         """The option in the payload, else the one in the job's code."""
@@ -172,6 +179,11 @@ class IterableRun:
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 return float(value)
         return default
+
+
+def _name_of(message: Message) -> str:
+    """Tells a job from a later one with the same jid. As a number: go-workers writes a time without its fraction."""
+    return "" if message.created_at is None else repr(message.created_at)
 
 
 BeginIteration = Callable[[JobSpec, Message], IterableRun]

@@ -10,6 +10,8 @@ from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.effect import StoreCursor
 from goworkers_py.core.outcome import Done, Outcome, Requeue
 
+OF = "1700000000.0"  # `created_at` of the job
+
 
 def end_run(me: Process, outcome: Outcome) -> None:
     me.publish(job("1"))
@@ -18,42 +20,57 @@ def end_run(me: Process, outcome: Outcome) -> None:
 
 
 def test_each_run_gets_the_cursor_of_the_run_before_and_a_number_of_its_own(store: Store) -> None:
-    first = store.begin_iteration("1")
-    assert (first.cursor, first.cancelled, first.foreign) == (Cursor(1, "null", 0.0), False, False)
-    assert store.checkpoint("1", Cursor(1, '"\u00e9 5"', 2.5))
-    assert store.begin_iteration("1").cursor == Cursor(2, '"\u00e9 5"', 2.5)
-    assert store.begin_iteration("2").cursor == Cursor(1, "null", 0.0)
+    first = store.begin_iteration("1", OF)
+    assert (first.cursor, first.cancelled, first.foreign) == (Cursor(1, "null", 0.0, OF), False, False)
+    assert store.checkpoint("1", Cursor(1, '"\u00e9 5"', 2.5, OF))
+    assert store.begin_iteration("1", OF).cursor == Cursor(2, '"\u00e9 5"', 2.5, OF)
+    assert store.begin_iteration("2", OF).cursor == Cursor(1, "null", 0.0, OF)
 
 
 def test_a_run_that_another_one_has_followed_stores_nothing_any_more(me: Process, store: Store) -> None:
-    store.begin_iteration("1")
-    store.begin_iteration("1")
-    assert store.checkpoint("1", Cursor(2, "20", 1.0))
-    assert not store.checkpoint("1", Cursor(1, "10", 1.0))
-    end_run(me, Requeue(effects=(StoreCursor("1", Cursor(1, "10", 1.0)),)))
-    assert store.begin_iteration("1").cursor == Cursor(3, "20", 1.0)
+    store.begin_iteration("1", OF)
+    store.begin_iteration("1", OF)
+    assert store.checkpoint("1", Cursor(2, "20", 1.0, OF))
+    assert not store.checkpoint("1", Cursor(1, "10", 1.0, OF))
+    end_run(me, Requeue(effects=(StoreCursor("1", Cursor(1, "10", 1.0, OF)),)))
+    assert store.begin_iteration("1", OF).cursor == Cursor(3, "20", 1.0, OF)
 
 
 def test_the_cursor_is_stored_in_the_step_that_gives_the_job_back(me: Process, store: Store, admin: Admin) -> None:
-    store.begin_iteration("1")
-    end_run(me, Requeue(effects=(StoreCursor("1", Cursor(1, "[1,2]", 3.25)),)))
+    store.begin_iteration("1", OF)
+    end_run(me, Requeue(effects=(StoreCursor("1", Cursor(1, "[1,2]", 3.25, OF)),)))
     assert waiting(admin) == [job("1")]
-    assert store.begin_iteration("1").cursor == Cursor(2, "[1,2]", 3.25)
+    assert store.begin_iteration("1", OF).cursor == Cursor(2, "[1,2]", 3.25, OF)
 
 
 def test_the_end_of_the_job_forgets_its_cursor(me: Process, store: Store) -> None:
-    store.begin_iteration("1")
-    store.checkpoint("1", Cursor(1, "10", 1.0))
-    end_run(me, Done(effects=(StoreCursor("1", None),)))
-    assert not store.checkpoint("1", Cursor(1, "11", 1.0))
-    assert store.begin_iteration("1").cursor == Cursor(1, "null", 0.0)
+    store.begin_iteration("1", OF)
+    store.checkpoint("1", Cursor(1, "10", 1.0, OF))
+    end_run(me, Done(effects=(StoreCursor("1", Cursor(1, "10", 1.0, OF), has_ended=True),)))
+    assert not store.checkpoint("1", Cursor(1, "11", 1.0, OF))
+    assert store.begin_iteration("1", OF).cursor == Cursor(1, "null", 0.0, OF)
 
 
 def test_a_delivery_that_is_not_ours_any_more_leaves_the_cursor(me: Process, store: Store) -> None:
-    store.begin_iteration("1")
-    store.checkpoint("1", Cursor(1, "10", 1.0))
+    store.begin_iteration("1", OF)
+    store.checkpoint("1", Cursor(1, "10", 1.0, OF))
     me.publish(job("1"))
     [delivery] = me.consume(1)
     me.settle((delivery, Done()))
-    assert me.settle((delivery, Done(effects=(StoreCursor("1", None),)))) == [False]
-    assert store.begin_iteration("1").cursor == Cursor(2, "10", 1.0)
+    assert me.settle((delivery, Done(effects=(StoreCursor("1", Cursor(1, "10", 1.0, OF), has_ended=True),)))) == [False]
+    assert store.begin_iteration("1", OF).cursor == Cursor(2, "10", 1.0, OF)
+
+
+def test_the_end_of_an_earlier_run_leaves_the_cursor_of_a_later_one(me: Process, store: Store) -> None:
+    store.begin_iteration("1", OF)
+    store.begin_iteration("1", OF)
+    store.checkpoint("1", Cursor(2, "20", 1.0, OF))
+    end_run(me, Done(effects=(StoreCursor("1", Cursor(1, "10", 1.0, OF), has_ended=True),)))
+    assert store.begin_iteration("1", OF).cursor == Cursor(3, "20", 1.0, OF)
+
+
+def test_a_later_job_of_the_same_jid_begins_at_its_start(me: Process, store: Store) -> None:
+    """The earlier one was deleted while it waited between two runs."""
+    store.begin_iteration("1", OF)
+    store.checkpoint("1", Cursor(1, "10", 1.0, OF))
+    assert store.begin_iteration("1", "1700000001.5").cursor == Cursor(1, "null", 0.0, "1700000001.5")

@@ -263,7 +263,7 @@ def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> No
             if len(ran) == 2:
                 message = workers.current_message()
                 assert message is not None
-                sandbox._broker.store.begin_iteration(message.jid)
+                sandbox._broker.store.begin_iteration(message.jid, repr(message.created_at))
             yield number + 1
 
     count.enqueue()
@@ -276,10 +276,10 @@ def test_a_job_whose_cursor_cannot_be_read_now_goes_back_without_spending_a_retr
 ) -> None:
     original, tries = MemoryStore.begin_iteration, iter([True, False])
 
-    def fails_once(store: MemoryStore, jid: str) -> Iteration:
+    def fails_once(store: MemoryStore, jid: str, of: str) -> Iteration:
         if next(tries):
             raise BrokerUnavailable("down")
-        return original(store, jid)
+        return original(store, jid, of)
 
     monkeypatch.setattr(MemoryStore, "begin_iteration", fails_once)
     count_to_three(app).enqueue()

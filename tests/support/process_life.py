@@ -165,12 +165,12 @@ def cancels(life: ProcessLife) -> object:
 def iterates(life: ProcessLife) -> object:
     """An iterable job begins, stores its cursor, ends for now, begins again and ends."""
     payload, store = job("Iterable", jid="iterable"), life.broker.store
-    first = store.begin_iteration("iterable").cursor
+    first = store.begin_iteration("iterable", "1.0").cursor
     checked = store.checkpoint("iterable", first._replace(value="1"))
     ends = []
-    for cursor in (first._replace(value="2"), None):
+    for has_ended in (False, True):
         life.redis.lpush("queue:q:me:inprogress", payload)
-        done = Done(effects=(StoreCursor("iterable", cursor),))
+        done = Done(effects=(StoreCursor("iterable", first._replace(value="2"), has_ended),))
         batch = Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), done)])
         ends.append(life.broker.transport.settle(batch))
     return first.run, checked, ends, life.redis.exists("it-iterable")

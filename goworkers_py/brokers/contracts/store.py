@@ -95,9 +95,10 @@ class Store(Protocol):
         say that it runs there. Returns whether each was written. Raises BrokerUnavailable and BrokerRefused; the caller
         may ask again."""
 
-    def begin_iteration(self, jid: str) -> Iteration:
-        """Counts one more run of an iterable job, and returns the cursor of the runs before. Changes nothing where
-        Sidekiq has begun the job. Raises BrokerUnavailable and BrokerRefused; to ask again only counts one more."""
+    def begin_iteration(self, jid: str, of: str) -> Iteration:
+        """Counts one more run of an iterable job, and returns the cursor of the runs before. `of` tells the job from an
+        earlier one with the same jid, whose cursor is forgotten. Changes nothing where Sidekiq has begun the job.
+        Raises BrokerUnavailable and BrokerRefused; to ask again only counts one more."""
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         """Stores the cursor of a run that goes on. False when a later run has begun, or the job has ended: then nothing

@@ -77,8 +77,8 @@ class Endings:
                 self._state.records.note(effect)
             case MeetTombstone(jid, state):
                 self._state.tombstones.meet(jid, state)
-            case StoreCursor(jid, cursor):
-                self._state.iterations.end_run(jid, cursor)
+            case StoreCursor(jid, cursor, has_ended):
+                self._state.iterations.end_run(jid, cursor, has_ended)
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

@@ -14,8 +14,10 @@ class Iterations:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._cursors: Expiring[str, Cursor] = Expiring(clock)  # by jid
 
-    def begin(self, jid: str) -> Iteration:
-        last = self._cursors.get(jid) or Cursor(0, "null", 0.0)
+    def begin(self, jid: str, of: str) -> Iteration:
+        last = self._cursors.get(jid)
+        if last is None or last.of != of:
+            last = Cursor(0, "null", 0.0, of)
         cursor = last._replace(run=last.run + 1)
         self._cursors.put(jid, cursor, CURSOR_LIFE_S)
         return Iteration(cursor)
@@ -27,9 +29,7 @@ class Iterations:
         self._cursors.put(jid, cursor, CURSOR_LIFE_S)
         return True
 
-    def end_run(self, jid: str, cursor: Cursor | None) -> None:
+    def end_run(self, jid: str, cursor: Cursor, has_ended: bool) -> None:
         last = self._cursors.get(jid)
-        if cursor is None:
-            self._cursors.put(jid, Cursor(0, "null", 0.0), 0)
-        elif last is None or last.run <= cursor.run:
-            self._cursors.put(jid, cursor, CURSOR_LIFE_S)
+        if last is None or last.run <= cursor.run:
+            self._cursors.put(jid, cursor, 0 if has_ended else CURSOR_LIFE_S)

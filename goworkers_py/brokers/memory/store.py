@@ -104,9 +104,9 @@ class MemoryStore(Store):
             records.set(job.jid, {"progress": mark.progress})
         return runs
 
-    def begin_iteration(self, jid: str) -> Iteration:
+    def begin_iteration(self, jid: str, of: str) -> Iteration:
         with self._state.lock:
-            return self._state.iterations.begin(jid)
+            return self._state.iterations.begin(jid, of)
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         with self._state.lock:

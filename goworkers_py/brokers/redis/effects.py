@@ -54,8 +54,8 @@ def _repeatable(effect: NoteState | MeetTombstone | StoreCursor, keys: Keys, num
         case MeetTombstone():
             others = number_of(keys.tombstones_version), number_of(keys.cancelled(effect.jid))
             yield from ("meet", number_of(keys.tombstones), effect.jid, 3, *others, effect.state)
-        case StoreCursor(jid, cursor):
-            told = () if cursor is None else (cursor.run, cursor.value, f"{cursor.runtime_s:.3f}")
+        case StoreCursor(jid, cursor, has_ended):
+            told = cursor.run, int(has_ended), cursor.value, f"{cursor.runtime_s:.3f}", cursor.of
             yield from ("cursor", number_of(keys.iteration(jid)), CURSOR_LIFE_S, len(told), *told)
 
 

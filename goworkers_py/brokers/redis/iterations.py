@@ -11,7 +11,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.cursor import CURSOR_LIFE_S, Cursor, Iteration
 
-# The field `py` of the key, which Sidekiq does not have, and its value. Also in settle.lua.
+# The version of what we write into the key. Also in settle.lua.
 V = "1"
 
 _LUA = Path(__file__).parent / "lua"
@@ -24,8 +24,8 @@ class Iterations:
         self._connections = connections
         self._keys = keys
 
-    def begin(self, jid: str) -> Iteration:
-        flat = self._connections.script(_BEGIN, [self._keys.iteration(jid)], [V, CURSOR_LIFE_S])
+    def begin(self, jid: str, of: str) -> Iteration:
+        flat = self._connections.script(_BEGIN, [self._keys.iteration(jid)], [V, CURSOR_LIFE_S, of])
         return _read({text(name): text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)})
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
@@ -36,9 +36,10 @@ class Iterations:
 
 def _read(fields: Mapping[str, str]) -> Iteration:
     cancelled = "cancelled" in fields
-    if fields.get("py") != V:
+    if fields.get("v") != V or fields.get("py") != fields.get("ex"):
         return Iteration(Cursor(0, "null", 0.0), cancelled, foreign=True)
-    return Iteration(Cursor(int(fields["ex"]), fields.get("c", "null"), _seconds(fields.get("rt", ""))), cancelled)
+    cursor = Cursor(int(fields["ex"]), fields.get("c", "null"), _seconds(fields.get("rt", "")), fields.get("of", ""))
+    return Iteration(cursor, cancelled)
 
 
 def _seconds(told: str) -> float:

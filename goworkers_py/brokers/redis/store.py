@@ -110,8 +110,8 @@ class RedisStore(Store):
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         return self._records.mark_running(marks)
 
-    def begin_iteration(self, jid: str) -> Iteration:
-        return self._iterations.begin(jid)
+    def begin_iteration(self, jid: str, of: str) -> Iteration:
+        return self._iterations.begin(jid, of)
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         return self._iterations.checkpoint(jid, cursor)

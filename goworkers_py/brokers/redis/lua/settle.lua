@@ -140,13 +140,14 @@ local function meet(key, jid, first)
   redis.pcall('PUBLISH', KEYS[FIXED + arguments[first + 1]], arguments[first + 2])
 end
 
--- Stores the cursor of an iterable job, see begin_iteration.lua; without values, forgets it. Nothing is done after a
--- later run has begun. The job is settled in any case.
-local function store_cursor(key, life, first, last)
-  if last < first then return redis.pcall('DEL', key) end
-  local ex = redis.pcall('HGET', key, 'ex')
-  if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(arguments[first]) then return end
-  redis.pcall('HSET', key, 'ex', arguments[first], 'c', arguments[first + 1], 'rt', arguments[first + 2], 'py', '1')
+-- Stores the cursor of an iterable job, see begin_iteration.lua, or forgets it. Nothing is done after a later run has
+-- begun. The job is settled in any case. The values: number of the run, '1' at the end of the job, cursor, seconds, `of`.
+local function store_cursor(key, life, first)
+  local run, ex = arguments[first], redis.pcall('HGET', key, 'ex')
+  if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(run) then return end
+  if arguments[first + 1] == '1' then return redis.pcall('DEL', key) end
+  redis.pcall('HSET', key, 'ex', run, 'py', run, 'v', '1', 'c', arguments[first + 2], 'rt', arguments[first + 3],
+    'of', arguments[first + 4])
   redis.pcall('EXPIRE', key, life)
 end
 
@@ -166,7 +167,7 @@ local function apply(word, key, option, first, last)
   end
   if word == 'born' then return bear(key, option, first) end
   if word == 'meet' then return meet(key, option, first) end
-  if word == 'cursor' then store_cursor(key, option, first, last) return end
+  if word == 'cursor' then store_cursor(key, option, first) return end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)
