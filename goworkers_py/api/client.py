@@ -114,28 +114,20 @@ class Client:
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
         All the jobs get the same `kwargs`.
         """
-        if kwargs:
-            check_kwargs(kwargs)
-            needs = {*needs, KWARGS}
-        now = self._clock.wall()
-        at, one_jid = options.said.get("at"), options.said.get("jid")
-        at = None if at is None else moment(at)
-        later = at if at is not None and at > now else None
-        if options.needs:
-            needs = {*needs, *options.needs}
-        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), needs)
-        if kwargs:
-            fields["kwargs"] = dict(kwargs)
         rows = list(rows)
+        one_jid = options.said.get("jid")
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
-        times = {"created_at": self._timestamps.write(now)}
-        if later is None:
-            times["enqueued_at"] = times["created_at"]
+        if kwargs:
+            check_kwargs(kwargs)
+        needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        now = self._clock.wall()
+        later = _later(options, now)
+        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs, needs)
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
-        form = _Template(fields, times)
+        form = _Template(fields, self._times(now, later))
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
@@ -188,14 +180,29 @@ class Client:
                 self._on_later(at)
         return published
 
-    def _fields(self, queue: str, job_class: str, options: dict[str, Any], needs: Collection[str]) -> dict[str, Any]:
+    def _fields(
+        self,
+        queue: str,
+        job_class: str,
+        options: dict[str, Any],
+        kwargs: Mapping[str, Any] | None,
+        needs: Collection[str],
+    ) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
             _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
         fields = {"retry": True, "queue": queue, "class": job_class, **options}
-        return {**fields, FIELD: field_of(needs)} if needs else fields
+        if needs:
+            fields[FIELD] = field_of(needs)
+        if kwargs:
+            fields["kwargs"] = dict(kwargs)
+        return fields
+
+    def _times(self, now: float, later: float | None) -> dict[str, Any]:
+        written = self._timestamps.write(now)
+        return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
     def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:
         jids = [jid or new_jid() for _ in rows]
@@ -225,6 +232,13 @@ class Client:
             job[FIELD] = field_of({*job.get(FIELD, {}).get("needs", ()), KWARGS})  # a link may have added them
         payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
+
+
+def _later(options: EnqueueOptions, now: float) -> float | None:
+    """When the jobs are due, if that is not now."""
+    at = options.said.get("at")
+    at = None if at is None else moment(at)
+    return at if at is not None and at > now else None
 
 
 def _written(job: dict[str, Any]) -> _Written:

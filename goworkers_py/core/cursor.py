@@ -16,7 +16,7 @@ class Cursor(NamedTuple):
 
 
 class Iteration(NamedTuple):
-    """What is known of an iterable job whose next run begins."""
+    """The runs before of an iterable job, told to the run that begins."""
 
     cursor: Cursor  # of the runs before, with the number of the run that begins
     cancelled: bool = False  # Sidekiq has cancelled the job

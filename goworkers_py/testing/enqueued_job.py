@@ -1,4 +1,4 @@
-"""What tests get to see: a job that was pushed, and one run of a job."""
+"""A job that was pushed, and one run of a job, as tests see them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _open: list[Sandbox] = []  # the innermost last; changed by the thread that ente
 
 
 class Sandbox:
-    """What `fake()` and `inline()` yield: `with workers.testing.fake() as sandbox: ...; sandbox.run_all()`.
+    """`fake()` and `inline()` yield it: `with workers.testing.fake() as sandbox: ...; sandbox.run_all()`.
 
     The functions of `workers.testing` are the methods of the innermost sandbox. Threads may push while another thread
     calls these methods.

@@ -1,9 +1,9 @@
 """Tombstones: the jobs that are to be cancelled wherever a process meets them.
 
-Who cancels a job leaves its tombstone first, so that from then on no process begins the job, and removes the job from
-its place then. A process holds all tombstones in its memory: it is told of a new one at once, and compares now and
-then. So no job pays a look at the broker. The process that meets the job settles it with the effect MeetTombstone: in
-the same step the tombstone goes, and who cancels is told how the job has ended.
+A cancel writes a tombstone first, so that from then on no process begins the job. Then it removes the job from its
+place. A process holds all tombstones in its memory: it is told of a new one at once, and compares now and then. So no
+job pays a look at the broker. The process that meets the job settles it with the effect MeetTombstone: in the same step
+the tombstone goes, and the caller of the cancel is told how the job has ended.
 
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb may be called again after that.
