@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -147,6 +148,33 @@ def test_a_job_is_shown_with_its_queue_or_its_time(me: Process, admin: Admin, pl
 
 
 @EVERY_PLACE
+def test_jobs_are_shown_from_any_of_them_on(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(7))
+    assert payloads(admin.jobs_in(place).first(3, start=2)) == jobs(7)[2:5]
+    assert payloads(admin.jobs_in(place).first(9, start=6)) == jobs(7)[6:]
+    assert admin.jobs_in(place).first(3, start=7) == []
+    for newest_first in (False, True):
+        everything = seen(admin, place, newest_first)
+        for start in (0, 3, 7, 8):
+            shown = itertools.chain.from_iterable(admin.jobs_in(place).pages(newest_first, start))
+            assert payloads([*shown]) == everything[start:]
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+def test_jobs_are_counted_before_and_after_a_time(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(5))  # due at 3e9, 3e9 + 1, ...
+    found = admin.jobs_in(place)
+    assert [found.before(3e9 + at) for at in (-1, 0, 0.5, 1, 4, 5, float("inf"))] == [0, 0, 1, 1, 4, 5, 5]
+    assert [found.before(3e9 + at, newest_first=True) for at in (-1, 0, 0.5, 1, 4)] == [5, 4, 4, 3, 0]
+
+
+@pytest.mark.parametrize("place", [Q, PARKED, OUTBOX], ids=["queue", "parked", "outbox"])
+def test_jobs_that_wait_for_no_time_are_not_counted_by_time(me: Process, admin: Admin, place: Place) -> None:
+    with pytest.raises(ArgumentError, match="wait for no time"):
+        admin.jobs_in(place).before(1.0)
+
+
+@EVERY_PLACE
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_all_jobs_are_seen_page_by_page_in_order(me: Process, admin: Admin, place: Place, newest_first: bool) -> None:
     put(me, place, jobs(PAGE + 3))
@@ -275,6 +303,63 @@ def test_chosen_jobs_are_buried_now_and_the_oldest_dead_jobs_are_deleted_beyond_
     assert stored(admin, place) == []
     assert stored(admin, DEAD) == [job("000000"), job("000002")]
     assert all(before <= one.at <= admin.now() for one in admin.jobs_in(DEAD).first(5))
+
+
+@EVERY_PLACE
+def test_a_change_tells_which_jobs_it_has_changed(me: Process, admin: Admin, place: Place) -> None:
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        change(admin, place, delete(jobs(4)[1]))
+        return [Change(one) for one in page if one.payload != jobs(4)[2]]
+
+    put(me, place, jobs(4))
+    [(_, changed)] = admin.jobs_in(place).change(decide)
+    assert sorted(payloads(changed.jobs)) == [jobs(4)[0], jobs(4)[3]]
+
+
+LATER_PLACES = pytest.mark.parametrize("place", [SCHEDULED, RETRIES], ids=["scheduled", "retries"])
+
+
+@LATER_PLACES
+def test_a_job_waits_for_another_time(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(3))
+    due = {"000000": 4e9, "000002": 2.5e9}
+    _, changed = change(
+        admin, place, lambda page: [Change(one, at=due[one.jid]) for one in page if one.at != due.get(one.jid, one.at)]
+    )
+    assert changed == Changed(2)
+    assert [(one.jid, one.at) for one in admin.jobs_in(place).first(9)] == [
+        ("000002", 2.5e9), ("000001", 3e9 + 1), ("000000", 4e9),
+    ]  # fmt: skip
+
+
+@LATER_PLACES
+@pytest.mark.parametrize("at", [1.5e9, 5e9])
+def test_every_job_of_several_pages_waits_for_another_time_once(
+    me: Process, admin: Admin, place: Place, at: float
+) -> None:
+    put(me, place, jobs(2 * PAGE + 50))
+    _, changed = change(admin, place, lambda page: [Change(one, at=at) for one in page if one.at != at])
+    assert changed == Changed(2 * PAGE + 50)
+    assert {one.at for one in admin.jobs_in(place).first(2 * PAGE + 51)} == {at}
+
+
+@LATER_PLACES
+def test_a_job_that_is_gone_does_not_come_back_at_another_time(me: Process, admin: Admin, place: Place) -> None:
+    def decide(page: Sequence[StoredJob]) -> list[Change]:
+        change(admin, place, delete(jobs(2)[0]))
+        return [Change(one, at=4e9) for one in page if one.at != 4e9]
+
+    put(me, place, jobs(2))
+    assert change(admin, place, decide)[1] == Changed(1)
+    assert stored(admin, place) == [jobs(2)[1]]
+
+
+@pytest.mark.parametrize("place", [Q, PARKED, OUTBOX, DEAD], ids=["queue", "parked", "outbox", "dead"])
+def test_other_jobs_wait_for_no_time_that_could_change(me: Process, admin: Admin, place: Place) -> None:
+    put(me, place, jobs(1))
+    with pytest.raises(ArgumentError):
+        change(admin, place, lambda page: [Change(one, at=4e9) for one in page])
+    assert stored(admin, place) == jobs(1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector, waiting_in
 from goworkers_py.admin.job_status import JobLookup
-from goworkers_py.brokers.contracts.admin import Admin, Place
+from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.delivery import Delivery
@@ -274,6 +274,21 @@ def test_a_job_that_is_deleted_from_its_queue_or_retried_from_the_dead(
     me.settle((one, ENDS["dead"][0]))
     changed(inspector.retry(DEAD, Filter()))
     assert moves(record()) == ["waiting", "dead", "waiting"]
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, RETRIES])
+def test_a_job_that_is_to_wait_for_another_time_says_so(
+    me: Process, publish: Publish, record: Read, place: Place
+) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, ENDS["reschedule" if place is SCHEDULED else "retry"][0]))
+    for _ in me.broker.admin.jobs_in(place).change(lambda page: [Change(job, at=4e9) for job in page]):
+        pass
+    word = "scheduled" if place is SCHEDULED else "retry"
+    assert (record().state, float(record().due), record().timeline[-1].reason) == (word, 4e9, "rescheduled")
+    status = JobLookup(me.broker).status("1")
+    assert (status.state, status.due, status.verified) == (word, 4e9, True)
 
 
 def test_a_released_job_waits_in_its_queue(me: Process, publish: Publish, record: Read, store: Store) -> None:

@@ -35,11 +35,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Delete a job, or move it `to` a queue or the dead jobs, where its payload is `payload`."""
+    """Delete a job; or move it `to` a queue or the dead jobs, where its payload is `payload`; or, with `at`, let a job
+    of SCHEDULED or RETRY wait for another time."""
 
     job: StoredJob
-    to: Place | None = None  # None: delete it
+    to: Place | None = None  # None: delete it, unless `at` says another time
     payload: bytes = b""
+    at: float | None = None
 
 
 @dataclass(slots=True)
@@ -48,8 +50,10 @@ class Changed:
 
     done: int = 0  # jobs that were deleted or moved
     problems: list[str] = field(default_factory=list)  # a line for each job that stayed because of an error
+    jobs: list[StoredJob] = field(default_factory=list, compare=False)  # those that were deleted or moved in this step
 
     def add(self, other: Changed) -> None:
+        """Adds up the counts and the problems. The jobs are left out, because there may be millions."""
         self.done += other.done
         self.problems += other.problems
 
@@ -79,10 +83,14 @@ class PlacedJobs(Protocol):
     def count(self) -> int:
         """Returns how many jobs the place holds."""
 
-    def first(self, limit: int) -> list[StoredJob]:
-        """Returns up to `limit` jobs: of a queue those that are consumed next, the next one first; of SCHEDULED and
-        RETRY those that are due first; of PARKED and OUTBOX those of each line that came first; of DEAD those that
-        died first."""
+    def first(self, limit: int, start: int = 0) -> list[StoredJob]:
+        """Returns up to `limit` jobs after the `start` first ones: of a queue those that are consumed next, the next
+        one first; of SCHEDULED and RETRY those that are due first; of PARKED and OUTBOX those of each line that came
+        first; of DEAD those that died first."""
+
+    def before(self, time: float, newest_first: bool = False) -> int:
+        """Returns how many jobs of SCHEDULED, RETRY or DEAD have an earlier time; with `newest_first`, a later one.
+        Takes the same time however many jobs the place holds."""
 
     def at(self, time: float) -> list[StoredJob]:
         """Returns the jobs of SCHEDULED, RETRY or DEAD that have exactly this time. Takes the same time however many
@@ -95,15 +103,15 @@ class PlacedJobs(Protocol):
     def take_out(self, job: StoredJob, place: int = 0) -> bool:
         """Deletes a job that `at` or `around` has just returned, of a queue with its place. False when it had left."""
 
-    def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        """Yields all jobs, up to `PAGE` at a time: of a state by their time; of a queue, a line or an outbox always
-        the newest first, whatever `newest_first` says.
+    def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
+        """Yields all jobs, or those after the `start` first ones, up to `PAGE` at a time: of a state by their time; of
+        a queue, a line or an outbox always the newest first, whatever `newest_first` says.
 
         Jobs may come and go between two pages. Each job that stays is yielded all the same, and none twice. For a queue
         that holds while jobs are published and consumed, but not while other people delete jobs of it.
         """
 
-    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
         """Calls `decide` with each page of jobs, in the order of `pages`, and makes the changes that it returns.
 
         The result is an iterator, and the work is done while the caller iterates. Each step yields how many jobs were

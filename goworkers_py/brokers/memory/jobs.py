@@ -15,9 +15,11 @@ from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, 
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
+
+_WAIT_FOR_A_TIME: dict[JobState, StateWord] = {JobState.SCHEDULED: "scheduled", JobState.RETRY: "retry"}
 
 
 class Stay(NamedTuple):
@@ -40,9 +42,15 @@ class MemoryJobs(PlacedJobs):
         with self._state.lock:
             return len(list(self._stays()))
 
-    def first(self, limit: int) -> list[StoredJob]:
+    def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         with self._state.lock:
-            return [self._stored(stay) for stay in islice(self._stays(), limit)]
+            return [self._stored(stay) for stay in islice(self._stays(), start, start + limit)]
+
+    def before(self, time: float, newest_first: bool = False) -> int:
+        self._refuse_other_than_timed()
+        with self._state.lock:
+            times = [stay.at for stay in self._stays() if stay.at is not None]
+            return sum(at > time if newest_first else at < time for at in times)
 
     def at(self, time: float) -> list[StoredJob]:
         with self._state.lock:
@@ -58,20 +66,21 @@ class MemoryJobs(PlacedJobs):
             stays = [stay for stay in self._stays() if self._stored(stay) == job]
         return bool(stays) and self._change(stays[0], Change(job))
 
-    def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
-        for page in self._pages(newest_first):
+    def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
+        for page in self._pages(newest_first, start):
             yield [self._stored(stay) for stay in page]
 
-    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        for page in self._pages(newest_first=False):
+    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+        for page in self._pages(newest_first=False, start=start):
             stays = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
             for stay in page:
                 stays[self._stored(stay)].append(stay)
             changes, changed = decide([self._stored(stay) for stay in page]), Changed()
-            self._refuse(change.to for change in changes if change.to is not None)
+            self._refuse(changes)
             for change in changes:
-                if stays[change.job]:
-                    changed.done += self._change(stays[change.job].pop(), change)
+                if stays[change.job] and self._change(stays[change.job].pop(), change):
+                    changed.done += 1
+                    changed.jobs.append(change.job)
             yield len(page), changed
 
     def clear(self) -> int:
@@ -91,28 +100,36 @@ class MemoryJobs(PlacedJobs):
     def _in_queue(self) -> bool:
         return self._place.state is JobState.WAITING
 
-    def _pages(self, newest_first: bool) -> Iterator[list[Stay]]:
+    def _pages(self, newest_first: bool, start: int) -> Iterator[list[Stay]]:
         with self._state.lock:
             stays = list(self._stays())
         if newest_first or self._place.state in (JobState.WAITING, JobState.PARKED, JobState.OUTBOX):
             stays.reverse()
-        for start in range(0, len(stays), PAGE):
-            yield stays[start : start + PAGE]
+        for place in range(start, len(stays), PAGE):
+            yield stays[place : place + PAGE]
 
-    def _refuse(self, goals: Iterable[Place]) -> None:
-        """Raises ArgumentError for a goal where the jobs of this place cannot go."""
+    def _refuse(self, changes: Iterable[Change]) -> None:
+        """Raises ArgumentError for a change that is not possible in this place."""
         here = self._place.state
         possible = () if here in (JobState.WAITING, JobState.OUTBOX) else (JobState.WAITING, JobState.DEAD)
-        for goal in goals:
-            if goal.state not in possible or goal.state is here:
-                raise ArgumentError(f"no jobs are moved from {here.value} to {goal.state.value}")
+        for change in changes:
+            if change.at is not None and here not in _WAIT_FOR_A_TIME:
+                raise ArgumentError(f"no jobs are moved from {here.value} to another time")
+            if change.to is not None and (change.to.state not in possible or change.to.state is here):
+                raise ArgumentError(f"no jobs are moved from {here.value} to {change.to.state.value}")
+
+    def _refuse_other_than_timed(self) -> None:
+        if self._place.state not in (*_WAIT_FOR_A_TIME, JobState.DEAD):
+            raise ArgumentError(f"jobs in {self._place.state.value} wait for no time")
 
     def _change(self, stay: Stay, change: Change) -> bool:
         with self._state.lock:
             if not self._remove(stay):
                 return False
             job = change.job.payload
-            if change.to is None and self._place.state is not JobState.DEAD:
+            if change.at is not None:
+                self._reschedule(job, change.at)
+            elif change.to is None and self._place.state is not JobState.DEAD:
                 self._state.note_move(job, "cancelled", "deleted", life_s=ENDED_S)
             elif change.to is None:
                 pass  # a dead job keeps its record
@@ -125,6 +142,10 @@ class MemoryJobs(PlacedJobs):
             return True
 
     # --- under the lock
+
+    def _reschedule(self, job: bytes, at: float) -> None:
+        self._state.put_timed(self._place.state, at, job)
+        self._state.note_move(job, _WAIT_FOR_A_TIME[self._place.state], "rescheduled", due=at)
 
     def _waiting(self) -> Waiting:
         return self._state.queues.get(self._place.queue, Waiting())

@@ -38,7 +38,7 @@ from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.command import Command
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.wire.job_record import LIVE_S, tracked_in
+from goworkers_py.wire.job_record import LIVE_S, live_s, tracked_in
 
 Bell = SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
@@ -223,11 +223,20 @@ class State:
         self.put_timed(JobState.DEAD, now, payload)
         self._timed[JobState.DEAD].trim(limits.jobs, now - limits.age_s)
 
-    def note_move(self, payload: bytes, state: StateWord, reason: str, queue: str = "", life_s: int = LIVE_S) -> None:
+    def note_move(
+        self,
+        payload: bytes,
+        state: StateWord,
+        reason: str,
+        queue: str = "",
+        life_s: int = LIVE_S,
+        due: float | None = None,
+    ) -> None:
         """Writes into the record of the job, if it has one, that people or the scheduler have moved it."""
         if (job := tracked_in(payload)) is not None:
-            fields = (("queue", queue),) if queue else ()
-            self.records.note(NoteState(job.jid, state, reason, life_s, fields, only_known=True))
+            fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
+            life_s = life_s if due is None else live_s(due, self.clock())
+            self.records.note(NoteState(job.jid, state, reason, life_s, tuple(fields), only_known=True))
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

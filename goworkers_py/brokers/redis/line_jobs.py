@@ -24,11 +24,15 @@ class LineJobs(PlacedJobs):
     def count(self) -> int:
         return sum(line.size for line in self._lines.all())
 
-    def first(self, limit: int) -> list[StoredJob]:
+    def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         found: list[StoredJob] = []
-        for line in self._lines.names():
-            found += [_stored(one, line) for one in self._lines.oldest(line, limit - len(found))]
+        for line in self._lines.all():
+            found += [_stored(one, line.name) for one in self._lines.oldest(line.name, limit - len(found), start)]
+            start = max(0, start - line.size)
         return found
+
+    def before(self, time: float, newest_first: bool = False) -> int:
+        raise ArgumentError(f"jobs in {self._state.value} wait for no time")
 
     def at(self, time: float) -> list[StoredJob]:
         raise ArgumentError(f"jobs in {self._state.value} wait for no time")
@@ -39,33 +43,39 @@ class LineJobs(PlacedJobs):
     def take_out(self, job: StoredJob, place: int = 0) -> bool:
         raise ArgumentError(f"no queue and no time: {self._state.value}")
 
-    def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
-        for line in self._lines.names():
-            for page in self._lines.pages(line, PAGE):
-                yield [_stored(one, line) for one in page]
+    def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
+        for line in self._lines.all():
+            for page in self._lines.pages(line.name, PAGE, start):
+                yield [_stored(one, line.name) for one in page]
+            start = max(0, start - line.size)
 
-    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        for line in self._lines.names():
-            start = 0
-            while page := self._lines.from_newest(line, start, PAGE):
+    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+        for name, size in [(line.name, line.size) for line in self._lines.all()]:
+            place = start
+            while page := self._lines.from_newest(name, place, PAGE):
                 entries = defaultdict(list)  # by job: equal jobs cannot be told apart, so a change takes any of them
                 for one in page:
-                    entries[_stored(one, line)].append(one)
-                changes = decide([_stored(one, line) for one in page])
-                moves = [self._move(entries[change.job].pop(), change) for change in changes if entries[change.job]]
-                changed = _changed(moves, self._lines.move(line, moves))
-                start += len(page) - changed.done
+                    entries[_stored(one, name)].append(one)
+                changes = decide([_stored(one, name) for one in page])
+                moves = [
+                    (change.job, self._move(entries[change.job].pop(), change))
+                    for change in changes
+                    if entries[change.job]
+                ]
+                changed = _changed(moves, self._lines.move(name, [move for _, move in moves]))
+                place += len(page) - changed.done
                 yield len(page), changed
+            start = max(0, start - size)
 
     def _move(self, one: LineEntry, change: Change) -> Move:
         goal = None if change.to is None else change.to.state
-        if goal is None:
+        if goal is None and change.at is None:
             return Move(one, "delete")
         if self._state is JobState.PARKED and goal is JobState.DEAD:
             return Move(one, "dead", payload=enclosure.readable(change.payload, one.queue, time.time()))
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
             return Move(one, "back", change.to.queue, change.payload)
-        raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value}")
+        raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value if goal else 'another time'}")
 
     def clear(self) -> int:
         return self._lines.clear()
@@ -75,10 +85,11 @@ def _stored(one: LineEntry, line: str) -> StoredJob:
     return StoredJob(one.payload, one.queue, one.at, line)
 
 
-def _changed(moves: Sequence[Move], answer: Sequence[int | str]) -> Changed:
+def _changed(moves: Sequence[tuple[StoredJob, Move]], answer: Sequence[int | str]) -> Changed:
     problems = [
         f"not moved: {describe_job(move.entry.payload, move.entry.queue)}: {told}"
-        for move, told in zip(moves, answer, strict=True)
+        for (_, move), told in zip(moves, answer, strict=True)
         if isinstance(told, str)
     ]
-    return Changed(sum(told for told in answer if isinstance(told, int)), problems)
+    moved = [job for (job, _), told in zip(moves, answer, strict=True) if told == 1]
+    return Changed(len(moved), problems, moved)

@@ -72,9 +72,9 @@ class Lines:
     def from_newest(self, line: str, start: int, count: int) -> list[LineEntry]:
         return [*map(read, self._connections.call("LRANGE", self._key(line), start, start + count - 1))]
 
-    def pages(self, line: str, at_once: int) -> Iterator[list[LineEntry]]:
+    def pages(self, line: str, at_once: int, start: int = 0) -> Iterator[list[LineEntry]]:
         """All entries, the newest first: those that leave meanwhile leave at the other end."""
-        for page in pages_of_list(self._connections, self._key(line), at_once):
+        for page in pages_of_list(self._connections, self._key(line), at_once, start):
             yield [*map(read, page)]
 
     def move(self, line: str, moves: Sequence[Move]) -> list[int | str]:

@@ -1,4 +1,4 @@
-"""Reads a whole list, the newest entry first, while others push to it and take from its end."""
+"""Reads a list, the newest entry first, while others push to it and take from its end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from goworkers_py.brokers.redis.connection import Connections
 
 
-def pages_of_list(connections: Connections, key: str, at_once: int) -> Iterator[list[bytes]]:
-    start, before = 0, set[bytes]()
+def pages_of_list(connections: Connections, key: str, at_once: int, start: int = 0) -> Iterator[list[bytes]]:
+    before = set[bytes]()
     while listed := connections.call("LRANGE", key, start, start + at_once - 1):
         start += len(listed)
         # A push moves all entries by one position, so the next page begins with entries of this page.

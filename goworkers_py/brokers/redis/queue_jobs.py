@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import pages_of_list
 from goworkers_py.brokers.redis.record_keys import RecordKeys
+from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
@@ -20,7 +22,7 @@ from goworkers_py.wire.stored_job import StoredJob
 PUSHED_MEANWHILE = FETCHED_MEANWHILE = 500
 # Jobs that are looked at at each of a few places of a queue, and how many such pages before the place of a time.
 NEAR, PAGES_NEAR = 500, 20
-_PICK = Script(Path(__file__).parent / "lua" / "pick.lua")
+_PICK = Script(Path(__file__).parent / "lua" / "pick.lua", list_of(int))
 
 
 class QueueJobs(PlacedJobs):
@@ -33,10 +35,13 @@ class QueueJobs(PlacedJobs):
     def count(self) -> int:
         return int(self._connections.call("LLEN", self._key))
 
-    def first(self, limit: int) -> list[StoredJob]:
+    def first(self, limit: int, start: int = 0) -> list[StoredJob]:
         """In the order in which they are fetched."""
-        listed = self._connections.call("LRANGE", self._key, -limit, -1) if limit else []
+        listed = self._connections.call("LRANGE", self._key, -start - limit, -start - 1) if limit else []
         return [StoredJob(payload, self._queue) for payload in reversed(listed)]
+
+    def before(self, time: float, newest_first: bool = False) -> int:
+        raise ArgumentError("jobs that wait in a queue wait for no time")
 
     def at(self, time: float) -> list[StoredJob]:
         raise ArgumentError("jobs that wait in a queue wait for no time")
@@ -66,37 +71,37 @@ class QueueJobs(PlacedJobs):
                 high = middle
         return low
 
-    def pages(self, newest_first: bool = True) -> Iterator[list[StoredJob]]:
+    def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         """All jobs, always the newest first: jobs that are fetched meanwhile leave at the other end, and the positions
         of the other jobs stay."""
-        for page in pages_of_list(self._connections, self._key, PAGE):
+        for page in pages_of_list(self._connections, self._key, PAGE, start):
             yield [StoredJob(payload, self._queue) for payload in page]
 
-    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
+    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
         """Jobs that a push has moved into the next page are looked at again, so that no job is missed."""
-        start = 0
         while listed := self._connections.call("LRANGE", self._key, start, start + PAGE - 1):
             changes = decide([StoredJob(payload, self._queue) for payload in listed])
-            if any(change.to is not None for change in changes):
+            if any(change.to is not None or change.at is not None for change in changes):
                 raise ArgumentError("jobs that wait in a queue can only be deleted")
-            deleted = self._delete([change.job.payload for change in changes], start, start + len(listed))
-            start += len(listed) - deleted
-            yield len(listed), Changed(deleted)
+            gone = self._delete([change.job for change in changes], start, start + len(listed))
+            start += len(listed) - len(gone)
+            yield len(listed), Changed(len(gone), jobs=gone)
 
-    def _delete(self, chosen: list[bytes], start: int, end: int) -> int:
+    def _delete(self, chosen: list[StoredJob], start: int, end: int) -> list[StoredJob]:
         # Pushes meanwhile have moved the jobs back. A job that moved beyond `end` is in the next page.
-        return self._pick(chosen, start, end + PUSHED_MEANWHILE) if chosen else 0
+        return self._pick(chosen, start, end + PUSHED_MEANWHILE) if chosen else []
 
     def take_out(self, job: StoredJob, place: int = 0) -> bool:
         # Places count from the next job to run, which is the last of the list. Fetches meanwhile have moved it on.
-        return self._pick([job.payload], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1) == 1
+        return bool(self._pick([job], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1))
 
-    def _pick(self, chosen: list[bytes], first: int, last: int) -> int:
+    def _pick(self, chosen: list[StoredJob], first: int, last: int) -> list[StoredJob]:
         place = (first, last, secrets.token_hex(16))
         records = RecordKeys(self._keys)
-        numbered = [part for entry in chosen for part in (records.number(entry), entry)]
+        numbered = [part for job in chosen for part in (records.number(job.payload), job.payload)]
         keys = (self._key, self._keys.nothing, *records.names)
-        return int(self._connections.script(_PICK, keys, (*place, ENDED_S, *numbered)))
+        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, *numbered))
+        return list(itertools.compress(chosen, answer))
 
     def clear(self) -> int:
         """Removes the queue's name too, as Sidekiq's page does."""

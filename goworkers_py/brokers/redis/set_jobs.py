@@ -5,9 +5,11 @@ A job is found again by its exact bytes, and a job that is moved is in one place
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
@@ -17,10 +19,20 @@ from goworkers_py.brokers.redis.record_keys import RecordKeys, lives
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure, payload
+from goworkers_py.wire.job_record import live_s
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
 _MOVE = Script(Path(__file__).parent / "lua" / "move.lua")
+# What move.lua does with an entry; for ENQUEUE it gets the number of the queue.
+ENQUEUE, BURY, DELETE, LATER = 1, 0, -1, -2
+
+
+class _Step(NamedTuple):
+    entry: bytes
+    what: int
+    name: str = ""  # ENQUEUE: the queue; LATER: for how long the record lives
+    payload: bytes = b""  # in its new place; LATER: the time
 
 
 class SetJobs(PlacedJobs):
@@ -35,8 +47,13 @@ class SetJobs(PlacedJobs):
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
 
-    def first(self, limit: int) -> list[StoredJob]:
-        return _stored(self._connections.call("ZRANGE", self._key, 0, limit - 1, "WITHSCORES")) if limit else []
+    def first(self, limit: int, start: int = 0) -> list[StoredJob]:
+        last = start + limit - 1
+        return _stored(self._connections.call("ZRANGE", self._key, start, last, "WITHSCORES")) if limit else []
+
+    def before(self, time: float, newest_first: bool = False) -> int:
+        limits = (f"({time!r}", "+inf") if newest_first else ("-inf", f"({time!r}")
+        return int(self._connections.call("ZCOUNT", self._key, *limits))
 
     def at(self, time: float) -> list[StoredJob]:
         return _stored(self._connections.call("ZRANGE", self._key, time, time, "BYSCORE", "WITHSCORES"))
@@ -45,71 +62,77 @@ class SetJobs(PlacedJobs):
         raise ArgumentError(f"no queue: {self._state.value}")
 
     def take_out(self, job: StoredJob, place: int = 0) -> bool:
-        return self._move([(job.payload, None, b"")]).done == 1
+        return self._move([_Step(job.payload, DELETE)])[0].done == 1
 
-    def pages(self, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+    def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
         """All entries by their time. Entries that come or go meanwhile hide no other entry."""
         reverse = "REV" if newest_first else ""
-        start = 0
         while listed := self._connections.call(f"Z{reverse}RANGE", self._key, start, start + PAGE - 1, "WITHSCORES"):
-            members, scores = listed[::2], listed[1::2]
-            yield _stored(listed)
-            # The next page begins after the last entry of this page that is still in the set, at its present rank: all
-            # entries before it have been seen.
-            left = self._ranks(members[-1:], reverse) or self._ranks(members, reverse)
-            start = max(left) + 1 if left else self._before(scores[0], newest_first)
+            yield (page := _stored(listed))
+            # The next page begins after the last entry of this page that is still in its place, at its present rank:
+            # all entries before it have been seen. If all have left, what comes before the time of the first was seen,
+            # or came meanwhile.
+            left = self._ranks(page[-1:], reverse) or self._ranks(page, reverse)
+            start = max(left) + 1 if left else self.before(page[0].at or 0.0, newest_first)
 
-    def _ranks(self, members: Sequence[bytes], reverse: str) -> list[int]:
-        """The ranks of those members that are still in the set."""
-        ranks = self._connections.exchange([(f"Z{reverse}RANK", self._key, member) for member in members])
-        return [rank for rank in ranks if rank is not None]
+    def _ranks(self, page: Sequence[StoredJob], reverse: str) -> list[int]:
+        """The ranks of those entries that are still in the set, and have the time that they had."""
+        members = [one.payload for one in page]
+        times, *ranks = self._connections.exchange(
+            [("ZMSCORE", self._key, *members), *((f"Z{reverse}RANK", self._key, member) for member in members)]
+        )
+        looked_up = zip(page, times, ranks, strict=True)
+        return [rank for one, time, rank in looked_up if None not in (time, rank) and float(time) == one.at]
 
-    def _before(self, score: bytes, newest_first: bool) -> int:
-        """How many entries come before the first one with that score. They were seen, or came meanwhile."""
-        limits = (b"(" + score, "+inf") if newest_first else ("-inf", b"(" + score)
-        return int(self._connections.call("ZCOUNT", self._key, *limits))
-
-    def change(self, decide: Decide) -> Iterator[tuple[int, Changed]]:
-        for page in self.pages():
+    def change(self, decide: Decide, start: int = 0) -> Iterator[tuple[int, Changed]]:
+        for page in self.pages(start=start):
             changes = decide(page)
-            yield len(page), self._move([self._goal(change) for change in changes])
+            changed, moved = self._move([self._step(change) for change in changes])
+            changed.jobs = [change.job for change in itertools.compress(changes, moved)]
+            yield len(page), changed
 
     def clear(self) -> int:
         size, _ = self._connections.transaction([("ZCARD", self._key), ("UNLINK", self._key)])
         return int(size)
 
-    def _goal(self, change: Change) -> tuple[bytes, str | None, bytes]:
-        """The entry, its queue ('': the dead set; None: it is deleted) and its payload there. In the dead set, a
-        payload that Ruby cannot read is enclosed as text."""
+    def _step(self, change: Change) -> _Step:
+        """In the dead set, a payload that Ruby cannot read is enclosed as text."""
         entry, to = change.job.payload, change.to
-        if to is None:
-            return entry, None, b""
-        if to.state is JobState.DEAD and self._state is not JobState.DEAD:
-            return entry, "", enclosure.readable(change.payload, change.job.queue, time.time())
-        if to.state is not JobState.WAITING:
-            raise ArgumentError(f"no jobs are moved from {self._state.value} to {to.state.value}")
+        if change.at is not None and self._state is not JobState.DEAD:
+            return _Step(entry, LATER, str(live_s(change.at, time.time())), repr(change.at).encode())
+        if to is None and change.at is None:
+            return _Step(entry, DELETE)
+        if to is None or to.state is self._state or to.state not in (JobState.DEAD, JobState.WAITING):
+            goal = "another time" if to is None else to.state.value
+            raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal}")
+        if to.state is JobState.DEAD:
+            return _Step(entry, BURY, payload=enclosure.readable(change.payload, change.job.queue, time.time()))
         queue = self._keys.bare(to.queue)
-        return entry, queue, change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
+        written = change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
+        return _Step(entry, ENQUEUE, queue, written)
 
-    def _move(self, moves: Sequence[tuple[bytes, str | None, bytes]]) -> Changed:
-        if not moves:
-            return Changed()
-        queues = dict.fromkeys(queue for _, queue, _ in moves if queue)
-        numbers: dict[str | None, int] = {"": 0, None: -1}
-        numbers.update({queue: number for number, queue in enumerate(queues, 1)})
+    def _move(self, steps: Sequence[_Step]) -> tuple[Changed, list[bool]]:
+        """Also says for each step whether it was done."""
+        if not steps:
+            return Changed(), []
+        queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
+        numbers = {queue: number for number, queue in enumerate(queues, 1)}
         records = RecordKeys(self._keys)
-        arguments: list[Argument] = [*self._dead_limits, *lives(self._dead_limits), len(queues)]
-        for entry, queue, rewritten in moves:
-            arguments += (numbers[queue], queue or "", records.number(entry), entry, rewritten)
+        state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
+        arguments: list[Argument] = [*self._dead_limits, *lives(self._dead_limits), state, len(queues)]
+        for step in steps:
+            number = numbers[step.name] if step.what == ENQUEUE else step.what
+            arguments += (number, step.name, records.number(step.entry), step.entry, step.payload)
         fixed = (self._key, self._keys.queues, self._keys.dead, self._keys.nothing)
         keys = [*fixed, *map(self._keys.queue, queues), *records.names]
         answer = self._connections.script(_MOVE, keys, arguments)
         problems = [
-            f"not moved: {describe_job(entry, queue or '')}: {self._connections.explained(_MOVE, text(told))}"
-            for (entry, queue, _), told in zip(moves, answer, strict=True)
+            f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(told))}"
+            for step, told in zip(steps, answer, strict=True)
             if isinstance(told, bytes)
         ]
-        return Changed(sum(told for told in answer if isinstance(told, int)), problems)
+        moved = [told == 1 for told in answer]
+        return Changed(sum(moved), problems), moved
 
 
 def _stored(listed: Sequence[bytes]) -> list[StoredJob]:

@@ -1,29 +1,38 @@
--- Moves entries of a set into their queues or the dead set, or deletes them. Each entry is written to its new place, then
+-- Moves entries of a set into their queues or the dead set, gives them another time, or deletes them. Each entry is written to its new place, then
 -- removed from the set, and only if it is still in the set: another process may have moved it.
 -- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked
--- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, how many queues, then for
---       each entry: number of its queue (0: to the dead set, -1: it is deleted), queue name, number of its record (0:
---       none), entry, payload in its new place
+-- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, the state of the jobs of
+--       the set, how many queues, then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it
+--       stays, with another time), queue name (-2: life of its record), number of its record (0: none), entry, payload
+--       in its new place (-2: the time)
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 -- include note.lua
 local SET, QUEUES, DEAD, FIXED, SIZE = KEYS[1], KEYS[2], KEYS[3], 4, 5
-local life, dead_life, deleted_life, queues = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local life, dead_life, deleted_life, state, queues = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: an entry must not be in
 -- two places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
 
-local function put(number, key, name, payload)
+local function put(number, key, name, entry, payload)
   if number == -1 then return end
   local reply
-  if number == 0 then reply = redis.pcall('ZADD', key, now, payload) else reply = redis.pcall('LPUSH', key, payload) end
+  if number == -2 then
+    reply = redis.pcall('ZADD', key, payload, entry)
+  elseif number == 0 then
+    reply = redis.pcall('ZADD', key, now, payload)
+  else
+    reply = redis.pcall('LPUSH', key, payload)
+  end
   if type(reply) == 'table' and reply.err then return reply.err .. ' (key ' .. key .. ')' end
   if number > 0 then redis.pcall('SADD', QUEUES, name) end
 end
 
-local function note_move(number, record, name)
+local function note_move(number, record, name, payload)
   if not is_tracked(record) then return end
   if number == -1 then -- a dead job keeps its record
     if is_live(record) then note(record, deleted_life, 'cancelled', 'deleted', {}) end
+  elseif number == -2 then
+    note(record, name, state, 'rescheduled', {'due', payload})
   elseif number == 0 then
     note(record, dead_life, 'dead', 'killed', {})
   else
@@ -32,17 +41,18 @@ local function note_move(number, record, name)
 end
 
 local answer, buried = {}, false
-for i = 7, #ARGV, SIZE do
+for i = 8, #ARGV, SIZE do
   local number, name, record, entry = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
   local result = 0
   if redis.call('ZMSCORE', SET, entry)[1] then
-    local failed = put(number, number > 0 and KEYS[FIXED + number] or DEAD, name, ARGV[i + 4])
+    local goal = number == -2 and SET or number > 0 and KEYS[FIXED + number] or DEAD
+    local failed = put(number, goal, name, entry, ARGV[i + 4])
     if failed then
       result = failed
     else
-      redis.call('ZREM', SET, entry)
+      if number ~= -2 then redis.call('ZREM', SET, entry) end
       result, buried = 1, buried or number == 0
-      if record > 0 then note_move(number, KEYS[FIXED + queues + record], name) end
+      if record > 0 then note_move(number, KEYS[FIXED + queues + record], name, ARGV[i + 4]) end
     end
   end
   answer[#answer + 1] = result

@@ -4,9 +4,9 @@
 -- KEYS: queue, a key that never exists, then the records of jobs that may be tracked
 -- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's payload, life of the record of a deleted job, then
 --       for each entry: number of its record (0: none), the entry
--- Answer: how many entries were deleted
+-- Answer: for each entry 1: deleted, 0: not found near its place
 -- include note.lua
-local first, mark, life, wanted, records, deleted = tonumber(ARGV[1]), ARGV[3], ARGV[4], {}, {}, 0
+local first, mark, life, wanted, records, gone, deleted = tonumber(ARGV[1]), ARGV[3], ARGV[4], {}, {}, {}, 0
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before.
 redis.call('LREM', KEYS[2], '1', mark)
@@ -18,7 +18,7 @@ for i = 5, #ARGV, 2 do
 end
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
   if (wanted[raw] or 0) > 0 then
-    wanted[raw] = wanted[raw] - 1
+    wanted[raw], gone[raw] = wanted[raw] - 1, (gone[raw] or 0) + 1
     redis.call('LSET', KEYS[1], first + offset - 1, mark)
     deleted = deleted + 1
     local record = records[raw]
@@ -27,4 +27,11 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
-return deleted
+local answer = {}
+for i = 5, #ARGV, 2 do
+  local entry = ARGV[i + 1]
+  local found = (gone[entry] or 0) > 0
+  if found then gone[entry] = gone[entry] - 1 end
+  answer[#answer + 1] = found and 1 or 0
+end
+return answer
