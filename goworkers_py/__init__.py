@@ -12,6 +12,8 @@
 
 from typing import TYPE_CHECKING
 
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
@@ -50,6 +52,7 @@ from goworkers_py.runtime.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
+inspector = app.inspector
 
 configure = app.configure
 job = app.job
@@ -106,7 +109,9 @@ __all__ = [
     "DiscardJob",
     "DuplicateJob",
     "EnqueueOptions",
+    "Filter",
     "HealthEvent",
+    "Inspector",
     "Job",
     "JobCancelled",
     "JobControl",
@@ -143,6 +148,7 @@ __all__ = [
     "enqueue_bulk",
     "enqueue_in",
     "enqueue_with_options",
+    "inspector",
     "job",
     "middleware",
     "on_cancel",

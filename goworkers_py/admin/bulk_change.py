@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.admin.filter import Wanted
+from goworkers_py.admin.job_pages import Span
 from goworkers_py.brokers.contracts.admin import Change, Changed, PlacedJobs
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire.stored_job import StoredJob
@@ -23,9 +24,10 @@ class BulkChange:
         # Of the pages that `_decide` has seen since the last step.
         self._chosen = 0
         self._problems: list[str] = []
+        self._last: StoredJob | None = None
 
-    def steps(self, jobs: PlacedJobs) -> Iterator[tuple[int, Changed]]:
-        for looked_at, changed in jobs.change(self._decide):
+    def steps(self, jobs: PlacedJobs, span: Span) -> Iterator[tuple[int, Changed]]:
+        for looked_at, changed in jobs.change(self._decide, span.start(jobs)):
             changed = Changed(self._chosen) if self._dry_run else changed
             changed.problems += self._problems
             self._chosen, self._problems = 0, []
@@ -35,8 +37,11 @@ class BulkChange:
                 self._most -= changed.done
                 if self._most <= 0:
                     return
+            if self._last is not None and span.is_behind(self._last):
+                return
 
     def _decide(self, page: Sequence[StoredJob]) -> list[Change]:
+        self._last = page[-1] if page else None
         chosen = list(itertools.islice(filter(self._wanted.fits, page), self._most))
         self._chosen += len(chosen)
         return [] if self._dry_run else list(self._changes(chosen))

@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
-from goworkers_py.admin.inspector import DEAD, RETRIES, SCHEDULED, Inspector, waiting_in
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats

@@ -13,6 +13,7 @@ from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
+from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -82,19 +83,31 @@ class JobLookup:
         found, complete = self._searched(jid)
         return found or JobStatus(jid, "unknown", False, tracked=False, absent=complete)
 
+    def place_of(self, jid: str) -> tuple[Place, StoredJob] | None:
+        """Where a tracked job waits. None for any other job, and for one that is not where its record says."""
+        record = self._record(jid)
+        due = float(record.due) if record is not None and record.due else None
+        seen = () if record is None else self._seen_at(_told(record), due)
+        return next(((place, job) for place, _, job in seen if _is(job, jid)), None)
+
+    def due_in(self, place: Place, jid: str) -> float | None:
+        """The time of a tracked job, if it is in this place."""
+        found = self.place_of(jid)
+        return found[1].at if found is not None and found[0] == place else None
+
     def remove(self, jid: str) -> StoredJob | None:
         """Deletes a job that waits in a queue or for a time. None when it was found in neither."""
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             status = self.status(jid)
-            for place, number, job in self._seen_at(status):
+            for place, number, job in self._seen_at(status, status.due):
                 if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number):
                     return job
         return None
 
-    def _seen_at(self, status: JobStatus) -> Iterator[tuple[Place, int, StoredJob]]:
-        if status.state in ("scheduled", "retry") and status.due is not None:
+    def _seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
+        if status.state in _PLACES and due is not None:
             place = Place(_PLACES[status.state])
-            yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(status.due))
+            yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(due))
         elif status.state == "waiting" and status.queue:
             place = Place(JobState.WAITING, status.queue)
             since = status.since or 0.0
@@ -232,4 +245,20 @@ def _seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
         due=job.at if state in ("scheduled", "retry") else None,
         error_class=text("error_class"),
         error_message=text("error_message"),
+        timeline=[] if message is None else _past(message, job.at if state in _PLACES else None, state),
     )
+
+
+def _past(message: Message, at: float | None, state: str) -> list[Move]:
+    """What the payload of a job without a record tells of its way."""
+    error = message.get("error_class")
+    failed = f"failed: {error}" if isinstance(error, str) else "failed"
+    told = [
+        ("created", message.created_at, "of the payload"),
+        ("waiting", message.enqueued_at, "of the payload"),
+        ("retry", message.failed_at, "first failure"),
+        ("retry", epoch(message.get("retried_at")), failed),
+        ("dead", at if state == "dead" else None, failed),
+    ]
+    moves = [Move(word, when, reason) for word, when, reason in told if when is not None]
+    return sorted(moves, key=lambda move: move.at)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import simplejson
 
+from goworkers_py.brokers.contracts.admin import PlacedJobs
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -16,6 +18,8 @@ from goworkers_py.wire.stored_job import StoredJob
 # further kinds are counted together as OTHERS.
 MOST_KINDS = 1_000
 LONGEST_TEXT = 300
+# A sample is read from so many parts of a place: neighbours have often failed for the same reason.
+PARTS = 100
 OTHERS, UNREADABLE, NAMELESS = "(others)", "(unreadable)", "(none)"
 
 
@@ -43,6 +47,15 @@ class Kind:
     def as_json(self) -> str:
         fields = dataclasses.asdict(self)
         return simplejson.dumps({"class": fields.pop("job_class"), **fields})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Counts that were estimated from some of the jobs."""
+
+    total: int  # jobs of the place
+    looked_at: int
+    kinds: list[Kind]  # each `count` is an estimate, unless all were looked at
 
 
 class Summary:
@@ -82,3 +95,17 @@ def _failed_at(job: StoredJob) -> float | None:
     of_payload = message and (epoch(message.get("retried_at")) or epoch(message.get("failed_at")))
     at = of_payload or job.at
     return at if at is not None and math.isfinite(at) else None
+
+
+def sample(jobs: PlacedJobs, size: int) -> Sample:
+    total, summary, looked_at = jobs.count(), Summary(), 0
+    part = max(1, size // PARTS)
+    starts = range(0, total, part) if total <= size else sorted(random.sample(range(total - part), PARTS))
+    for start in starts:
+        found = jobs.first(part, start)
+        looked_at += len(found)
+        summary.add(found)
+    kinds = summary.kinds()
+    for kind in kinds:
+        kind.count = round(kind.count * max(total, looked_at) / looked_at)
+    return Sample(total, looked_at, kinds)

@@ -77,6 +77,12 @@ class App(Hooks, Pushing, Results, Cancelling, Testable):
         self._launcher: Launcher | None = None
         self._stop_asked = threading.Event()
         self._health: Health | None = None  # of the launcher that was built last
+        self.inspector = Inspector(
+            lambda: self.broker,
+            lambda: Timestamps(self.config.timestamps),
+            lambda: self.clock.wall(),
+            lambda message: self.handlers.tell_of_cancel(message),
+        )
         remember(self)
 
     # --- configuration
@@ -208,11 +214,6 @@ class App(Hooks, Pushing, Results, Cancelling, Testable):
         return broker
 
     # --- looking
-
-    @property
-    def inspector(self) -> Inspector:
-        """Reads and changes queues, jobs by state, processes: `workers.app.inspector.pause("mail")`."""
-        return Inspector(self.broker, Timestamps(self.config.timestamps), self.clock.wall)
 
     def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
         """`workers.stats_server(8080)` serves go-workers' `/stats` and the other pages of `stats_port`, beside `run` or

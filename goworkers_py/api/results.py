@@ -88,9 +88,7 @@ class Results:
     def broker(self) -> Broker:
         raise NotImplementedError
 
-    @property
-    def inspector(self) -> Inspector:
-        raise NotImplementedError
+    inspector: Inspector
 
     def status(self, jid: str) -> JobStatus:
         """`workers.status(jid).state` is scheduled, waiting, running, retry, dead, completed, cancelled, expired or

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.admin.filter import Filter, Wanted, counted
-from goworkers_py.admin.inspector import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED, Inspector, Steps
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.jobs import Steps
+from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.cli import listing

@@ -9,7 +9,8 @@ import click
 import simplejson
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import Inspector, waiting_in
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats

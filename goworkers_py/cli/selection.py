@@ -10,8 +10,8 @@ from typing import Any
 import click
 import simplejson
 
-from goworkers_py.admin.filter import Filter, counted
-from goworkers_py.admin.inspector import Steps
+from goworkers_py.admin.filter import Filter, Refined, counted
+from goworkers_py.admin.jobs import Steps
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.cli.base import FAILED, Function, fail
 from goworkers_py.core.escaping import one_line
@@ -47,18 +47,16 @@ def filtered(command: Function) -> Function:
     return run
 
 
-class TrackingFilter:
+class TrackingFilter(Refined):
     """A filter that tracks which of its jids it has not met yet."""
 
     def __init__(self, wanted: Filter) -> None:
-        self._wanted = wanted
+        super().__init__(wanted, self._meet)
         self._missing = dict.fromkeys(wanted.jids)
 
-    def fits(self, job: StoredJob) -> bool:
-        fits = self._wanted.fits(job)
-        if fits and self._missing:
-            self._missing.pop(job.jid, None)
-        return fits
+    def _meet(self, job: StoredJob) -> bool:
+        self._missing.pop(job.jid, None)
+        return True
 
     def report_missing(self, place: str) -> None:
         """Fails if the filter named a jid that was not met."""

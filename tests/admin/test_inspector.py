@@ -21,7 +21,7 @@ class Plain(Broker):
 
 def test_a_broker_without_lists_of_jobs_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"^broker: Plain has no lists of jobs: set another broker$"):
-        Inspector(Plain()).queues()
+        Inspector(Plain).queues()
 
 
 def test_processes_that_are_part_of_another_program_are_not_asked(redis_url: str, redis: redis_py.Redis) -> None:
@@ -35,7 +35,7 @@ def test_processes_that_are_part_of_another_program_are_not_asked(redis_url: str
 
 
 def test_a_broker_without_neighbours_has_no_leftovers_and_marks_no_deploy() -> None:
-    neighbours = Inspector(Plain()).neighbours
+    neighbours = Inspector(Plain).neighbours
     assert (neighbours.leftovers(), list(neighbours.take_over("7")), neighbours.of_go_workers([])) == ([], [], [])
     assert not neighbours.lives("7")
     with pytest.raises(ConfigError, match="Plain"):

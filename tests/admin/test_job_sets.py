@@ -12,8 +12,10 @@ import pytest
 import redis as redis_py
 from apps import job, own_app
 
-from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import DEAD, RETRIES, SCHEDULED, Inspector, Steps, waiting_in
+from goworkers_py.admin.filter import Filter, Wanted
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.jobs import Steps
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
@@ -292,7 +294,7 @@ def test_a_dead_job_cannot_be_killed_nor_can_a_waiting_one_be_moved(
 def test_a_job_that_has_gone_meanwhile_is_not_changed(inspector: Inspector, redis: redis_py.Redis, verb: str) -> None:
     redis.zadd("retry", {job("J", 1): 1})
 
-    class Vanishing:
+    class Vanishing(Wanted):
         def fits(self, job: StoredJob) -> bool:
             return bool(redis.delete("retry"))
 
@@ -304,7 +306,7 @@ def test_no_job_is_lost_or_doubled_when_three_threads_retry_at_once(redis_url: s
     """Two threads retry every job and one every second job: each job is in the queue exactly once at the end."""
     redis.zadd("retry", numbered(3_000))
 
-    class EverySecond:
+    class EverySecond(Wanted):
         def __init__(self) -> None:
             self._turns = itertools.cycle([True, False])
 
@@ -341,7 +343,7 @@ def test_a_job_that_comes_back_at_once_is_not_changed_forever(inspector: Inspect
     redis.zadd("retry", numbered(20))
     numbers = itertools.count(1_000)
 
-    class Returning:
+    class Returning(Wanted):
         def fits(self, _: StoredJob) -> bool:
             number = next(numbers)
             redis.zadd("retry", {job("J", "again", number): number})

@@ -8,8 +8,10 @@ import pytest
 import redis as redis_py
 from apps import fields, job, own_app, queue
 
-from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import Inspector, Steps, waiting_in
+from goworkers_py.admin.filter import Filter, Wanted
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.jobs import Steps
+from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.wire.stored_job import StoredJob
@@ -79,7 +81,7 @@ def deleted(steps: Steps) -> int:
     return sum(changed.done for _, changed in steps)
 
 
-class Even:
+class Even(Wanted):
     def fits(self, job: StoredJob) -> bool:
         return job.message is not None and job.message.args[0] % 2 == 0
 
@@ -108,7 +110,7 @@ def test_no_wanted_job_is_missed_when_others_are_pushed_during_the_deletion(
     push(redis, 3 * PAGE)
     pushed = iter(range(4))
 
-    class OfJ:
+    class OfJ(Wanted):
         def fits(self, one: StoredJob) -> bool:
             if one.message and one.message.args == [3 * PAGE - 1] and next(pushed, None) is not None:
                 redis.lpush("queue:q", *[job("New")] * (3 * PAGE))  # more jobs than the queue held

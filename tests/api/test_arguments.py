@@ -20,7 +20,7 @@ from waiting import eventually
 
 from goworkers_py import App, ArgumentError, EnqueueOptions, Message
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import DEAD, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.brokers.contracts.admin import Changed, Place
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.memory.broker import forget

@@ -16,7 +16,7 @@ import redis as redis_py
 from apps import fields, own_app, queue, working
 from waiting import eventually
 
-from goworkers_py.admin.inspector import waiting_in
+from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core import held_pushes

@@ -11,7 +11,7 @@ import pytest
 from apps import own_app, working
 from waiting import eventually
 
-from goworkers_py.admin.inspector import DEAD, RETRIES, waiting_in
+from goworkers_py.admin.places import DEAD, RETRIES, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig

@@ -10,8 +10,9 @@ from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, s
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import Inspector, waiting_in
+from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
@@ -255,7 +256,7 @@ def test_people_who_move_a_job_write_its_record(
     how = {SCHEDULED: "reschedule", RETRIES: "retry", PARKED: "park"}[place]
     one, other = me.consume(2)
     me.settle((one, ENDS[how][0]), (other, Done(effects=(note("completed", 2),))))
-    changed(do(Inspector(me.broker), place))
+    changed(do(Inspector(lambda: me.broker), place))
     last = record().timeline[-1]
     assert (record().state, last.state, last.reason) == (state, state, reason)
     assert (record().due != "") == (state == "dead")
@@ -267,7 +268,7 @@ def test_a_job_that_is_deleted_from_its_queue_or_retried_from_the_dead(
     me: Process, publish: Publish, record: Read
 ) -> None:
     publish(push(1), push(2))
-    inspector = Inspector(me.broker)
+    inspector = Inspector(lambda: me.broker)
     changed(inspector.delete(waiting_in("q"), Filter(jids=["2"])))
     assert (record(1).state, record(2).state) == ("waiting", "cancelled")
     [one] = me.consume(1)
@@ -283,7 +284,7 @@ def test_a_job_that_is_to_wait_for_another_time_says_so(
     publish(push())
     [one] = me.consume(1)
     me.settle((one, ENDS["reschedule" if place is SCHEDULED else "retry"][0]))
-    for _ in me.broker.admin.jobs_in(place).change(lambda page: [Change(job, at=4e9) for job in page]):
+    for _ in me.broker.admin.jobs_in(place).change(lambda page: [Change(each, at=4e9) for each in page]):
         pass
     word = "scheduled" if place is SCHEDULED else "retry"
     assert (record().state, float(record().due), record().timeline[-1].reason) == (word, 4e9, "rescheduled")
@@ -401,7 +402,7 @@ def test_a_dead_job_that_is_deleted_keeps_its_record(me: Process, publish: Publi
     publish(push())
     [one] = me.consume(1)
     me.settle((one, ENDS["dead"][0]))
-    changed(Inspector(me.broker).delete(DEAD, Filter()))
+    changed(Inspector(lambda: me.broker).delete(DEAD, Filter()))
     assert (record().state, moves(record())) == ("dead", ["waiting", "dead"])
 
 

@@ -20,7 +20,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from goworkers_py.admin.inspector import waiting_in
+from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 

@@ -18,7 +18,8 @@ from waiting import eventually
 
 import goworkers_py
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import RETRIES, Inspector, waiting_in
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import RETRIES, waiting_in
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, Found, Presence
 from goworkers_py.brokers.contracts.store import TIMED
@@ -97,7 +98,7 @@ class Life:
 
     def __init__(self, broker: Broker, redis: redis_py.Redis) -> None:
         self.broker = broker
-        self.inspector = Inspector(broker)
+        self.inspector = Inspector(lambda: broker)
         self.redis = redis
         # Two batches: large payloads are settled in another way.
         self.finished: dict[str, list[Finished]] = {"small": [], "large": []}

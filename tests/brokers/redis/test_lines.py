@@ -12,7 +12,8 @@ from servers import RedisServer
 from verbs import KEYS, OWNER, batch_of, job, publish
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import PARKED, Inspector
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.lines import parking
@@ -56,7 +57,7 @@ def test_an_entry_that_this_release_cannot_read_stays_and_holds_up_no_other(
     assert broker.store.release("line", 5) == 1
     assert (queue(redis), redis.lrange(LINE, 0, -1)) == ([job(1)], [odd])
     assert broker.store.release("line", 1) == 0
-    inspector = Inspector(broker)
+    inspector = Inspector(lambda: broker)
     assert [one.payload for one in inspector.first(PARKED, 5)] == [odd]
     assert sum(changed.done for _, changed in inspector.delete(PARKED, Filter())) == 1
     assert not redis.exists(LINE, KEYS.lines)

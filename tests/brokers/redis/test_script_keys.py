@@ -16,7 +16,8 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.inspector import PARKED, RETRIES, Inspector, waiting_in
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.errors import BrokerRefused
@@ -89,7 +90,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         life.settle(lambda payload: Park("line"))
         life.settle(lambda payload: Park("line"))
         broker.store.release("line", 1)
-        inspector = Inspector(broker)
+        inspector = Inspector(lambda: broker)
         list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))

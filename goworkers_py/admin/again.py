@@ -1,0 +1,74 @@
+"""Makes a new job from one that a broker holds, with its class and options, and its arguments or others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.config.option_values import is_name
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire import payload
+from goworkers_py.wire.job_record import says_tracked, tracked_of
+from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
+from goworkers_py.wire.needs import FIELD, KWARGS, field_of
+from goworkers_py.wire.stored_job import StoredJob
+
+# What a job has gone through, and what binds it to others: its batch in Sidekiq Pro, its lock of sidekiq-unique-jobs.
+_OF_THE_FIRST = (
+    "at", "enqueued_at", "failed_at", "retried_at", "retry_count", "error_class", "error_message", "error_backtrace",
+    "discarded_at", "bid", "lock_digest",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What is other than in the first job; None: nothing. A job that expires gets as much time as the first one had."""
+
+    args: Sequence[Any] | None = None
+    kwargs: Mapping[str, Any] | None = None
+    queue: str | None = None
+    at: float | None = None
+
+    def push(self, job: StoredJob, now: float, timestamps: Timestamps) -> Push:
+        inner = job if job.original is None else StoredJob(job.original)
+        message = inner.message
+        if message is None:
+            raise ArgumentError(f"jid {job.jid}: its payload is not a job")
+        queue = self.queue or job.queue or message.get("queue")
+        if not is_name(queue):
+            raise ArgumentError(f"jid {job.jid}: {queue!r} is not a queue's name")
+        written, later = timestamps.write(now), self.at if self.at is not None and self.at > now else None
+        changes = {"queue": queue, "jid": new_jid(), "created_at": written}
+        changes |= {} if later is not None else {"enqueued_at": written}
+        changes |= _other_arguments(message, self.args, self.kwargs) | _expiry(message, now)
+        raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
+        fields = payload.read(raw)
+        return Push(queue, raw, later, track=tracked_of(fields) if says_tracked(fields) else None)
+
+
+def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if args is not None:
+        payload.check_plain(list(args), "args")
+        if "wrapped" in message:
+            raise ArgumentError(
+                "args: the arguments of a job of ActiveJob are inside of its own object; Rails must push it"
+            )
+        changes["args"] = list(args)
+    if kwargs is not None:
+        payload.check_plain(dict(kwargs), "kwargs")
+        changes["kwargs"] = dict(kwargs)
+        told = message.get(FIELD)
+        needs = told.get("needs", ()) if isinstance(told, dict) else ()
+        changes[FIELD] = field_of({*needs, KWARGS})
+    return changes
+
+
+def _expiry(message: Message, now: float) -> dict[str, Any]:
+    expires_at, began = message.expires_at, message.created_at
+    if expires_at is None:
+        return {}
+    name = EXPIRES_AT if EXPIRES_AT in message else EXPIRY
+    return {name: now + max(0.0, expires_at - began) if began is not None else expires_at}

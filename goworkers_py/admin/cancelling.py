@@ -1,0 +1,120 @@
+"""Cancels one job, or all jobs that a filter wants."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from goworkers_py.admin.filter import Wanted
+from goworkers_py.admin.job_status import JobLookup, check_jid
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.job_state import ENDED
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.stored_job import StoredJob
+
+CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found", "not running"]
+
+# By how the job has ended, as the process tells it that has met the job.
+_ANSWERS: dict[str, CancelAnswer] = {"cancelled": "cancelled", "retry": "interrupted", "waiting": "interrupted"}
+
+# A process that has met the job tells it. The message may get lost, so the answer is looked for now and then.
+LOOK_EVERY_S = 0.25
+
+
+@dataclass(slots=True)
+class CancelCounts:
+    """The result of a cancel of many jobs."""
+
+    cancelled: int = 0  # they were removed, or have ended as cancelled: from now on they do not run
+    requested: int = 0  # they run, and no process has confirmed their end yet
+    too_late: int = 0  # they have ended in another way meanwhile
+
+
+class Canceller:
+    def __init__(self, broker: Broker, tell: Callable[[Message], object]) -> None:
+        """`tell` is called with each job that was removed from where it waited."""
+        broker.require(Capability.CONTROL)
+        self._broker = broker
+        self._cancels = broker.cancels
+        self._tell = tell
+
+    def cancel(self, jid: str, retry: bool, timeout: float) -> CancelAnswer:
+        check_jid(jid)
+        lookup = JobLookup(self._broker)
+        if (too_late := _ended(lookup, jid)) is not None:
+            return too_late
+        self._cancels.ask(jid, retry)  # first: from here on no process begins it
+        job = None if retry else lookup.remove(jid)
+        if job is not None:
+            self._cancels.withdraw(jid)
+            self.tell_of(job)
+            return "cancelled"
+        if (answer := self._await_answer(jid, timeout)) is not None:
+            return answer
+        status = lookup.status(jid)
+        ended: CancelAnswer | None = "not found" if status.absent else _ended(lookup, jid)
+        if retry and status.state != "running":
+            ended = ended or "not running"
+        if ended is not None:
+            self._cancels.withdraw(jid)
+        return ended or "requested"
+
+    def tell_of(self, job: StoredJob) -> None:
+        with suppress(UnreadablePayload):
+            self._tell(Message(job.payload, job.queue))
+
+    def _await_answer(self, jid: str, timeout: float) -> CancelAnswer | None:
+        """None when no process has met the job in time."""
+        changed, give_up_at = threading.Event(), time.monotonic() + timeout
+        words: list[str] = []
+
+        def hear(word: str) -> None:
+            words.extend([word] if word else [])
+            changed.set()
+
+        stop = self._cancels.watch(jid, hear)
+        try:
+            while True:
+                told = next(iter(words), None) or self._cancels.answer(jid)
+                if told:
+                    return _ANSWERS.get(told, "too late")
+                left_s = give_up_at - time.monotonic()
+                if left_s <= 0:
+                    return None
+                changed.wait(min(left_s, LOOK_EVERY_S))
+                changed.clear()
+        finally:
+            stop()
+
+    def ask_running(self, wanted: Wanted) -> list[str]:
+        """Asks for the end of all wanted jobs in progress. Returns their jids."""
+        held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
+        jids = [job.jid for job in held if job.message is not None and job.message.jid]
+        for jid in jids:
+            self._cancels.ask(jid, False)
+        return jids
+
+    def await_answers(self, jids: list[str], timeout: float, counts: CancelCounts) -> None:
+        left, give_up_at = dict.fromkeys(jids), time.monotonic() + timeout
+        while True:
+            for jid in [*left]:
+                if told := self._cancels.answer(jid):
+                    del left[jid]
+                    counts.cancelled += told == "cancelled"
+                    counts.too_late += told != "cancelled"
+            if not left or time.monotonic() >= give_up_at:
+                counts.requested += len(left)
+                return
+            threading.Event().wait(LOOK_EVERY_S)
+
+
+def _ended(lookup: JobLookup, jid: str) -> CancelAnswer | None:
+    status = lookup.status(jid)
+    if status.state not in ENDED or not status.verified:
+        return None
+    return "cancelled" if status.state == "cancelled" else "too late"

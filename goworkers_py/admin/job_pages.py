@@ -1,0 +1,90 @@
+"""Reads the jobs of a place: those of a span of time, or a page after another in calls that know nothing of each other,
+as web pages need it."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from goworkers_py.admin.filter import Wanted
+from goworkers_py.brokers.contracts.admin import PAGE, PlacedJobs
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.stored_job import StoredJob
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some jobs of a place, and where the next page begins."""
+
+    jobs: Sequence[StoredJob]
+    next: str  # give it as `after`; empty when there are no more jobs
+    looked_at: int  # also those that were not wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The jobs whose time is from `first` to `last`, in the order in which they are read. None: no such limit."""
+
+    newest_first: bool = False
+    first: float | None = None
+    last: float | None = None
+
+    @classmethod
+    def of(cls, since: float | None, until: float | None, newest_first: bool) -> Span:
+        return cls(newest_first, *((until, since) if newest_first else (since, until)))
+
+    def start(self, jobs: PlacedJobs) -> int:
+        """How many jobs come before the span."""
+        return 0 if self.first is None else jobs.before(self.first, self.newest_first)
+
+    def is_behind(self, job: StoredJob) -> bool:
+        if self.last is None or job.at is None:
+            return False
+        return job.at < self.last if self.newest_first else job.at > self.last
+
+    def pages(self, jobs: PlacedJobs) -> Iterator[list[StoredJob]]:
+        for page in jobs.pages(self.newest_first, self.start(jobs)):
+            yield page
+            if self.is_behind(page[-1]):
+                return
+
+
+def page_of(jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int, most: int) -> JobPage:
+    """Looks at `most` jobs at most, so that a page comes soon, however few of a million jobs are wanted."""
+    start = _place_after(jobs, after, span.newest_first) if after else span.start(jobs)
+    found: list[StoredJob] = []
+    read = itertools.chain.from_iterable(jobs.pages(span.newest_first, start))
+    for looked_at, job in enumerate(read, 1):
+        if span.is_behind(job):
+            return JobPage(found, "", looked_at)
+        if wanted.fits(job):
+            found.append(job)
+        if len(found) >= limit or looked_at >= most:
+            return JobPage(found, _mark(start + looked_at, job), looked_at)
+    return JobPage(found, "", most)
+
+
+def _mark(place: int, job: StoredJob) -> str:
+    """Names the last job of a page: its place, a digest of its bytes, its time."""
+    return f"{place}-{_digest(job)}-{'' if job.at is None else repr(job.at)}"
+
+
+def _place_after(jobs: PlacedJobs, mark: str, newest_first: bool) -> int:
+    """The place of the job behind the one that the mark names, which may have moved on. Where that has left: the place
+    of the jobs of its time, or in a queue the place itself."""
+    try:
+        told, digest, at = mark.split("-", 2)
+        place, time = int(told), float(at) if at else None
+    except ValueError:
+        raise ArgumentError(f"after: {mark!r} is not what `next` of a page was") from None
+    for start in (max(0, place - PAGE), place):
+        for number, job in enumerate(next(jobs.pages(newest_first, start), ()), start + 1):
+            if job.at == time and _digest(job) == digest:
+                return number
+    return place if time is None else jobs.before(time, newest_first)
+
+
+def _digest(job: StoredJob) -> str:
+    return hashlib.sha1(job.payload, usedforsecurity=False).hexdigest()[:16]

@@ -1,0 +1,262 @@
+"""The part of the inspector that reads and changes jobs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from goworkers_py.admin import places
+from goworkers_py.admin.again import Again
+from goworkers_py.admin.bulk_change import BulkChange
+from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
+from goworkers_py.admin.filter import Filter, Refined, Wanted
+from goworkers_py.admin.job_pages import JobPage, Span, page_of
+from goworkers_py.admin.job_status import JobLookup, JobStatus
+from goworkers_py.admin.retry_now import retry_now
+from goworkers_py.admin.summary import Kind, Sample, Summary, sample
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import Admin, Change, Changed, Place
+from goworkers_py.config.moments import Moment, moment
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.job_state import JobState
+from goworkers_py.wire.job_record import Move
+from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.stored_job import StoredJob
+
+# Each step: how many jobs it looked at, and the result for the wanted ones. Only the iteration does the work.
+Steps = Iterator[tuple[int, Changed]]
+
+ALL = Filter()
+# So many jobs are looked at for one page. It takes about a quarter of a second where few are wanted.
+MOST_FOR_A_PAGE = 20_000
+SAMPLE = 2_000
+
+
+class Jobs:
+    """Reads and changes jobs. A place is SCHEDULED, PARKED, OUTBOX, RETRIES, DEAD or `waiting_in("mail")`."""
+
+    SCHEDULED, PARKED, OUTBOX = places.SCHEDULED, places.PARKED, places.OUTBOX
+    RETRIES, DEAD = places.RETRIES, places.DEAD
+    waiting_in = staticmethod(places.waiting_in)
+
+    def __init__(
+        self,
+        broker: Callable[[], Broker],
+        timestamps: Callable[[], Timestamps] = Timestamps,
+        wall: Callable[[], float] = time.time,
+        tell_of_cancel: Callable[[Message], object] = lambda message: None,
+    ) -> None:
+        """`broker` is called anew by each method. `tell_of_cancel` is called with each job that is removed because it
+        was cancelled."""
+        self._find_broker = broker
+        self._timestamps = timestamps
+        self._wall = wall
+        self._tell_of_cancel = tell_of_cancel
+
+    @property
+    def _broker(self) -> Broker:
+        return self._find_broker()
+
+    @property
+    def _admin(self) -> Admin:
+        broker = self._broker
+        broker.require(Capability.ADMIN)
+        return broker.admin
+
+    # --- one job
+
+    def status(self, jid: str) -> JobStatus:
+        """Where a job is: `inspector.status(jid).state`. See `workers.status`."""
+        return JobLookup(self._broker).status(jid)
+
+    def timeline(self, jid: str) -> Sequence[Move]:
+        """The states through which a job has come: `[(move.at, move.state) for move in inspector.timeline(jid)]`.
+        Of a job that is not tracked, what its payload tells."""
+        return self.status(jid).timeline
+
+    def find(self, jid: str) -> Iterator[tuple[Place, StoredJob]]:
+        """Every place that holds a job with this jid: `for place, job in inspector.find(jid): ...`.
+
+        A tracked job is found by its record. For another one the places are searched, in the order in which a job moves
+        through them, so that no moving job is missed. A job that moves during the search may be found in both places.
+        """
+        if (known := JobLookup(self._broker).place_of(jid)) is not None:
+            yield known
+            return
+        named = Filter(jids=[jid])
+        for place in [places.SCHEDULED, *(places.waiting_in(queue.name) for queue in self._admin.queues())]:
+            yield from ((place, job) for job in self.jobs(place, named))
+        for held in self._admin.in_progress():
+            if named.fits(held.job):
+                yield Place(JobState.IN_PROGRESS, held.queue), held.job
+        for place in (places.PARKED, places.OUTBOX, places.RETRIES, places.DEAD):
+            yield from ((place, job) for job in self.jobs(place, named))
+
+    def cancel(self, jid: str, *, retry: bool = False, timeout: float = 2.0) -> CancelAnswer:
+        """Cancels one job, wherever it is: `inspector.cancel(jid)`. See `workers.cancel`."""
+        return Canceller(self._broker, self._tell_of_cancel).cancel(jid, retry, timeout)
+
+    def enqueue_again(
+        self,
+        job: StoredJob,
+        *,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        at: Moment | None = None,
+    ) -> str:
+        """Pushes a new job like one that a place holds, with a jid of its own, and with other arguments, another queue
+        or another time if given: `inspector.enqueue_again(job, args=[43])` returns the new jid.
+
+        The first job stays where it is. Client middleware does not see the new one.
+        """
+        other = Again(args, kwargs, queue, None if at is None else moment(at))
+        push = other.push(job, self._wall(), self._timestamps())
+        self._broker.transport.publish([push])
+        return StoredJob(push.payload).jid
+
+    # --- the jobs of a place
+
+    def count(self, place: Place) -> int:
+        """How many jobs a place holds: `inspector.count(inspector.DEAD)`."""
+        return self._admin.jobs_in(place).count()
+
+    def first(self, place: Place, limit: int) -> list[StoredJob]:
+        """The first jobs of a place: of a queue those that run next, of a state those that are due first or died first.
+        `inspector.first(inspector.waiting_in("mail"), 10)`."""
+        return self._admin.jobs_in(place).first(limit)
+
+    def pages(self, place: Place, newest_first: bool = False) -> Iterator[list[StoredJob]]:
+        """All jobs, some hundreds at a time: `for page in inspector.pages(inspector.RETRIES): ...`. A
+        queue always comes newest first, a state by time."""
+        return self._admin.jobs_in(place).pages(newest_first)
+
+    def jobs(self, place: Place, wanted: Wanted = ALL) -> Iterator[StoredJob]:
+        """The wanted jobs, most interesting first: due first, died last, pushed last. They are read while you iterate:
+        `for job in inspector.jobs(inspector.DEAD, workers.Filter(job_class="Mail")): ...`."""
+        pages = self._span(place, wanted).pages(self._admin.jobs_in(place))
+        return filter(wanted.fits, itertools.chain.from_iterable(pages))
+
+    def page(
+        self, place: Place, wanted: Wanted = ALL, *, after: str = "", limit: int = 50, most: int = MOST_FOR_A_PAGE
+    ) -> JobPage:
+        """Up to `limit` wanted jobs in the order of `jobs`, for programs that show a page at each request:
+        `page = inspector.page(place)`, then `inspector.page(place, after=page.next)`.
+
+        At most `most` jobs are looked at, so a page may hold fewer jobs than `limit`, even none, and not be the last.
+        Jobs that come or go between two calls hide no other job while they are fewer than 500; beyond that, jobs of the
+        same time, or of a queue, may be shown twice.
+        """
+        if limit < 1 or most < 1:
+            raise ArgumentError(f"limit and most must be at least 1, are {limit} and {most}")
+        return page_of(self._admin.jobs_in(place), wanted, self._span(place, wanted), after, limit, most)
+
+    def _span(self, place: Place, wanted: Wanted, newest_first: bool | None = None) -> Span:
+        """What to read of a place, whose jobs are in the order of their times."""
+        if newest_first is None:
+            newest_first = place.state is JobState.DEAD
+        if place not in places.TIMED:
+            return Span(newest_first)
+        due = JobLookup(self._broker).due_in(place, wanted.jids[0]) if len(wanted.jids) == 1 else None
+        return Span.of(wanted.since, wanted.until, newest_first) if due is None else Span(newest_first, due, due)
+
+    def summary(self, place: Place, advance: Callable[[int], object] = lambda jobs: None) -> list[Kind]:
+        """The jobs of a place, counted by class and error: `inspector.summary(inspector.DEAD)`.
+        `advance` is called with the number of jobs in each page that was counted."""
+        summary = Summary()
+        for page in self.pages(place):
+            summary.add(page)
+            advance(len(page))
+        return summary.kinds()
+
+    def sample(self, place: Place, size: int = SAMPLE) -> Sample:
+        """`summary` at once: estimated from jobs of a hundred parts of the place, chosen at random.
+        `inspector.sample(inspector.RETRIES).kinds[0].job_class`."""
+        return sample(self._admin.jobs_in(place), size)
+
+    def failures(self) -> list[Kind]:
+        """The jobs that wait for a retry or are dead, counted by class and error:
+        `[(kind.job_class, kind.error_class, kind.count) for kind in inspector.failures()]`."""
+        summary = Summary()
+        for page in itertools.chain(self.pages(places.RETRIES), self.pages(places.DEAD)):
+            summary.add(page)
+        return summary.kinds()
+
+    # --- changes
+
+    def retry(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
+        """Puts jobs at the back of their queues, to run now:
+        `for looked_at, changed in inspector.retry(place, workers.Filter(error="Timeout")): print(changed.done)`.
+
+        Changes at most as many jobs as the place holds now, so that a job which fails at once and comes back is not
+        retried forever.
+        """
+        _refuse_queue(place)
+        write, wall = self._timestamps().write, self._wall
+        return self._change(place, wanted, lambda job: retry_now(job, write(wall())), dry_run)
+
+    def kill(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
+        """Moves jobs to the dead jobs, as Sidekiq does: `list(inspector.kill(place, workers.Filter()))`. Their
+        payloads stay as they are; in Redis, one that Ruby cannot read is enclosed."""
+        _refuse_queue(place)
+        if place.state is JobState.DEAD:
+            raise ArgumentError("dead jobs cannot be killed again")
+        return self._change(place, wanted, lambda job: Change(job, places.DEAD, job.payload), dry_run)
+
+    def delete(self, place: Place, wanted: Wanted, dry_run: bool = False) -> Steps:
+        """Deletes jobs: `list(inspector.delete(place, workers.Filter(jids=[jid])))`."""
+        return self._change(place, wanted, Change, dry_run)
+
+    def reschedule(self, place: Place, wanted: Wanted, at: Moment, dry_run: bool = False) -> Steps:
+        """Lets jobs that are scheduled, or wait for a retry, wait for another time instead:
+        `list(inspector.reschedule(inspector.RETRIES, workers.Filter(tag="eu"), time.time() + 3600))`."""
+        if place not in (places.SCHEDULED, places.RETRIES):
+            raise ArgumentError("only scheduled jobs and retries wait for a time that can be changed")
+        due = moment(at)
+        return self._change(place, Refined(wanted, lambda job: job.at != due), lambda job: Change(job, at=due), dry_run)
+
+    def _change(self, place: Place, wanted: Wanted, how: Callable[[StoredJob], Change], dry_run: bool) -> Steps:
+        # A queue needs no limit: its jobs can only be deleted, and a deleted job does not come back.
+        most = None if place.state is JobState.WAITING else self.count(place)
+        span = self._span(place, wanted, newest_first=False)
+        return BulkChange(wanted, how, most, dry_run).steps(self._admin.jobs_in(place), span)
+
+    def cancel_all(
+        self, wanted: Wanted, *, timeout: float = 2.0, dry_run: bool = False,
+        advance: Callable[[int], object] = lambda jobs: None,
+    ) -> CancelCounts:  # fmt: skip
+        """Cancels all wanted jobs that wait or run: `inspector.cancel_all(workers.Filter(tag="import"))`.
+
+        Returns how many were `cancelled`; the others are `requested`: they were asked for, and no process has confirmed
+        them within `timeout` seconds. Jobs that are pushed meanwhile may be left out. `advance` is called with the
+        number of jobs of each page that was looked at.
+        """
+        canceller, counts = Canceller(self._broker, self._tell_of_cancel), CancelCounts()
+        waiting = [places.waiting_in(queue.name) for queue in self._admin.queues()]
+        running: list[str] = []
+        # In the order in which a job moves. A running job may have failed meanwhile, so retries are looked at again.
+        for place in (places.SCHEDULED, places.RETRIES, *waiting, None, places.RETRIES):
+            if place is None:
+                running = [] if dry_run else canceller.ask_running(wanted)
+                continue
+            for looked_at, changed in self.delete(place, wanted, dry_run):
+                counts.cancelled += changed.done
+                for job in changed.jobs:
+                    canceller.tell_of(job)
+                advance(looked_at)
+        canceller.await_answers(running, timeout, counts)
+        return counts
+
+    def clear(self, place: Place) -> int:
+        """Deletes all jobs of a place, and a queue itself; returns how many:
+        `inspector.clear(inspector.DEAD)`."""
+        return self._admin.jobs_in(place).clear()
+
+
+def _refuse_queue(place: Place) -> None:
+    if place.state is JobState.WAITING:
+        raise ArgumentError("jobs that wait in a queue can only be deleted")
+    if place.state is JobState.OUTBOX:
+        raise ArgumentError("pushes in the outbox can only be deleted: they go to another broker")
