@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -91,15 +91,16 @@ class Canceller:
         finally:
             stop()
 
-    def ask_running(self, wanted: Wanted) -> list[str]:
-        """Asks for the end of all wanted jobs in progress. Returns their jids."""
+    def running(self, wanted: Wanted) -> list[str]:
+        """The jids of the wanted jobs in progress."""
         held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
-        jids = [job.jid for job in held if job.message is not None and job.message.jid]
+        return [job.jid for job in held if job.message is not None and job.message.jid]
+
+    def ask(self, jids: Sequence[str]) -> None:
         for jid in jids:
             self._cancels.ask(jid, False)
-        return jids
 
-    def await_answers(self, jids: list[str], timeout: float, counts: CancelCounts) -> None:
+    def await_answers(self, jids: Sequence[str], timeout: float, counts: CancelCounts) -> None:
         left, give_up_at = dict.fromkeys(jids), time.monotonic() + timeout
         while True:
             for jid in [*left]:

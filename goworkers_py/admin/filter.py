@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -65,8 +66,8 @@ class Filter:
             "with tag": self.tag,
             "with the argument": self.argument,
             "of queue": self.queue,
-            "since": "" if self.since is None else f"{self.since:.0f}",
-            "until": "" if self.until is None else f"{self.until:.0f}",
+            "since": _clock(self.since),
+            "until": _clock(self.until),
         }
         return ", ".join(f"{what} {text}" for what, text in fields.items() if text)
 
@@ -137,6 +138,13 @@ class Refined(Wanted):
 
     def fits(self, job: StoredJob) -> bool:
         return self._wanted.fits(job) and self._also(job)
+
+
+def _clock(at: float | None) -> str:
+    try:
+        return "" if at is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+    except (OverflowError, ValueError, OSError):
+        return str(at)  # outside the years of the calendar
 
 
 def time_of(job: StoredJob) -> float | None:

@@ -13,7 +13,16 @@ from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
-from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import (
+    Day,
+    InProgressJob,
+    LineStats,
+    Owner,
+    Process,
+    QueueStats,
+    Running,
+    Stats,
+)
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
 
@@ -66,6 +75,11 @@ class Inspector(Jobs):
     def stats(self) -> Stats:
         """The counters, the sizes of the states and the queues: `inspector.stats().retries`."""
         return self._admin.stats()
+
+    def history(self, days: int = 30) -> list[Day]:
+        """The jobs of the last days, today first, by queue too: `[(day.date, day.failed) for day in
+        inspector.history(7)]`. Days begin at midnight UTC."""
+        return self._admin.history(days)
 
     def processes(self) -> list[Process]:
         """The live processes of the fleet, in any language: `[one.identity for one in inspector.processes()]`."""

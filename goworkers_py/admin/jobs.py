@@ -234,18 +234,24 @@ class Jobs:
         number of jobs of each page that was looked at.
         """
         canceller, counts = Canceller(self._broker, self._tell_of_cancel), CancelCounts()
-        waiting = [places.waiting_in(queue.name) for queue in self._admin.queues()]
-        running: list[str] = []
-        # In the order in which a job moves. A running job may have failed meanwhile, so retries are looked at again.
-        for place in (places.SCHEDULED, places.RETRIES, *waiting, None, places.RETRIES):
-            if place is None:
-                running = [] if dry_run else canceller.ask_running(wanted)
-                continue
+
+        def cancel_in(place: Place) -> None:
             for looked_at, changed in self.delete(place, wanted, dry_run):
                 counts.cancelled += changed.done
                 for job in changed.jobs:
                     canceller.tell_of(job)
                 advance(looked_at)
+
+        # In the order in which a job moves.
+        queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
+        for place in (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
+            cancel_in(place)
+        running = canceller.running(wanted)
+        if dry_run:
+            counts.cancelled += len(running)
+            return counts
+        canceller.ask(running)
+        cancel_in(places.RETRIES)  # again: jobs that ran have failed meanwhile
         canceller.await_answers(running, timeout, counts)
         return counts
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+import simplejson
 from click.shell_completion import CompletionItem
 
 import goworkers_py
@@ -158,3 +159,13 @@ def connected(command: Function) -> Function:
 def with_jobs(command: Function) -> Function:
     """`connected`, for a command that also imports the jobs."""
     return configured(command, {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"})
+
+
+def json_of(text: str, kind: type, wanted: str) -> Any:
+    try:
+        value = simplejson.loads(text, allow_nan=True)  # the push refuses NaN, and names its place
+    except ValueError as error:
+        raise click.UsageError(f"{wanted}: {error}") from None
+    if not isinstance(value, kind):
+        raise click.UsageError(f"{wanted}, is {text!r}")
+    return value

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
 
 import click
-import simplejson
 from click.core import ParameterSource
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
-from goworkers_py.cli.base import FAILED, fail, with_jobs
+from goworkers_py.cli.base import FAILED, fail, json_of, with_jobs
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
@@ -52,8 +50,8 @@ def enqueue(
     if queue == "":
         raise click.UsageError("--queue is empty")
     due = time.time() + delay if delay is not None else at
-    args = _json(arguments, list, "the arguments must be a JSON array, such as '[1, \"a\"]'")
-    kwargs = _json(named, dict, "--kwargs must be a JSON object, such as '{\"pdf\": true}'")
+    args = json_of(arguments, list, "the arguments must be a JSON array, such as '[1, \"a\"]'")
+    kwargs = json_of(named, dict, "--kwargs must be a JSON object, such as '{\"pdf\": true}'")
     app.import_jobs()
     spec = app.registry.job(job_class)
     if spec is None and _is_on_command_line("require") and not _handled(app, queue or "default"):
@@ -116,13 +114,3 @@ def _retry(text: str | None) -> bool | int | None:
     if text.isdecimal():
         return int(text)
     raise click.UsageError(f"--retry must be a number, true or false, is {text!r}")
-
-
-def _json(text: str, kind: type, wanted: str) -> Any:
-    try:
-        value = simplejson.loads(text, allow_nan=True)  # the push refuses NaN, and names its place
-    except ValueError as error:
-        raise click.UsageError(f"{wanted}: {error}") from None
-    if not isinstance(value, kind):
-        raise click.UsageError(f"{wanted}, is {text!r}")
-    return value

@@ -1,22 +1,27 @@
-"""`job show`, `job cancel`."""
+"""`job show`, `job cancel`, `job again`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import NoReturn
 
 import click
 import simplejson
 
+from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, CommandGroup, connected
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
+from goworkers_py.cli.selection import as_json, dry_run, filtered
 from goworkers_py.cli.tables import clock_time, printable
+from goworkers_py.cli.times import HOW, time_of
 
 
 @click.group(cls=CommandGroup)
 def job() -> None:
-    """Shows or cancels one job."""
+    """Shows or cancels a job, or pushes another one like it."""
 
 
 @job.command("show")
@@ -31,16 +36,61 @@ def show(app: App, jid: str, as_json: bool) -> None:
 
 
 @job.command("cancel")
-@click.argument("jids", nargs=-1, required=True, metavar="JID...")
+@click.argument("jids", nargs=-1, metavar="[JID...]")
+@filtered
 @click.option("--retry", is_flag=True, help="interrupt a running job only; it is retried as after a failure")
 @click.option("--wait", default=2.0, show_default=True, help="seconds to wait until a process has met the job")
+@dry_run
+@as_json
 @connected
-def cancel(app: App, jids: Sequence[str], retry: bool, wait: float) -> None:
-    """Cancels jobs, wherever they are. Exit code 1 unless each of them is cancelled now."""
+def cancel(
+    app: App, jids: Sequence[str], wanted: Filter, retry: bool, wait: float, dry_run: bool, as_json: bool
+) -> None:
+    """Cancels jobs, wherever they wait or run: by their jids, or all that fit a filter.
+
+    Exit code 1 unless each of them is cancelled now.
+    """
+    if bool(jids) != wanted.empty:
+        raise click.UsageError("choose the jobs to cancel: by their jids, or by a filter such as --class")
+    if wanted.empty:
+        if dry_run:
+            raise click.UsageError("--dry-run is for a filter; `job show` shows where a job is")
+        _cancel_each(app, jids, retry, wait)
+    if retry:
+        raise click.UsageError("--retry is for jids, not for a filter")
+    counts = app.inspector.cancel_all(wanted, timeout=wait, dry_run=dry_run)
+    if as_json:
+        click.echo(simplejson.dumps(asdict(counts)))
+    else:
+        told = [("would be cancelled" if dry_run else "cancelled", counts.cancelled)]
+        told += [("requested: no process has confirmed it yet", counts.requested)] if counts.requested else []
+        told += [("too late: ended before", counts.too_late)] if counts.too_late else []
+        click.echo("\n".join(f"{counted(number)} {what}" for what, number in told))
+    sys.exit(FAILED if counts.requested or counts.too_late else 0)
+
+
+def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoReturn:
     answers = {jid: app.cancel(jid, retry=retry, timeout=wait) for jid in jids}
     for jid, answer in answers.items():
         click.echo(f"{jid} {printable(answer)}")
     sys.exit(0 if set(answers.values()) == {"cancelled"} else FAILED)
+
+
+@job.command("again")
+@click.argument("jid")
+@click.option("--args", "args", metavar="JSON-ARRAY", help="other arguments")
+@click.option("--kwargs", "named", metavar="JSON-OBJECT", help="other keyword arguments")
+@click.option("-q", "--queue", "to", metavar="QUEUE", help="another queue")
+@click.option("--at", callback=time_of, metavar="TIME", help=f"run at this time: {HOW}")
+@connected
+def again(app: App, jid: str, args: str | None, named: str | None, to: str | None, at: float | None) -> None:
+    """Pushes a new job like one that waits, is retried or dead, and prints the new jid. The first job stays."""
+    found = next(app.inspector.find(jid), None)
+    if found is None:
+        fail(f"no job with jid {jid} is kept anywhere; `pyworkers job show {jid}` tells what is known of it", FAILED)
+    others = None if args is None else json_of(args, list, "--args must be a JSON array, such as '[1, \"a\"]'")
+    kwargs = None if named is None else json_of(named, dict, "--kwargs must be a JSON object, such as '{\"a\": 1}'")
+    click.echo(app.inspector.enqueue_again(found[1], args=others, kwargs=kwargs, queue=to, at=at))
 
 
 def _lines(status: JobStatus) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
-from goworkers_py.admin.filter import Filter, Wanted, counted
+from goworkers_py.admin.filter import Filter, counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.admin.places import DEAD, OUTBOX, PARKED, RETRIES, SCHEDULED
@@ -28,6 +29,7 @@ from goworkers_py.cli.selection import (
     tell,
     yes,
 )
+from goworkers_py.cli.times import HOW, time_of
 
 PLACES = {place.state.value: place for place in (RETRIES, SCHEDULED, PARKED, OUTBOX, DEAD)}
 COLUMNS: dict[Place, Columns] = {
@@ -49,7 +51,8 @@ _ORDER = {
     DEAD: "those that died last come first",
 }  # fmt: skip
 
-Verb = Callable[[Inspector, Place, Wanted, bool], Steps]
+Verb = Callable[..., Steps]
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def list_place(app: App, place: Place, wanted: Filter, limit: int, as_json: bool) -> None:
@@ -96,6 +99,11 @@ def _add_changes(group: click.Group, place: Place) -> None:
         _add_summary(group, place)
     if place != OUTBOX:
         _add(group, place, "retry", "retried", "Puts jobs into their queues, to run now.", Inspector.retry)
+    if place in (RETRIES, SCHEDULED):
+        at = click.option(
+            "--at", "at", required=True, callback=time_of, metavar="TIME", help=f"when they become due: {HOW}"
+        )
+        _add(group, place, "reschedule", "rescheduled", "Lets jobs wait for another time.", Inspector.reschedule, [at])
     _add(group, place, "delete", "deleted", "Deletes jobs.", Inspector.delete)
     if place not in (DEAD, OUTBOX):
         _add(group, place, "kill", "killed", "Moves jobs to the dead set.", Inspector.kill)
@@ -115,17 +123,28 @@ def _show(inspector: Inspector, place: Place, jid: str | None, match: str, as_js
 
 def _add_summary(group: click.Group, place: Place) -> None:
     @group.command()
+    @click.option("--sample", is_flag=True, help="estimate the counts from 2,000 of the jobs: at once, however many")
     @limit
     @as_json
     @connected
-    def summary(app: App, limit: int, as_json: bool) -> None:
+    def summary(app: App, sample: bool, limit: int, as_json: bool) -> None:
         """Counts the jobs by class and error."""
+        if sample:
+            told = app.inspector.sample(place)
+            list_rows(KINDS, told.kinds, limit, as_json, NONE[place])
+            if told.looked_at < told.total:
+                of_all = f"{told.looked_at} of {counted(told.total)}"
+                click.echo(f"pyworkers: estimated from {of_all}; without --sample all are counted", err=True)
+            return
         with progress(app.inspector.count(place)) as advance:
             kinds = app.inspector.summary(place, advance)
         list_rows(KINDS, kinds, limit, as_json, NONE[place])
 
 
-def _add(group: click.Group, place: Place, verb: str, done: str, about: str, change: Verb) -> None:
+def _add(
+    group: click.Group, place: Place, verb: str, done: str, about: str, change: Verb, options: Sequence[Option] = ()
+) -> None:
+    """The values of `options` go to `change` by their names."""
     name = place.state.value
 
     @group.command(verb, help=f"{about} Choose them by --jid, by a filter, or --all.")
@@ -135,16 +154,22 @@ def _add(group: click.Group, place: Place, verb: str, done: str, about: str, cha
     @yes
     @as_json
     @connected
-    def command(app: App, wanted: Filter, everything: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    def command(
+        app: App, wanted: Filter, everything: bool, dry_run: bool, yes: bool, as_json: bool, **more: Any
+    ) -> None:
         if wanted.empty != everything:
             raise click.UsageError(f"choose the jobs to {verb}: by --jid, by a filter, or --all")
         inspector, tracking = app.inspector, TrackingFilter(wanted)
         size = inspector.count(place)
         if everything and size and verb != "retry" and not dry_run:
             confirm(f"{verb} all of {counted(size)} in {name}", yes)
-        total = carry_out(change(inspector, place, tracking, dry_run), size)
+        total = carry_out(change(inspector, place, tracking, dry_run=dry_run, **more), size)
         tell(total, f"would be {done}" if dry_run else done, as_json)
         tracking.report_missing(name)
+
+    for option in options:
+        option(command)
+        command.params.insert(0, command.params.pop())  # before the filters
 
 
 retries, scheduled, parked, outbox, dead = map(make_group, (RETRIES, SCHEDULED, PARKED, OUTBOX, DEAD))

@@ -31,6 +31,8 @@ COMMANDS = {
     "parked": "job_sets",
     "outbox": "job_sets",
     "dead": "job_sets",
+    "failures": "history",
+    "history": "history",
     "processes": "processes",
     "inprogress": "recover",
     "recover": "recover",

@@ -14,6 +14,7 @@ from goworkers_py.admin.filter import Filter, Refined, counted
 from goworkers_py.admin.jobs import Steps
 from goworkers_py.brokers.contracts.admin import PAGE, Changed
 from goworkers_py.cli.base import FAILED, Function, fail
+from goworkers_py.cli.times import HOW, time_of
 from goworkers_py.core.escaping import one_line
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -32,19 +33,32 @@ Advance = Callable[[int], Any]
 def filtered(command: Function) -> Function:
     """Adds the filter options, and calls the command with a Filter as `wanted`."""
 
-    def run(*args: Any, job_class: str, jids: tuple[str, ...], error: str, match: str, **others: Any) -> Any:
-        return command(*args, wanted=Filter(job_class, jids, error, match), **others)
+    def run(*args: Any, **given: Any) -> Any:
+        wanted = Filter(**{field: given.pop(f"only_{field}") for field, _, _, _ in _FILTERS})
+        return command(*args, wanted=wanted, **given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (
-        click.option("--match", default="", metavar="TEXT", help="jobs with this text in the payload, as written"),
-        click.option("--error", default="", metavar="TEXT", help="jobs with this text in the error's class or message"),
-        click.option("--jid", "jids", multiple=True, help="the job with this jid; may be repeated"),
-        click.option("--class", "job_class", default="", metavar="CLASS", help="jobs of this class"),
-    ):
-        run = option(run)
+    for field, flag, value, about in reversed(_FILTERS):
+        # Without the prefix, two of the names would be those of options of the configuration.
+        how: dict[str, Any] = {"multiple": True} if field == "jids" else {"default": ""}
+        how = {"callback": time_of} if value == "TIME" else how
+        run = click.option(flag, f"only_{field}", metavar=value, help=about, **how)(run)
     return run
+
+
+# The field of the filter, the flag, what it takes, and its help.
+_FILTERS = (
+    ("job_class", "--class", "CLASS", "jobs of this class"),
+    ("jids", "--jid", "JID", "the job with this jid; may be repeated"),
+    ("error", "--error", "TEXT", "jobs with this text in the error's class or message"),
+    ("match", "--match", "TEXT", "jobs with this text in the payload, as written"),
+    ("tag", "--tagged", "TAG", "jobs with this tag"),
+    ("argument", "--arg", "VALUE", "jobs with this argument: a text, or JSON such as 42"),
+    ("queue", "--of-queue", "QUEUE", "jobs of this queue"),
+    ("since", "--since", "TIME", f"jobs due, dead or enqueued at this time or later: {HOW}"),
+    ("until", "--until", "TIME", "jobs due, dead or enqueued at this time or earlier"),
+)
 
 
 class TrackingFilter(Refined):

@@ -32,6 +32,10 @@ class Executions(NamedTuple):
         return self if before is None else self.plus(before, -1)
 
 
+# By queue and class.
+ByQueue = Mapping[str, Mapping[str, Executions]]
+
+
 def total(several: Iterable[Mapping[str, Executions]]) -> dict[str, Executions]:
     """The sums over several queues, by class."""
     sums: dict[str, Executions] = {}

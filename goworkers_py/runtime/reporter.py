@@ -7,7 +7,6 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Obey
 from goworkers_py.core.proc import resident_bytes
-from goworkers_py.observe.executions import total
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.shared import Shared
@@ -48,7 +47,7 @@ class Reporter:
         self.record()
 
     def record(self) -> None:
-        executions = total(lane.run_stats.executions() for lane in self._health.lanes)
+        executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}
         self._control.record(executions, self._shared.clock.wall())
 
     def leave(self) -> None:

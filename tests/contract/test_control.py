@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from harness import Process, Processes, job
 
 from goworkers_py.brokers.contracts.admin import Admin
-from goworkers_py.brokers.contracts.fleet import ThreadPool
+from goworkers_py.brokers.contracts.fleet import Counts, ThreadPool
 from goworkers_py.core.command import Command
+from goworkers_py.core.outcome import Dead, Done
 from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.wire.process_record import VERSION, Member, MemberPool, ProcessSnapshot
 
@@ -131,4 +133,31 @@ def test_dead_processes_are_not_shown(start: Processes, me: Process, other: Proc
 def test_executions_are_recorded_again_and_again(me: Process) -> None:
     histogram = (1,) * (len(BOUNDS_S) + 1)
     for runs in (1, 1, 2):
-        me.broker.control.record({"Job": Executions(runs, 0, 5, histogram)}, time.time())
+        me.broker.control.record({"q": {"Job": Executions(runs, 0, 5, histogram)}}, time.time())
+
+
+# --- the history
+
+
+def executed(runs: int, failures: int) -> Executions:
+    return Executions(runs, failures, 5, (0,) * (len(BOUNDS_S) + 1))
+
+
+def test_the_history_tells_the_jobs_of_each_day_today_first(me: Process, admin: Admin) -> None:
+    me.publish(*(job(number) for number in range(5)))
+    done, failed, *_ = me.consume(5)
+    me.settle((done, Done()), (failed, Dead(failed.payload)))
+    today, yesterday = admin.history(2)
+    now = datetime.datetime.fromtimestamp(admin.now(), datetime.timezone.utc).date()
+    assert (today.date, yesterday.date) == (now.isoformat(), (now - datetime.timedelta(days=1)).isoformat())
+    assert (today.processed, today.failed, yesterday.processed) == (2, 1, 0)
+
+
+def test_the_history_tells_the_jobs_of_each_queue(me: Process, other: Process, admin: Admin) -> None:
+    now, day_s = admin.now(), 86_400
+    me.broker.control.record({"q": {"A": executed(5, 1), "B": executed(2, 2)}, "a|b:c": {"A": executed(1, 0)}}, now)
+    me.broker.control.record({"q": {"A": executed(9, 1), "B": executed(2, 2)}, "a|b:c": {"A": executed(1, 0)}}, now)
+    other.broker.control.record({"q": {"A": executed(10, 0)}, "idle": {}}, now - day_s)
+    today, yesterday, before = admin.history(3)
+    assert today.queues == {"a|b:c": Counts(1, 0), "q": Counts(11, 3)}
+    assert (yesterday.queues, before.queues) == ({"q": Counts(10, 0)}, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import SimpleNamespace
 
 from apps import begun, job, shared
@@ -10,7 +9,7 @@ from apps import begun, job, shared
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Command, Obey
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.observe.executions import Executions
+from goworkers_py.observe.executions import ByQueue
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
@@ -22,14 +21,14 @@ class Fleet:
     def __init__(self, *asks: Command) -> None:
         self.asks = list(asks)
         self.reports: list[tuple[str, Member, ProcessSnapshot]] = []
-        self.records: list[Mapping[str, Executions]] = []
+        self.records: list[ByQueue] = []
         self.left = False
 
     def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
         self.reports.append((identity, member, now))
         return self.asks
 
-    def record(self, total: Mapping[str, Executions], at: float) -> None:
+    def record(self, total: ByQueue, at: float) -> None:
         self.records.append(total)
 
     def leave(self) -> None:
@@ -44,7 +43,7 @@ class Reporting:
             SimpleNamespace(name=name, concurrency=2, queues=queues, weights=weights, begun_at_most=most.__getitem__)
             for name, queues, weights in (("a", ["a"], ()), ("web", ["b", "c"], (6, 3)))
         ]
-        lanes = [SimpleNamespace(run_stats=RunStats()) for _ in most]
+        lanes = [SimpleNamespace(queue=queue, run_stats=RunStats()) for queue in most]
         health = SimpleNamespace(
             managers=managers, lanes=lanes, running={"worker:a:1": self.delivery}, trouble=lambda: trouble
         )
@@ -70,7 +69,7 @@ def test_the_fleet_is_shown_this_process_and_its_executions() -> None:
     assert now.running == {"worker:a:1": at.delivery}
     assert (now.quiet, now.round_trip_s, now.embedded) == (True, 0.25, False)
     assert now.rss > 1_000_000
-    assert fleet.records == [{}]
+    assert fleet.records == [{"a": {}, "b": {}, "c": {}}]
 
 
 def test_what_the_fleet_asks_for_is_handed_on_in_its_order() -> None:

@@ -16,7 +16,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import (
+    Day,
+    InProgressJob,
+    LineStats,
+    Owner,
+    Process,
+    QueueStats,
+    Running,
+    Stats,
+)
 from goworkers_py.core.command import Command
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
@@ -158,6 +167,9 @@ class Admin(Protocol):
 
     def stats(self) -> Stats:
         """Returns the counts of all jobs and processes, and every queue."""
+
+    def history(self, days: int) -> list[Day]:
+        """Returns the last days, today first: so many, also those without jobs."""
 
     def owners(self) -> list[Owner]:
         """Returns every identity under which jobs may be in progress, also dead ones."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from goworkers_py.core.command import Command
-from goworkers_py.observe.executions import Executions
+from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 
@@ -25,11 +24,12 @@ class Control(Protocol):
         minute is dropped.
         """
 
-    def record(self, total: Mapping[str, Executions], at: float) -> None:
-        """Adds the new executions of this process to the fleet's history, by class, in the minute of `at` (epoch
-        seconds). `total` counts all executions since the process started; `record` subtracts those of its last call.
+    def record(self, total: ByQueue, at: float) -> None:
+        """Adds the new executions of this process to the fleet's history: by queue, in the day of `at` (epoch seconds),
+        see `Admin.history`; in Redis by class too, in its minute. `total` counts all executions since the process
+        started; `record` subtracts those of its last call.
 
-        When its reply was lost, executions may count twice. A broker without such a history does nothing.
+        When its reply was lost, executions may count twice. Those since the last call before a crash are not counted.
         """
 
     def leave(self) -> None:

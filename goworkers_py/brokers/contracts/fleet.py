@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import simplejson
 
@@ -50,6 +50,24 @@ class Stats:
     def of(cls, told: dict[str, Any]) -> Stats:
         """The opposite of `as_dict`."""
         return cls(**{**told, "queues": [QueueStats(**queue) for queue in told["queues"]]})
+
+
+class Counts(NamedTuple):
+    processed: int = 0
+    failed: int = 0  # of the processed ones
+
+    def since(self, before: Counts) -> Counts:
+        return Counts(self.processed - before.processed, self.failed - before.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The jobs of one day, in UTC."""
+
+    date: str  # 2026-11-23
+    processed: int  # in any language
+    failed: int  # of the processed ones
+    queues: Mapping[str, Counts]  # by pyworkers, since 0.4.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.contracts.admin import Admin, Checks, Place
-from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import (
+    Counts,
+    Day,
+    InProgressJob,
+    LineStats,
+    Owner,
+    Process,
+    QueueStats,
+    Running,
+    Stats,
+)
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, ParkedJob, PostedJob, Shown, State, Waiting
 from goworkers_py.core.command import Command
@@ -82,6 +93,11 @@ class MemoryAdmin(Admin):
                 outbox=sum(map(len, state.outboxes.values())),
             )
 
+    def history(self, days: int) -> list[Day]:
+        with self._state.lock:
+            today = int(self._state.clock() // 86_400)
+            return [_day(number, self._state.days.get(number, {})) for number in range(today, today - days, -1)]
+
     def owners(self) -> list[Owner]:
         with self._state.lock:
             now = self._state.clock()
@@ -151,6 +167,12 @@ class MemoryAdmin(Admin):
         now = self._state.clock()
         records = [record for _, record in sorted(self._state.leases.items()) if record.is_alive(now)]
         return [record.shown for record in records if record.shown is not None]
+
+
+def _day(number: int, counts: Mapping[str | None, Counts]) -> Day:
+    date = datetime.date(1970, 1, 1) + datetime.timedelta(days=number)
+    queues = {queue: one for queue, one in counts.items() if queue is not None and any(one)}
+    return Day(date.isoformat(), *counts.get(None, Counts()), dict(sorted(queues.items())))
 
 
 def _latency_s(queue: str, jobs: Waiting, now: float) -> float:

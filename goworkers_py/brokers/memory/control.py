@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from goworkers_py.brokers.contracts.control import Control
-from goworkers_py.brokers.contracts.fleet import Process, Running, ThreadPool
+from goworkers_py.brokers.contracts.fleet import Counts, Process, Running, ThreadPool
 from goworkers_py.brokers.memory.state import Shown, State
 from goworkers_py.core.command import Command
-from goworkers_py.observe.executions import Executions
+from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import VERSION, Member, ProcessSnapshot
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -19,6 +17,7 @@ ASKED_FOR_S = 60.0
 class MemoryControl(Control):
     def __init__(self, state: State) -> None:
         self._state = state
+        self._recorded: dict[str, Counts] = {}  # by queue
         self._identity = ""  # the identity under which this process is shown
 
     def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
@@ -31,8 +30,13 @@ class MemoryControl(Control):
             since = self._state.clock() - ASKED_FOR_S
         return [command for at, command in before.asked if at >= since] if before else []
 
-    def record(self, total: Mapping[str, Executions], at: float) -> None:
-        """Does nothing: no page shows the history of a memory broker."""
+    def record(self, total: ByQueue, at: float) -> None:
+        with self._state.lock:
+            for queue, told in total.items():
+                runs, failures = (sum(getattr(one, name) for one in told.values()) for name in ("runs", "failures"))
+                now, before = Counts(runs, failures), self._recorded.get(queue, Counts())
+                self._state.count_of_day(at, now.since(before), queue)
+                self._recorded[queue] = now
 
     def leave(self) -> None:
         with self._state.lock:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.fleet import Process, Running
+from goworkers_py.brokers.contracts.fleet import Counts, Process, Running
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
@@ -120,6 +120,7 @@ class State:
         self.settled: dict[str, tuple[int, Sequence[Settled]]] = {}
         self.processed = 0
         self.failed = 0
+        self.days: dict[int, dict[str | None, Counts]] = {}  # by the days since the epoch, and the queue; None: all
         self.lines: dict[str, dict[int, ParkedJob]] = {}  # by line and number, those parked first first
         self.outboxes: dict[str, dict[int, PostedJob]] = {}  # by name and number
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
@@ -257,3 +258,10 @@ class State:
     def count(self, failed: bool) -> None:
         self.processed += 1
         self.failed += failed
+        self.count_of_day(self.clock(), Counts(1, int(failed)))
+
+    def count_of_day(self, at: float, new: Counts, queue: str | None = None) -> None:
+        """Without a queue: the jobs of all queues."""
+        day = self.days.setdefault(int(at // 86_400), {})
+        counts = day.get(queue, Counts())
+        day[queue] = Counts(counts.processed + new.processed, counts.failed + new.failed)

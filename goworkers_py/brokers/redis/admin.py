@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.brokers.contracts.admin import Admin, Checks, Place, PlacedJobs
-from goworkers_py.brokers.contracts.fleet import InProgressJob, LineStats, Owner, Process, QueueStats, Running, Stats
+from goworkers_py.brokers.contracts.fleet import (
+    Day,
+    InProgressJob,
+    LineStats,
+    Owner,
+    Process,
+    QueueStats,
+    Running,
+    Stats,
+)
 from goworkers_py.brokers.redis.checks import ServerChecks
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import counters_without_number, of_another_type
+from goworkers_py.brokers.redis.day_counts import read_days
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_jobs import LineJobs
 from goworkers_py.brokers.redis.lines import outboxes, parking
@@ -72,6 +83,11 @@ class RedisAdmin(Admin):
 
     def stats(self) -> Stats:
         return read_stats(self._connections, self._keys, self._queues, self._lines, self._outboxes)
+
+    def history(self, days: int) -> list[Day]:
+        today = datetime.datetime.fromtimestamp(self.now(), datetime.timezone.utc).date()
+        wanted = [today - datetime.timedelta(days=ago) for ago in range(days)]
+        return list(read_days(self._connections, self._keys, wanted))
 
     def owners(self) -> list[Owner]:
         return self._owners.all()

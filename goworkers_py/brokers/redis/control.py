@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.day_counts import DayCounts
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import Membership
 from goworkers_py.brokers.redis.sidekiq_metrics import SidekiqMetrics
 from goworkers_py.core.command import Command
-from goworkers_py.observe.executions import Executions
+from goworkers_py.observe.executions import ByQueue
+from goworkers_py.observe.executions import total as sum_of
 from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ class RedisControl(Control):
         """`metrics` is the option of that name: which layouts of Sidekiq's Metrics page are written."""
         self._membership = Membership(connections, keys)
         self._metrics = SidekiqMetrics(connections, keys, metrics)
+        self._days = DayCounts(connections, keys)
 
     def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
         commands = []
@@ -35,8 +37,9 @@ class RedisControl(Control):
                 log.warning("unknown command %s in the signals of this process; ignored", word)
         return commands
 
-    def record(self, total: Mapping[str, Executions], at: float) -> None:
-        self._metrics.write(total, at)
+    def record(self, total: ByQueue, at: float) -> None:
+        self._days.write(total, at)
+        self._metrics.write(sum_of(total.values()), at)
 
     def leave(self) -> None:
         self._membership.leave()

@@ -118,6 +118,10 @@ class Keys:
     def failed_on(self, day: datetime.date) -> str:
         return f"{self.failed}:{day.isoformat()}"
 
+    def day(self, day: datetime.date) -> str:
+        """Counts the jobs of each queue on one day."""
+        return f"{self.prefix}pyworkers:day:{day.isoformat()}"
+
     def member(self, identity: str) -> str:
         """Holds what a process of the fleet says of itself."""
         return f"{self.prefix}{identity}"

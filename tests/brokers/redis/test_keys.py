@@ -47,6 +47,7 @@ def every_key(keys: Keys) -> dict[str, str]:
         "deploy_lock": keys.deploy_lock("LABEL"),
         "processed_on": keys.processed_on(DAY),
         "failed_on": keys.failed_on(DAY),
+        "day": keys.day(DAY),
     }
 
 
