@@ -53,9 +53,7 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
     if args is not None:
         payload.check_plain(list(args), "args")
         if "wrapped" in message:
-            raise ArgumentError(
-                "args: the arguments of a job of ActiveJob are inside of its own object; Rails must push it"
-            )
+            raise ArgumentError("args: those of a job of ActiveJob are inside of an object that only Rails can write")
         changes["args"] = list(args)
     if kwargs is not None:
         payload.check_plain(dict(kwargs), "kwargs")

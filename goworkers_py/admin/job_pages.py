@@ -55,6 +55,7 @@ def page_of(jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int
     """Looks at `most` jobs at most, so that a page comes soon, however few of a million jobs are wanted."""
     start = _place_after(jobs, after, span.newest_first) if after else span.start(jobs)
     found: list[StoredJob] = []
+    looked_at = 0
     read = itertools.chain.from_iterable(jobs.pages(span.newest_first, start))
     for looked_at, job in enumerate(read, 1):
         if span.is_behind(job):
@@ -63,7 +64,7 @@ def page_of(jobs: PlacedJobs, wanted: Wanted, span: Span, after: str, limit: int
             found.append(job)
         if len(found) >= limit or looked_at >= most:
             return JobPage(found, _mark(start + looked_at, job), looked_at)
-    return JobPage(found, "", most)
+    return JobPage(found, "", looked_at)
 
 
 def _mark(place: int, job: StoredJob) -> str:

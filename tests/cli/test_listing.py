@@ -462,3 +462,107 @@ def test_a_process_with_odd_numbers_in_its_record_is_listed(number: bytes, redis
         done = call(*words)
         assert (done.returncode, done.stderr) == (0, "")
     json.loads(done.stdout, parse_constant=pytest.fail)
+
+
+# --- filters, times and copies
+
+
+def test_jobs_are_listed_by_tag_argument_queue_and_time(redis: redis_py.Redis, call: Call) -> None:
+    now = time.time()
+    redis.zadd("retry", {
+        job("Mail", 42, jid="eu", queue="mail", tags=["eu"]): now - 7_200,
+        job("Mail", 43, jid="us", queue="mail", tags=["us"]): now - 60,
+        job("Mail", 42, jid="other", queue="slow"): now + 3_600,
+    })  # fmt: skip
+
+    def found(*words: str) -> list[str]:
+        done = call("retries", "list", "--json", *words)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line)["job"]["jid"] for line in done.stdout.splitlines()]
+
+    assert found("--tagged", "eu") == ["eu"]
+    assert found("--arg", "42") == ["eu", "other"]
+    assert found("--arg", "42", "--of-queue", "slow") == ["other"]
+    assert found("--since", "2m") == ["us", "other"]
+    assert found("--since", "3h", "--until", "1h") == ["eu"]
+    assert found("--since", "+30min") == ["other"]
+    assert found("--until", str(now - 3_000)) == ["eu"]
+    day = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now - 600))
+    assert found("--since", day) == found("--since", f"{day}Z") == found("--since", f"{day}+00:00") == ["us", "other"]
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2w", "", "2026-13-01"])
+def test_a_time_that_is_none_is_refused_with_the_forms(value: str, call: Call) -> None:
+    done = call("retries", "list", "--since", value)
+    assert done.returncode == 2
+    assert "2h (ago), +2h (from now), 2026-11-23T10:00 (in UTC) or epoch seconds" in one_line(done.stderr)
+
+
+def test_retries_wait_for_another_time(redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd("retry", {job("A", jid="a"): 1.0, job("B", jid="b"): 2.0})
+    assert call("retries", "reschedule", "--class", "A", "--at", "4000000000", "--dry-run").stdout == (
+        "1 job would be rescheduled\n"
+    )
+    assert call("retries", "reschedule", "--class", "A", "--at", "4000000000").stdout == "1 job rescheduled\n"
+    assert [score for _, score in redis.zrange("retry", 0, -1, withscores=True)] == [2.0, 4e9]
+    assert call("retries", "reschedule", "--class", "A").returncode == 2
+
+
+def test_the_summary_of_a_sample_says_so(redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd("dead", {job("J", number, error_class="E"): number for number in range(2_500)})
+    done = call("dead", "summary", "--sample")
+    assert "J" in done.stdout
+    assert one_line(done.stderr) == "estimated from 2000 of 2500 jobs; without --sample all are counted"
+    redis.zremrangebyrank("dead", 0, -100)
+    assert call("dead", "summary", "--sample").stderr == ""
+
+
+def test_failures_of_retries_and_dead_jobs_are_counted_together(redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd("retry", {job("J", 1, error_class="E"): 1})
+    redis.zadd("dead", {job("J", 2, error_class="E"): 1})
+    [told] = [json.loads(line) for line in call("failures", "--json").stdout.splitlines()]
+    assert (told["class"], told["error_class"], told["count"]) == ("J", "E", 2)
+
+
+def test_the_history_is_a_table_or_json(redis: redis_py.Redis, call: Call) -> None:
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    redis.set(f"stat:processed:{today}", 12)
+    redis.hset(f"pyworkers:day:{today}", mapping={"mail|processed": 5, "mail|failed": 1})
+    assert call("history", "--days", "1").stdout.splitlines() == [
+        "day         processed  failed  queue",
+        f"{today}         12       0  (all)",
+        "                    5       1  mail",
+    ]
+    [told] = [json.loads(line) for line in call("history", "--days", "1", "--json").stdout.splitlines()]
+    assert told == {
+        "date": today, "processed": 12, "failed": 0, "queues": {"mail": {"processed": 5, "failed": 1}},
+    }  # fmt: skip
+
+
+def test_a_job_is_pushed_again_with_other_arguments(redis: redis_py.Redis, call: Call) -> None:
+    redis.zadd("dead", {job("J", 1, jid="first", queue="mail", error_class="E"): 1})
+    jid = call("job", "again", "first", "--args", "[2]", "--kwargs", '{"a": 1}').stdout.strip()
+    [pushed] = [json.loads(raw) for raw in redis.lrange("queue:mail", 0, -1)]
+    assert (pushed["jid"], pushed["args"], pushed["kwargs"]) == (jid, [2], {"a": 1})
+    assert "error_class" not in pushed
+    assert redis.zcard("dead") == 1
+    done = call("job", "again", "nowhere")
+    assert (done.returncode, "no job with jid nowhere" in done.stderr) == (1, True)
+    assert call("job", "again", "first", "--args", "{}").returncode == 2
+
+
+def test_jobs_are_cancelled_by_a_filter(redis: redis_py.Redis, call: Call) -> None:
+    redis.sadd("queues", "mail")
+    redis.lpush("queue:mail", job("A", jid="a1"), job("B", jid="b1"))
+    redis.zadd("retry", {job("A", jid="a2"): 1})
+    assert call("job", "cancel", "--class", "A", "--dry-run").stdout == "2 jobs would be cancelled\n"
+    assert call("job", "cancel", "--class", "A").stdout == "2 jobs cancelled\n"
+    assert (redis.llen("queue:mail"), redis.zcard("retry")) == (1, 0)
+    assert json.loads(call("job", "cancel", "--class", "A", "--json").stdout) == {
+        "cancelled": 0, "requested": 0, "too_late": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [[], ["x", "--class", "A"], ["x", "--dry-run"], ["--class", "A", "--retry"]])
+def test_a_cancel_of_nothing_or_of_two_kinds_is_refused(words: list[str], call: Call) -> None:
+    assert call("job", "cancel", *words).returncode == 2

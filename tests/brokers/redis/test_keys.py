@@ -94,6 +94,7 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "failed": "stat:failed",
         "processed_on": "stat:processed:2025-02-04",
         "failed_on": "stat:failed:2025-02-04",
+        "day": "pyworkers:day:2025-02-04",
         "queue": "queue:QUEUE",
         "inprogress": "queue:QUEUE:OWNER:inprogress",
         "owners": "pyworkers:owners",
