@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 # Jobs that are looked at in each place when a job without a record is searched.
 MOST_SEARCHED = 10_000
+# The reason in the timeline of a job that was cancelled while it waited.
+CANCELLED = "cancelled"
 # A job may move while it is looked for.
 MOST_LOOKS = 3
 
@@ -100,7 +102,7 @@ class JobLookup:
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             status = self.status(jid)
             for place, number, job in self._seen_at(status, status.due):
-                if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number):
+                if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED):
                     return job
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from goworkers_py.admin import places
@@ -13,7 +14,7 @@ from goworkers_py.admin.bulk_change import BulkChange
 from goworkers_py.admin.cancelling import CancelAnswer, CancelCounts, Canceller
 from goworkers_py.admin.filter import Filter, Refined, Wanted
 from goworkers_py.admin.job_pages import JobPage, Span, page_of
-from goworkers_py.admin.job_status import JobLookup, JobStatus
+from goworkers_py.admin.job_status import CANCELLED, JobLookup, JobStatus
 from goworkers_py.admin.retry_now import retry_now
 from goworkers_py.admin.summary import Kind, Sample, Summary, sample
 from goworkers_py.brokers.broker import Broker, Capability
@@ -236,7 +237,8 @@ class Jobs:
         canceller, counts = Canceller(self._broker, self._tell_of_cancel), CancelCounts()
 
         def cancel_in(place: Place) -> None:
-            for looked_at, changed in self.delete(place, wanted, dry_run):
+            how = partial(Change, reason=CANCELLED)
+            for looked_at, changed in self._change(place, wanted, how, dry_run):
                 counts.cancelled += changed.done
                 for job in changed.jobs:
                     canceller.tell_of(job)

@@ -13,6 +13,7 @@ import simplejson
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobLookup, JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.job_state import ENDED
 from goworkers_py.wire.job_record import JobRecord
@@ -151,4 +152,4 @@ def _result_of(record: JobRecord) -> Any:
 
 def _reason(record: JobRecord) -> str:
     last = record.timeline[-1].reason if record.timeline else ""
-    return "cancelled or deleted while it waited" if last == "deleted" else record.state
+    return "deleted while it waited" if last == DELETED else record.state

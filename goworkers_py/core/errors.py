@@ -13,7 +13,8 @@ WorkersError
 ├── DuplicateJob            a push names a jid whose job is still kept
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
-├── JobCancelled            `result` of a job that was cancelled, deleted or has expired
+├── JobCancelled            thrown into a job that was cancelled; `result` of one that was cancelled, deleted or expired
+│   └── LeaseLost           thrown into a job that was given to another process, because this one seemed dead
 ├── BrokerError
 │   ├── BrokerUnavailable   the server cannot serve now; a later try may succeed
 │   │   ├── BrokerUnreachable  no connection to the server can be made
@@ -108,6 +109,13 @@ class JobFailed(WorkersError):
 
 class JobCancelled(WorkersError):
     def __init__(self, message: str = "the job was cancelled") -> None:
+        super().__init__(message)
+
+
+class LeaseLost(JobCancelled):
+    def __init__(
+        self, message: str = "the lease of this process has expired, and the job was given to another"
+    ) -> None:
         super().__init__(message)
 
 

@@ -1,4 +1,5 @@
-"""Interrupts a job that is cancelled while it runs: throws JobCancelled into its thread, or cancels its asyncio task.
+"""Interrupts a job that is cancelled while it runs, or was given to another process: throws JobCancelled or LeaseLost
+into its thread, or cancels its asyncio task.
 
 No job takes a lock for this, and the exception strikes no other job. The thread that cancels sets `message.cancel`,
 then reads `message.held`. The job's thread sets `message.held` to None when the job's code has ended, then reads
@@ -12,24 +13,24 @@ import ctypes
 import threading
 
 from goworkers_py.core.cancel import CancelRequest
-from goworkers_py.core.errors import JobCancelled
 from goworkers_py.wire.message import Message
 
 _LOCK = threading.Lock()
 
 
-def cancel(message: Message, retry: bool, interruptible: bool) -> None:
+def cancel(message: Message, request: CancelRequest, interruptible: bool) -> None:
     """From any thread. Once for each run."""
     with _LOCK:
         if message.cancel is not None:
+            message.cancel.lost = message.cancel.lost or request.lost
             return
-        message.cancel = CancelRequest(retry)
+        message.cancel = request
         if message.held is None or not interruptible:
             return
         if message.interrupt is not None:
             message.interrupt()
         else:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(message.thread), ctypes.py_object(JobCancelled))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(message.thread), ctypes.py_object(request.error))
 
 
 def meet_interruption() -> None:

@@ -109,7 +109,7 @@ class IterableRun:
         if FORKS.count != self._forks:
             return True  # the job forked, and this is the child: `perform` ends it
         if self._message.cancel is not None:
-            raise JobCancelled
+            raise self._message.cancel.error
         if value is None:
             return False
         self._last = self._written(value)

@@ -17,7 +17,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, JobCancelled, UnknownJob
+from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
 from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Outcome
@@ -61,7 +61,7 @@ def perform(
         message.held, message.thread = home, threading.get_ident()
         try:
             if message.cancel is not None:
-                raise JobCancelled
+                raise message.cancel.error
             args = message.args
             if type(args) is list and spec.arguments.plain and "kwargs" not in message.fields:
                 result = spec.function(*args)

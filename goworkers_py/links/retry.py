@@ -29,6 +29,9 @@ FailureHandler = Callable[[Message, BaseException], None]
 EndHandler = Callable[[Message], None]
 
 
+GIVEN_AWAY = "interrupted: the lease of this process has expired, and the job was given to another process"
+
+
 @dataclass
 class Handlers:
     """The user's functions. `f(message, error)`: `error` for every failed run, `death` for a job that is not retried.
@@ -75,16 +78,17 @@ class RetryLink:
     def _gave_up(self, message: Message, outcome: Outcome) -> Outcome:
         """A job with `interrupt=False` that has asked whether it is cancelled, and returned, has given up."""
         request = message.cancel
-        asked = request is not None and request.seen and not request.retry
+        asked = request is not None and request.seen and not request.retry and not request.lost
         if isinstance(outcome, Done) and asked and not self.registry.may_be_interrupted(message):
             log.info("cancelled while it ran")
             return CANCELLED
         return outcome
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:
-        if message.cancel is not None and not message.cancel.retry:
+        if message.cancel is not None and (message.cancel.lost or not message.cancel.retry):
             ours = isinstance(error, JobCancelled | asyncio.CancelledError)
-            log.info("cancelled while it ran", exc_info=None if ours else (type(error), error, own_traceback(error)))
+            told = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
+            log.info(told, exc_info=None if ours else (type(error), error, own_traceback(error)))
             return CANCELLED
         if message.tracked is not None:
             message.tracked.failure = error_class(error), error_text(error)

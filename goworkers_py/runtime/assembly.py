@@ -33,6 +33,7 @@ from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pauses import Pauses
@@ -79,7 +80,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
     relay = Relay(broker.store, plan.destinations, outage)
     tracker = Tracker(broker.store, Tracking(plan.registry, config, clock.wall), outage)
-    canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage)
+    lost = partial(lost_jobs, broker, lease)
+    canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     special_runs = SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: shared.state.quiet))
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)

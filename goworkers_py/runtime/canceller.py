@@ -1,4 +1,5 @@
-"""The canceller thread: knows the tombstones of the fleet, and interrupts jobs that run and are cancelled.
+"""The canceller thread: knows the tombstones of the fleet, and interrupts running jobs that were cancelled, or given to
+another process.
 
 A worker looks into `tombstones` before it begins a job, and only when there are any. The thread is told of a new
 tombstone at once. Messages may get lost, so it also compares with the broker now and then.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError
@@ -51,8 +53,11 @@ class Canceller(BrokerService):
         handlers: Handlers,
         running: Callable[[], Iterable[Delivery]],
         outage: Outage,
+        lost: Callable[[Iterable[Delivery]], Iterable[Delivery]] = lambda deliveries: (),
     ) -> None:
+        """`lost` tells which deliveries this process does not hold any more, because it seemed dead for a while."""
         super().__init__("canceller", outage)
+        self._lost = lost
         self._cancels = cancels
         self._registry = registry
         self._handlers = handlers
@@ -87,11 +92,15 @@ class Canceller(BrokerService):
         self._interrupt(self.tombstones)
         if time.monotonic() >= self._look_elsewhere_at:
             self._look_elsewhere_at = time.monotonic() + self.compare_every_s
-            self._interrupt_elsewhere()
+            self.look_elsewhere(self._running())
+            for delivery in self._lost(self._running()):
+                self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
         return self.compare_every_s
 
-    def _interrupt_elsewhere(self) -> None:
-        jids = {one.message.jid for one in self._running() if one.message is not None and one.message.jid}
+    def look_elsewhere(self, deliveries: Iterable[Delivery]) -> None:
+        """From any thread. Interrupts those of these jobs that another program has cancelled."""
+        messages = [one.message for one in deliveries]
+        jids = {message.jid for message in messages if message is not None and message.jid}
         self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids), False))
 
     def _interrupt(self, jids: Mapping[str, bool]) -> None:
@@ -100,7 +109,11 @@ class Canceller(BrokerService):
         for delivery in self._running():
             message = delivery.message
             if message is not None and message.jid in jids:
-                cancel(message, jids[message.jid], self._registry.is_interrupted_by_cancel(message))
+                self._cancel(message, CancelRequest(jids[message.jid]))
+
+    def _cancel(self, message: Message | None, request: CancelRequest) -> None:
+        if message is not None:
+            cancel(message, request, self._registry.is_interrupted_by_cancel(message))
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
@@ -130,8 +143,8 @@ class Canceller(BrokerService):
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome of a job that was cancelled while it ran."""
         request = message.cancel
-        if request is None or isinstance(outcome, Keep):
-            return outcome
+        if request is None or request.lost or isinstance(outcome, Keep):
+            return outcome  # of a job that was given away nothing is settled, whatever the outcome
         goes_on = isinstance(outcome, Requeue | Reschedule | Park)
         if request.retry and goes_on:
             return outcome  # it did not run to its end: it is interrupted the next time

@@ -66,7 +66,7 @@ class Guard:
         to be cancelled."""
         fields = message.fields
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
-            return self._runs.run(message, delivery, lambda message: unmet)
+            return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
         chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = self._timely
@@ -74,4 +74,4 @@ class Guard:
             chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
-        return self._runs.run(message, delivery, chain)
+        return self._runs.run(message, delivery, chain, self._expiry.run_stats)

@@ -6,6 +6,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
+from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
@@ -25,14 +26,18 @@ class SpecialRuns:
         self.alert = False
         self._look()
         canceller.on_look = self._look
+        tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
         self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class
 
-    def run(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+    def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         def run(message: Message) -> Outcome:
             never = self._canceller.never_run(message)
-            return never or self._canceller.ended(message, chain(message))
+            if never is not None:
+                run_stats.add_unrun(message.job_class, never)
+                return never
+            return self._canceller.ended(message, chain(message))
 
         if self._tracker.tracking.may_be_tracked(message):
             return self._tracker.run_job(message, delivery, run)

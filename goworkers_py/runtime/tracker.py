@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import RunningMark, Store
@@ -40,6 +41,8 @@ class Tracker(BrokerService):
         # was written, with the time from which on it may be written again (monotonic).
         self._pending: dict[Delivery, int] = {}
         self._marked: dict[Delivery, float] = {}
+        # Called by this thread with the deliveries that have just been marked for the first time.
+        self.on_begun: Callable[[Iterable[Delivery]], None] = lambda begun: None
 
     def run_job(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
         """In the worker's thread."""
@@ -58,9 +61,11 @@ class Tracker(BrokerService):
         self._pending = {one: tries for one, tries in self._pending.items() if one.stage is not ENDED}
         due = [one for one in self._pending if self._marked.get(one, 0.0) <= now][:AT_ONCE]
         if due:
+            new = [one for one in due if one not in self._marked]
             written = self._store.mark_running([_mark(one, first=one not in self._marked) for one in due])
             for one, done in zip(due, written, strict=True):
                 self._written(one, done, now)
+            self.on_begun([one for one in new if one in self._marked])
         return COLLECT_S if self._pending else 0.0
 
     def _written(self, one: Delivery, done: bool, now: float) -> None:

@@ -69,12 +69,19 @@ class Message:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody has cancelled the job while it runs: `if workers.current_message().cancelled: return`. For
-        jobs with `interrupt=False`; in any other job JobCancelled is raised."""
+        """Whether the job is to end, because somebody has cancelled it while it runs, or because it was given to
+        another process: `if workers.current_message().cancelled: return`. For jobs with `interrupt=False`; in any other
+        job JobCancelled is raised."""
         if self.cancel is None:
             return False
         self.cancel.seen = True
         return True
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether this process seemed dead for so long that the job was given to another one, which runs it again:
+        `if workers.current_message().lease_lost: return`. What this run returns or raises counts for nothing."""
+        return self.cancel is not None and self.cancel.lost
 
     @property
     def kwargs(self) -> Any:

@@ -327,6 +327,13 @@ def test_all_wanted_jobs_are_cancelled_wherever_they_wait(app: App) -> None:
     assert app.inspector.cancel_all(Filter(tag="eu")).cancelled == 0
 
 
+def test_the_timelines_of_cancelled_jobs_say_so(app: App) -> None:
+    one = app.job("J", queue="q", track=True)(lambda: None)
+    found = [str(one.enqueue_in(1_000)), str(one.enqueue())]
+    assert app.inspector.cancel_all(Filter(job_class="J")).cancelled == 2
+    assert [app.inspector.timeline(jid)[-1].reason for jid in found] == ["cancelled", "cancelled"]
+
+
 def test_wanted_jobs_that_run_are_cancelled_and_the_others_go_on(app: App) -> None:
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), []
 

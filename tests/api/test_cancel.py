@@ -16,6 +16,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, JobCancelled
+from goworkers_py.observe.run_stats import RESULTS
 from goworkers_py.wire.message import Message, current_message
 
 
@@ -84,7 +85,8 @@ def test_a_scheduled_job_and_a_retry_never_run(app: App, tracked: bool) -> None:
         assert app.cancel(failing) == "cancelled"
     assert app.inspector.count(RETRIES) == 0
     if tracked:
-        assert [app.status(jid).state for jid in (later, failing)] == ["cancelled", "cancelled"]
+        found = [app.status(jid) for jid in (later, failing)]
+        assert [(one.state, one.timeline[-1].reason) for one in found] == [("cancelled", "cancelled")] * 2
 
 
 def test_one_of_many_waiting_jobs_is_removed(app: App) -> None:
@@ -113,6 +115,8 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
         assert eventually(lambda: told == ["one"])
         job.enqueue()
         assert eventually(lambda: ran == [1])
+        [rows] = [lane.run_stats.snapshot() for lane in app._launcher.health.lanes]
+    assert rows["J"][RESULTS.index("cancelled")] == 1, "it is counted, though it did not run"
     left = app.broker.cancels.all("")
     assert left is not None
     assert not left[1], "the tombstone was met"

@@ -29,6 +29,29 @@ def strand(process: Process, *published: bytes, queue: str = "q") -> None:
     assert payloads(process.consume(len(published), queue)) == list(published)
 
 
+# --- jobs that were given to others
+
+
+def test_a_process_learns_which_of_its_jobs_were_recovered(start: Processes, me: Process, other: Process) -> None:
+    other.publish(job(1), job(2), job(2), job(3), queue="q")
+    held = other.consume(4)
+    assert other.broker.recoverable.lost(held) == []
+    other.settle((held[0], DONE))
+    assert other.broker.recoverable.lost(held) == held[:1]
+    start.expire(other)
+    me.recover(proof="")
+    assert other.broker.recoverable.lost(held) == held
+    assert other.broker.recoverable.lost([]) == []
+
+
+def test_jobs_that_are_still_in_progress_are_not_lost_to_their_copies(me: Process, other: Process) -> None:
+    me.publish(job(1), job(1), job(1))
+    [mine], theirs = me.consume(1), other.consume(2)
+    other.settle((theirs[0], DONE))
+    assert me.broker.recoverable.lost([mine]) == []
+    assert len(me.broker.recoverable.lost(theirs)) == 1
+
+
 # --- beats
 
 

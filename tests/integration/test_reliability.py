@@ -228,6 +228,68 @@ def test_a_process_that_was_stopped_for_longer_leaves_its_jobs_to_the_others(fle
     assert sleeper.stop() == 0
 
 
+WATCHFUL = """
+@workers.job("Watchful", queue="q", track=True)
+def watchful(gate):
+    note("began")
+    try:
+        while not (HERE / gate).exists():
+            time.sleep(0.01)
+    except workers.JobCancelled as error:
+        message = workers.current_message()
+        note(f"{type(error).__name__}-{message.lease_lost}")
+        raise
+    note("ended")
+
+@workers.job("Asking", queue="q", interrupt=False)
+def asking(gate):
+    note("began")
+    while not workers.current_message().lease_lost:
+        if (HERE / gate).exists():
+            return note("ended")
+        time.sleep(0.01)
+    note("asked")
+
+@workers.job("Steps", queue="q")
+def steps(gate, *, cursor=None):
+    note("began")
+    try:
+        while not (HERE / gate).exists():
+            time.sleep(0.01)
+            yield None
+    finally:
+        note("closed")
+"""
+
+
+def test_a_job_that_was_given_to_another_process_is_interrupted(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "q.ini").write_text("[queue:q]\nconcurrency = 3\nprefetch = 0\n")
+    started = ("-c", str(tmp_path / "q.ini"))
+    sleeper = fleet.start(*started, prefix=hasty(machine="a"), more=WATCHFUL).ready()
+    kinds = ("Watchful", "Asking", "Steps")
+    for kind in kinds:
+        fleet.push(kind, kind, "gate")
+        fleet.await_run("began", kind)
+    sleeper.signal(signal.SIGSTOP)
+    other = fleet.start(*started, prefix=hasty(STEADY, machine="b"), more=WATCHFUL).ready()
+    for kind in kinds:
+        fleet.await_run("began", kind, times=2)
+
+    sleeper.signal(signal.SIGCONT)
+    words = {"Watchful": "LeaseLost-True", "Asking": "asked", "Steps": "closed"}
+    assert [fleet.await_run(word, kind).pid for kind, word in words.items()] == [sleeper.process.pid] * 3
+    assert eventually(lambda: sleeper.output.count(LOST_LEASE) == 3), fleet.told()
+    assert sleeper.output.count("interrupted: the lease of this process has expired") == 2
+    assert len(in_progress(fleet.redis)) == 3, "they are not its own to remove"
+    assert fleet.redis.hget("pyworkers:job:Watchful", "state") in (None, b"running")
+
+    fleet.open("gate")
+    assert eventually(lambda: not in_progress(fleet.redis)), fleet.told()
+    assert {run.pid for run in fleet.of("ended")} == {other.process.pid}
+    assert fleet.count("began") == dict.fromkeys(kinds, 2)
+    assert fleet.redis.zcard("retry") == fleet.redis.zcard("dead") == 0
+
+
 @pytest.mark.slow
 def test_after_an_outage_longer_than_a_lease_nobody_is_declared_dead(tmp_path: Path, own_redis: RedisServer) -> None:
     """All leases have run out in it, and one process is back later than the other."""

@@ -61,7 +61,7 @@ def test_an_exception_that_is_on_its_way_is_met_before_the_run_ends() -> None:
 
 def test_a_job_that_is_cancelled_before_its_code_begins_does_not_begin() -> None:
     job, ran = message(), []
-    interruption.cancel(job, retry=False, interruptible=True)
+    interruption.cancel(job, CancelRequest(retry=False), interruptible=True)
     with pytest.raises(JobCancelled):
         running(lambda: ran.append(1))(job)  # type: ignore[operator]
     assert ran == []
@@ -70,6 +70,6 @@ def test_a_job_that_is_cancelled_before_its_code_begins_does_not_begin() -> None
 def test_a_job_that_has_ended_is_not_struck() -> None:
     job = message()
     assert running(lambda: None)(job) is DONE  # type: ignore[operator]
-    interruption.cancel(job, retry=False, interruptible=True)
+    interruption.cancel(job, CancelRequest(retry=False), interruptible=True)
     for _ in range(100):
         time.sleep(0.0001)

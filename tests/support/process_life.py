@@ -249,7 +249,7 @@ def sees_what_is_paused(life: ProcessLife) -> object:
 def writes_metrics(life: ProcessLife) -> object:
     for layout in "78":
         control = RedisControl(life.connections, Keys(), layout)
-        control.record({"J": Executions(1, 0, 5, (1, *[0] * 25))}, at=0.0)
+        control.record({"q": {"J": Executions(1, 0, 5, (1, *[0] * 25))}}, at=0.0)
     return sorted(key for pattern in ("j|*", "h|*", "J-*") for key in life.redis.keys(pattern))
 
 

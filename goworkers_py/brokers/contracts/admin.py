@@ -32,6 +32,7 @@ from goworkers_py.wire.stored_job import StoredJob
 
 # Jobs that are read in one step.
 PAGE = 500
+DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Change:
     to: Place | None = None  # None: delete it, unless `at` says another time
     payload: bytes = b""
     at: float | None = None
+    reason: str = DELETED  # of a deletion, a few words for the timeline of a tracked job
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ class PlacedJobs(Protocol):
         """Yields jobs of a queue, each with how many jobs are before it: the next ones, the last ones, and those that
         came into the queue about this time. A job may come twice. At most some pages, however long the queue is."""
 
-    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+    def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
         """Deletes a job that `at` or `around` has just returned, of a queue with its place. False when it had left."""
 
     def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:

@@ -14,10 +14,11 @@ Every verb may be called again after that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.policy.tracking import taken_over
 
@@ -142,6 +143,10 @@ class Recoverable(Protocol):
         it is still in progress under the dead identity: several processes may recover at the same time. When the
         caller stops iterating, the jobs that are left stay in progress, and the next call recovers them.
         """
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Returns those of these deliveries that are not in progress any more. Of several with equal bytes that were
+        fetched under one identity, it returns as many as are missing."""
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         """Ends an identity: it is declared dead, and its jobs in progress go to the back of their queues.

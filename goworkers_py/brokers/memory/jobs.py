@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, Place, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, Place, PlacedJobs
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
@@ -61,10 +61,10 @@ class MemoryJobs(PlacedJobs):
             jobs = [self._stored(stay) for stay in self._stays()]
         yield from enumerate(jobs)
 
-    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+    def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
         with self._state.lock:
             stays = [stay for stay in self._stays() if self._stored(stay) == job]
-        return bool(stays) and self._change(stays[0], Change(job))
+        return bool(stays) and self._change(stays[0], Change(job, reason=reason))
 
     def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
         for page in self._pages(newest_first, start):
@@ -130,7 +130,7 @@ class MemoryJobs(PlacedJobs):
             if change.at is not None:
                 self._reschedule(job, change.at)
             elif change.to is None and self._place.state is not JobState.DEAD:
-                self._state.note_move(job, "cancelled", "deleted", life_s=ENDED_S)
+                self._state.note_move(job, "cancelled", change.reason, life_s=ENDED_S)
             elif change.to is None:
                 pass  # a dead job keeps its record
             elif change.to.state is JobState.DEAD:

@@ -6,7 +6,7 @@ lease has expired or it has left. And no `consume` can bring a dead identity a j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.contracts.recoverable import (
     Beat,
@@ -20,6 +20,7 @@ from goworkers_py.brokers.contracts.recoverable import (
     left_behind,
 )
 from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, State
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.version import __version__
@@ -89,6 +90,10 @@ class MemoryLeases(Recoverable):
         for other, alone in dead.items():
             yield from self._move_all(other, judge, alone)
         self._forget(others, now - DEAD_FOR_S)
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        with self._state.lock:
+            return [one for one in deliveries if not self._state.is_in_progress(one.identity, one.queue, one.receipt)]
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         with self._state.lock:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.recovery import Recovery, without_conviction_where_several_died
 from goworkers_py.brokers.redis.replies import list_of, one_of
 from goworkers_py.brokers.redis.settlement import Settlement
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.identity import is_identity
 from goworkers_py.core.proc import certainly_dead, origin
@@ -161,6 +163,18 @@ class RedisLeases(Recoverable):
                 "cannot read the entries of these owners, so their jobs are not recovered here (the release that wrote "
                 "the entries recovers them): %s", ", ".join(unreadable)
             )  # fmt: skip
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        lists = [*dict.fromkeys(self._keys.inprogress(one.queue, one.identity) for one in deliveries)]
+        replies = self._connections.answers([("LRANGE", key, 0, -1) for key in lists])
+        held = {key: Counter(listed or ()) for key, listed in zip(lists, replies, strict=True)}
+        lost = []
+        for one in deliveries:
+            there = held[self._keys.inprogress(one.queue, one.identity)]
+            there[one.payload] -= 1
+            if there[one.payload] < 0:
+                lost.append(one)
+        return lost
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
         # A BRPOPLPUSH that this process has sent may still arrive and put a job into its list. Then the entry of this

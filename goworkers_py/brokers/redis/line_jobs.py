@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.line_entry import LineEntry
 from goworkers_py.brokers.redis.lines import Lines, Move
 from goworkers_py.core.errors import ArgumentError
@@ -40,7 +40,7 @@ class LineJobs(PlacedJobs):
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
 
-    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+    def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
         raise ArgumentError(f"no queue and no time: {self._state.value}")
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.admin import PAGE, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
@@ -83,24 +83,26 @@ class QueueJobs(PlacedJobs):
             changes = decide([StoredJob(payload, self._queue) for payload in listed])
             if any(change.to is not None or change.at is not None for change in changes):
                 raise ArgumentError("jobs that wait in a queue can only be deleted")
-            gone = self._delete([change.job for change in changes], start, start + len(listed))
+            gone = self._delete(changes, start, start + len(listed))
             start += len(listed) - len(gone)
             yield len(listed), Changed(len(gone), jobs=gone)
 
-    def _delete(self, chosen: list[StoredJob], start: int, end: int) -> list[StoredJob]:
+    def _delete(self, changes: Sequence[Change], start: int, end: int) -> list[StoredJob]:
+        if not changes:
+            return []
         # Pushes meanwhile have moved the jobs back. A job that moved beyond `end` is in the next page.
-        return self._pick(chosen, start, end + PUSHED_MEANWHILE) if chosen else []
+        return self._pick([change.job for change in changes], start, end + PUSHED_MEANWHILE, changes[0].reason)
 
-    def take_out(self, job: StoredJob, place: int = 0) -> bool:
+    def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
         # Places count from the next job to run, which is the last of the list. Fetches meanwhile have moved it on.
-        return bool(self._pick([job], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1))
+        return bool(self._pick([job], -place - 1, -max(0, place - FETCHED_MEANWHILE) - 1, reason))
 
-    def _pick(self, chosen: list[StoredJob], first: int, last: int) -> list[StoredJob]:
+    def _pick(self, chosen: list[StoredJob], first: int, last: int, reason: str) -> list[StoredJob]:
         place = (first, last, secrets.token_hex(16))
         records = RecordKeys(self._keys)
         numbered = [part for job in chosen for part in (records.number(job.payload), job.payload)]
         keys = (self._key, self._keys.nothing, *records.names)
-        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, *numbered))
+        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, reason, *numbered))
         return list(itertools.compress(chosen, answer))
 
     def clear(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.admin import PAGE, Change, Changed, Decide, PlacedJobs
+from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -31,7 +31,7 @@ ENQUEUE, BURY, DELETE, LATER = 1, 0, -1, -2
 class _Step(NamedTuple):
     entry: bytes
     what: int
-    name: str = ""  # ENQUEUE: the queue; LATER: for how long the record lives
+    name: str = ""  # ENQUEUE: the queue; LATER: for how long the record lives; DELETE: the reason
     payload: bytes = b""  # in its new place; LATER: the time
 
 
@@ -61,8 +61,8 @@ class SetJobs(PlacedJobs):
     def around(self, time: float) -> Iterator[tuple[int, StoredJob]]:
         raise ArgumentError(f"no queue: {self._state.value}")
 
-    def take_out(self, job: StoredJob, place: int = 0) -> bool:
-        return self._move([_Step(job.payload, DELETE)])[0].done == 1
+    def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
+        return self._move([_Step(job.payload, DELETE, reason)])[0].done == 1
 
     def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
         """All entries by their time. Entries that come or go meanwhile hide no other entry."""
@@ -101,7 +101,7 @@ class SetJobs(PlacedJobs):
         if change.at is not None and self._state is not JobState.DEAD:
             return _Step(entry, LATER, str(live_s(change.at, time.time())), repr(change.at).encode())
         if to is None and change.at is None:
-            return _Step(entry, DELETE)
+            return _Step(entry, DELETE, change.reason)
         if to is None or to.state is self._state or to.state not in (JobState.DEAD, JobState.WAITING):
             goal = "another time" if to is None else to.state.value
             raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal}")

@@ -16,6 +16,8 @@ Some jobs are killers, which end the process that runs them. Each of them must c
 and no other job may, but where a monkey's kill of that very process, or its lost lease, looked like the job's own deed.
 Some payloads are odd: each of them must have run or lie in the dead set.
 
+Some jobs are `stated`: their states are recorded, and some are cancelled, expire or are iterable, see `states`.
+
 Everything that lasts a minute in earnest lasts a tenth of that here, see `nodes.SHORT`.
 """
 
@@ -24,6 +26,6 @@ import re
 EFFECTS = "chaos:effects"  # a hash in Redis: how often each attempt of each job took effect
 
 # What a jid begins with, which tells of what kind the job is.
-JOB, KILLER, ODD, PARENT, CHILD = "job", "killer", "odd", "parent", "child"
+JOB, KILLER, ODD, PARENT, CHILD, STATED = "job", "killer", "odd", "parent", "child", "stated"
 # That of a child goes on with the run of its parent: number of the process, number of the run, number of the child.
-JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent)\d{7}")
+JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent|stated)\d{7}")

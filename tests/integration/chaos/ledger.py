@@ -12,6 +12,7 @@ from chaos import ODD
 from chaos.families import Families
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
+from chaos.states import Verdict
 
 POISON = "goworkers_py.PoisonPill"
 UNREADABLE = "goworkers_py.UnreadablePayload"
@@ -43,10 +44,11 @@ class Account:
     lost: list[str]
     complaints: list[str]
     processes: Counter[str] = field(default_factory=Counter)  # how the queues share their threads
+    states: Verdict = field(default_factory=Verdict)
 
     @property
     def fine(self) -> bool:
-        return not (self.lost or self.complaints)
+        return not (self.lost or self.complaints or self.states.complaints)
 
     def __add__(self, other: Account) -> Account:
         return Account(*(getattr(self, of.name) + getattr(other, of.name) for of in fields(self)))
@@ -70,11 +72,20 @@ class Account:
             *((name, self.families[name]) for name in Families.ROWS),
             ("processes", sum(self.processes.values())),
             *((f"  {pools}", count) for pools, count in sorted(self.processes.items())),
+            ("jobs whose states are judged", self.states.states.total()),
+            *((f"  {state}", count) for state, count in self.states.states.most_common()),
+            ("  runs", self.states.runs),
+            ("  steps done again", self.states.repeated_steps),
+            *((f"  answered {answer}", count) for answer, count in self.states.answers.most_common()),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]
         return "\n".join(
-            [*lines, *(f"LOST: {jid}" for jid in self.lost), *(f"WRONG: {text}" for text in self.complaints)]
+            [
+                *lines,
+                *(f"LOST: {jid}" for jid in self.lost),
+                *(f"WRONG: {text}" for text in [*self.complaints, *self.states.complaints]),
+            ]
         )
 
 

@@ -78,8 +78,8 @@ class Node:
         configuration.write_text(text)
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
-            "--require", "chaos.parents", "--log-level", "warning", "--timeout", str(STOP_TIMEOUT_S),
-            "--config", str(configuration),
+            "--require", "chaos.parents", "--require", "chaos.stated", "--log-level", "warning",
+            "--timeout", str(STOP_TIMEOUT_S), "--config", str(configuration),
         ]  # fmt: skip
         environment = {
             **os.environ,

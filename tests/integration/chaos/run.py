@@ -16,17 +16,20 @@ import redis as redis_py
 from proxy import Proxy
 from servers import RedisServer
 
-from chaos import EFFECTS, JID
+from chaos import EFFECTS, JID, STATED
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import Node
 from chaos.notes import read_deaths, read_pushes, read_runs
 from chaos.producer import Producer
+from chaos.states import Pusher, read_states
+from chaos.states import judge as judge_states
 
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.
 MACHINES = ("a", "a", "b", "c")
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
+THAWED_S = 2.0  # a process that goes on after a stop may do so late on a busy machine
 # In the error of a job that was taken for poison: the process whose death convicted it, as host:pid:nonce.
 CONVICTING = re.compile(r"processes died while they ran this job, the last one \([^:]*:(\d+):")
 
@@ -55,22 +58,29 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
             node.start()
         way = stack.enter_context(Proxy(server.port))
         producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory)
+        pusher = Pusher(way.url, plan.seed, plan.jobs_per_s / 5)
         monkeys: list[Monkey] = [
             *(ProcessMonkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes),
             *(NetworkMonkey(node.name, node.proxy, plan.seed, chronicle, plan.pause_s) for node in nodes),
             NetworkMonkey("producer", way, plan.seed, chronicle, plan.pause_s),
             ServerMonkey(server, plan.seed, chronicle, plan.pause_s),
         ]
-        with _at_work(producer, monkeys, plan.calm_s):
+        with _at_work([producer, pusher], monkeys, plan.calm_s):
             _wait(plan.seconds, say)
         client = server.client()
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
+        states = pusher.states(f"redis://127.0.0.1:{server.port}/0")
     lives = [life for node in nodes for life in node.lives]
     runs = read_runs(directory)
     find_killed_by_jobs(lives, runs)
     judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
     result = account(read_pushes(directory), runs, left, judge)
+    frozen = [
+        (window.began + wall_minus_monotonic, window.ended + wall_minus_monotonic + THAWED_S)
+        for window in chronicle.windows
+    ]
+    result.states = judge_states(pusher.pushed, states, read_states(directory), frozen)
     result.processes = Counter(life.pools for life in lives)
     result.complaints += complaints
     result.complaints += [
@@ -79,7 +89,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         if life.how == "died" and not judge.refused_at_its_start(life, runs)
     ]
     result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
-    result.complaints += [f"{party.name}: {party.error!r}" for party in (producer, *monkeys) if party.error]
+    result.complaints += [f"{party.name}: {party.error!r}" for party in (producer, pusher, *monkeys) if party.error]
     result.complaints += _faults(directory)
     _keep(directory, plan, nodes, chronicle)
     say("\n".join(f"{kind:<42} {count:>10,}" for kind, count in chronicle.count().most_common()) + "\n")
@@ -87,9 +97,9 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
 
 
 @contextmanager
-def _at_work(producer: Producer, monkeys: list[Monkey], calm_s: float) -> Iterator[None]:
-    """Monkeys mend what they broke before they end, and the producer ends last."""
-    for party in (producer, *monkeys):
+def _at_work(producers: list[Producer | Pusher], monkeys: list[Monkey], calm_s: float) -> Iterator[None]:
+    """Monkeys mend what they broke before they end, and the producers end last."""
+    for party in (*producers, *monkeys):
         party.start()
     try:
         yield
@@ -98,9 +108,11 @@ def _at_work(producer: Producer, monkeys: list[Monkey], calm_s: float) -> Iterat
             monkey.stopping.set()
         for monkey in monkeys:
             monkey.join()
-        producer.stopping.wait(calm_s)
-        producer.stopping.set()
-        producer.join()
+        producers[0].stopping.wait(calm_s)
+        for producer in producers:
+            producer.stopping.set()
+        for producer in producers:
+            producer.join()
 
 
 def _wait(seconds: float, say: Callable[[str], None]) -> None:
@@ -134,6 +146,7 @@ def what_is_left(client: redis_py.Redis) -> Left:
     for key in ("schedule", "retry"):
         lists[key] = client.zrange(key, 0, -1)
     dead = {_jid(raw): json.loads(raw) for raw in client.zrange("dead", 0, -1)}
+    dead = {jid: job for jid, job in dead.items() if not jid.startswith(STATED)}  # `states` judges those
     poison = {jid: CONVICTING.search(job["error_message"]) for jid, job in dead.items()}
     return Left(
         {key: [_jid(raw) for raw in raws] for key, raws in lists.items() if raws},

@@ -31,6 +31,8 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert result.buried[UNREADABLE]
     assert result.families[WHOLE]
     assert len(result.processes) == 3
+    assert result.states.states["completed"]
+    assert result.states.answers["cancelled"]
 
 
 # --- what the ledger finds

@@ -3,7 +3,7 @@
 -- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked
 -- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, the state of the jobs of
 --       the set, how many queues, then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it
---       stays, with another time), queue name (-2: life of its record), number of its record (0: none), entry, payload
+--       stays, with another time), queue name (-1: the reason, -2: life of its record), number of its record (0: none), entry, payload
 --       in its new place (-2: the time)
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 -- include note.lua
@@ -30,7 +30,7 @@ end
 local function note_move(number, record, name, payload)
   if not is_tracked(record) then return end
   if number == -1 then -- a dead job keeps its record
-    if is_live(record) then note(record, deleted_life, 'cancelled', 'deleted', {}) end
+    if is_live(record) then note(record, deleted_life, 'cancelled', name, {}) end
   elseif number == -2 then
     note(record, name, state, 'rescheduled', {'due', payload})
   elseif number == 0 then

@@ -2,17 +2,18 @@
 -- each entry would walk through the whole queue; so LSET replaces them by marks, and one LREM removes all marks.
 --
 -- KEYS: queue, a key that never exists, then the records of jobs that may be tracked
--- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's payload, life of the record of a deleted job, then
---       for each entry: number of its record (0: none), the entry
+-- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's payload, life of the record of a deleted job, the
+--       reason for its timeline, then for each entry: number of its record (0: none), the entry
 -- Answer: for each entry 1: deleted, 0: not found near its place
 -- include note.lua
-local first, mark, life, wanted, records, gone, deleted = tonumber(ARGV[1]), ARGV[3], ARGV[4], {}, {}, {}, 0
+local first, mark, life, reason = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local wanted, records, gone, deleted = {}, {}, {}, 0
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before.
 redis.call('LREM', KEYS[2], '1', mark)
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the places.
 if first < 0 then first = math.max(first, -redis.call('LLEN', KEYS[1])) end
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   local entry = ARGV[i + 1]
   wanted[entry], records[entry] = (wanted[entry] or 0) + 1, KEYS[2 + ARGV[i]]
 end
@@ -22,13 +23,13 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
     redis.call('LSET', KEYS[1], first + offset - 1, mark)
     deleted = deleted + 1
     local record = records[raw]
-    if record ~= KEYS[2] and is_tracked(record) then note(record, life, 'cancelled', 'deleted', {}) end
+    if record ~= KEYS[2] and is_tracked(record) then note(record, life, 'cancelled', reason, {}) end
   end
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
 local answer = {}
-for i = 5, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   local entry = ARGV[i + 1]
   local found = (gone[entry] or 0) > 0
   if found then gone[entry] = gone[entry] - 1 end
