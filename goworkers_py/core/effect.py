@@ -91,11 +91,12 @@ class StoreValue:
         return len(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class NoteState:
+class NoteState(NamedTuple):
     """Writes the state of a tracked job into its record, see `wire.job_record`, which lives for `life_s` seconds from
     then on. A record that cannot be written does not keep the job from being settled. To write a state twice does no
-    harm, so this effect is not one of those that happen once for each id."""
+    harm, so this effect is not one of those that happen once for each id.
+
+    Every tracked job makes one. A named tuple is made in a third of the time of a dataclass."""
 
     jid: str
     state: StateWord
@@ -103,11 +104,14 @@ class NoteState:
     life_s: int
     fields: tuple[tuple[str, str | bytes], ...] = ()
     only_known: bool = False  # does nothing for a job without a record
-    kind: ClassVar[str] = "state"
+
+    @property
+    def kind(self) -> str:
+        return "state"
 
     @property
     def size(self) -> int:
-        return sum(len(value) for _, value in self.fields)
+        return sum([len(value) for _, value in self.fields])
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,9 @@ def _release(message: Message) -> HeldPushes | None:
 
 
 def _done(atomic: AtomicFinish, held: HeldPushes | None, message: Message, result: object) -> Done:
-    done = DONE if held is None else atomic.done(held, message.jid)
+    if held is None:
+        return Done(result=result)
+    done = atomic.done(held, message.jid)
     return done if message.tracked is None else replace(done, result=result)
 
 

@@ -66,11 +66,14 @@ class Tracking:
 
     def noted(self, message: Message, run: TrackedRun, outcome: Outcome) -> Outcome:
         """The outcome, with the effect that writes it into the record."""
+        if type(outcome) is Done and not outcome.effects and run.progress is None:  # nearly every run
+            fields = (("class", run.job.job_class), *(self._result(run, outcome.result) if run.retain_s else ()))
+            return Done(effects=(NoteState(run.job.jid, "completed", "", run.retain_s or ENDED_S, fields),))
         if isinstance(outcome, Keep):
             return outcome
         note = self._note(message, run, outcome)
         if run.progress is not None:
-            note = dataclasses.replace(note, fields=(*note.fields, ("progress", run.progress)))
+            note = note._replace(fields=(*note.fields, ("progress", run.progress)))
         outcome = outcome if run.said else _saying(run, outcome)
         return dataclasses.replace(outcome, effects=(*outcome.effects, note))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.core.delivery import ENDED, Delivery
@@ -31,66 +30,94 @@ AT_ONCE = 500
 
 
 class Tracker(BrokerService):
-    def __init__(self, store: Store, tracking: Tracking, outage: Outage) -> None:
+    def __init__(
+        self, store: Store, tracking: Tracking, running: Callable[[], Iterable[Delivery]], outage: Outage
+    ) -> None:
         super().__init__("tracker", outage)
         self._store = store
+        self._running = running
         self.tracking = tracking
-        # Deliveries that began or told progress. A put is one step of C code: an exception may strike the worker.
-        self._changed: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
-        # Tracker's thread only: those that are to be written, with how often that was tried; and those whose progress
-        # was written, with the time from which on it may be written again (monotonic).
-        self._pending: dict[Delivery, int] = {}
-        self._marked: dict[Delivery, float] = {}
+        # A worker sets `delivery.tracked` or `progress` first, then reads `_idle`. This thread sets `_idle` first, then
+        # looks at the running jobs. So at least one of the two sees what the other one has set.
+        self._idle = False
+        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, see `_wake`
+        # Tracker's thread only: of the running jobs, what was written of them and how often it was tried.
+        self._marks: dict[Delivery, _Mark] = {}
         # Called by this thread with the deliveries that have just been marked for the first time.
         self.on_begun: Callable[[Iterable[Delivery]], None] = lambda begun: None
 
+    # --- the workers' threads
+
     def run_job(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
-        """In the worker's thread."""
-        changed = self._changed
-        run = self.tracking.begin(message, lambda: changed.put(delivery))
+        run = self.tracking.begin(message, self._wake)
         if run is None:
             return chain(message)
         message.tracked = delivery.tracked = run
-        changed.put(delivery)
+        self._wake()
         return self.tracking.noted(message, run, chain(message))
 
+    def _wake(self) -> None:
+        """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway."""
+        if self._idle:
+            self._idle = False
+            self._told.put(None)
+
+    # --- the thread
+
     def run_once(self) -> float:
-        self._collect()
+        running = [one for one in self._running() if one.tracked is not None and one.stage is not ENDED]
+        marks = self._marks = {one: self._marks.get(one) or _Mark() for one in running}
         now = time.monotonic()
-        self._marked = {one: due for one, due in self._marked.items() if one.stage is not ENDED}
-        self._pending = {one: tries for one, tries in self._pending.items() if one.stage is not ENDED}
-        due = [one for one in self._pending if self._marked.get(one, 0.0) <= now][:AT_ONCE]
+        due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
         if due:
-            new = [one for one in due if one not in self._marked]
-            written = self._store.mark_running([_mark(one, first=one not in self._marked) for one in due])
-            for one, done in zip(due, written, strict=True):
-                self._written(one, done, now)
-            self.on_begun([one for one in new if one in self._marked])
-        return COLLECT_S if self._pending else 0.0
-
-    def _written(self, one: Delivery, done: bool, now: float) -> None:
-        if done:
-            self._marked[one] = now + PROGRESS_EVERY_S
-        self._pending[one] += 1
-        if done or self._pending[one] >= MOST_TRIES:
-            del self._pending[one]
-
-    def _collect(self) -> None:
-        with suppress(queue.Empty):
-            while (delivery := self._changed.get_nowait()) is not None:
-                self._pending.setdefault(delivery, 0)
+            told = [_mark(one, first=not marks[one].done) for one in due]
+            written = self._store.mark_running(told)
+            new = [one for one, done in zip(due, written, strict=True) if done and not marks[one].done]
+            for mark, done in zip(told, written, strict=True):
+                marks[mark.delivery].note(mark.progress, done, now)
+            self.on_begun(new)
+        return COLLECT_S if any(mark.is_wanted(one) for one, mark in marks.items()) else 0.0
 
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:
             self.stopping.wait(seconds)
             return
-        delivery = self._changed.get()
-        if delivery is not None:
-            self._pending.setdefault(delivery, 0)
+        self._idle = True
+        if not any(self._marks.get(one, _NEW).is_wanted(one) for one in self._running() if one.tracked is not None):
+            self._told.get()
             self.stopping.wait(COLLECT_S)
+        self._idle = False
 
     def wake(self) -> None:
-        self._changed.put(None)
+        self._told.put(None)
+
+
+class _Mark:
+    """What was written of a running job."""
+
+    done = False  # that it runs
+    progress: str | None = None
+    due = 0.0  # progress is written again from this time on (monotonic)
+    tries = 0
+
+    def is_wanted(self, one: Delivery) -> bool:
+        run = one.tracked
+        assert run is not None
+        return self.tries < MOST_TRIES and (not self.done or run.progress is not self.progress)
+
+    def is_due(self, one: Delivery, now: float) -> bool:
+        return self.due <= now and self.is_wanted(one)
+
+    def note(self, progress: str | None, done: bool, now: float) -> None:
+        if done:
+            self.done, self.progress, self.due, self.tries = True, progress, now + PROGRESS_EVERY_S, 0
+            return
+        self.tries += 1
+        if self.done and self.tries >= MOST_TRIES:  # until the job tells more
+            self.progress, self.tries = progress, 0
+
+
+_NEW = _Mark()
 
 
 def _mark(delivery: Delivery, first: bool) -> RunningMark:

@@ -97,6 +97,42 @@ def test_a_job_that_is_not_tracked_has_no_record(me: Process, store: Store) -> N
 
 # --- a settlement
 
+
+def test_of_jobs_that_are_settled_together_only_those_that_were_ours_are_noted(
+    me: Process, start: Processes, publish: Publish, record: Read, admin: Admin
+) -> None:
+    publish(*(push(number) for number in range(6)))
+    dead = start()
+    lost, mine = dead.consume(2), me.consume(4)
+    start.expire(dead)
+    me.recover(proof="")
+    ends = [
+        (one, Done(effects=(note("completed", number, **{"result": str(number)} if number % 2 else {}),)))
+        for number, one in enumerate([*lost, *mine])
+    ]
+    plain = job("plain")
+    me.publish(plain)
+    [other] = me.consume(1)
+    dead.settle(*ends[:2])
+    me.settle(*ends[2:4], (other, Done()), *ends[4:])
+    assert [record(number).state for number in range(6)] == ["waiting"] * 2 + ["completed"] * 4
+    assert [record(number).result for number in range(2, 6)] == [None, b"3", None, b"5"]
+    assert sorted(waiting(admin)) == [tracked(0), tracked(1)]
+
+
+def test_a_job_that_has_left_before_is_not_noted_among_others_of_its_list(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(*(push(number) for number in range(3)))
+    one, two, three = me.consume(3)
+    me.settle((two, Requeue(effects=(note("waiting", 1),))))
+    before = record(1).version
+    ends = [(each, Done(effects=(note("completed", number),))) for number, each in enumerate((one, two, three))]
+    assert me.settle(*ends) == [True, False, True]
+    assert [record(number).state for number in range(3)] == ["completed", "waiting", "completed"]
+    assert record(1).version == before
+
+
 ENDS: dict[str, tuple[Outcome, str]] = {
     "completed": (Done(effects=(note("completed", result='{"a":1}'),)), "completed"),
     "retry": (Retry(LATER, tracked(), effects=(note("retry", due=repr(LATER), error_class="E"),)), "retry"),

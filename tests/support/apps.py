@@ -138,7 +138,7 @@ def expiry() -> Expiry:
 def special_runs() -> SpecialRuns:
     """Of a process without tracked classes, on a broker of its own."""
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
-    tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), outage)
+    tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     return SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False))
 

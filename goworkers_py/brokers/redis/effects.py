@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.cursor import CURSOR_LIFE_S
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
@@ -57,6 +59,23 @@ def _repeatable(effect: NoteState | MeetTombstone | StoreCursor, keys: Keys, num
         case StoreCursor(jid, cursor, has_ended):
             told = cursor.run, int(has_ended), cursor.value, f"{cursor.runtime_s:.3f}", cursor.of
             yield from ("cursor", number_of(keys.iteration(jid)), CURSOR_LIFE_S, len(told), *told)
+
+
+def encode_notes(
+    deliveries: Iterable[Delivery], notes: Mapping[Delivery, NoteState], keys: Keys, number_of: NumberOf
+) -> list[Argument]:
+    """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that have the
+    same state, life and fields share one word."""
+    groups: defaultdict[tuple[str, int, tuple[str, ...]], list[Argument]] = defaultdict(list)
+    for number, delivery in enumerate(deliveries, 1):
+        note = notes.get(delivery)
+        if note is not None:
+            group = groups[note.state, note.life_s, tuple([name for name, _ in note.fields])]
+            group += (number, number_of(keys.record(note.jid)), note.reason, *[value for _, value in note.fields])
+    arguments: list[Argument] = []
+    for (state, life_s, names), told in groups.items():
+        arguments += ("notes", state, life_s, len(names), len(told) // (3 + len(names)), *names, *told)
+    return arguments
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

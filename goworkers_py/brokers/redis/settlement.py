@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.effects import encode, encode_once
+from goworkers_py.brokers.redis.effects import encode, encode_notes, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, NoteState
 from goworkers_py.core.outcome import (
     Cancelled,
@@ -56,6 +58,8 @@ class Item(NamedTuple):
     newest_first: bool = False  # from which end of the list to look for it
 
 
+NO_NOTES: Mapping[Delivery, NoteState] = MappingProxyType({})
+
 _SETTLE = Script(
     Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
 )
@@ -69,8 +73,16 @@ class Settlement:
         self._keys = keys
         self._dead_limits = dead_limits
 
-    def settle(self, settler: str, number: int, rows: Iterable[Row], items: Sequence[Item]) -> dict[int, Settled]:
-        """Settles `rows`, then `items`. Returns the results of those that were not settled, by their number."""
+    def settle(
+        self,
+        settler: str,
+        number: int,
+        rows: Sequence[Row],
+        items: Sequence[Item],
+        notes: Mapping[Delivery, NoteState] = NO_NOTES,
+    ) -> dict[int, Settled]:
+        """Settles `rows`, then `items`. `notes` are the effects of deliveries in rows. Returns the results of those
+        that were not settled, by their number."""
         keys, now = self._keys, time.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
         numbers: dict[str, int] = {}  # of the keys that this call needs beside the fixed ones
@@ -83,6 +95,8 @@ class Settlement:
             word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
+        if notes:
+            arguments += encode_notes(chain.from_iterable(row.deliveries for row in rows), notes, keys, number_of)
         for item in items:
             what, payload, at, line = _readable(item, now)
             of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
@@ -119,6 +133,14 @@ class Settlement:
 
 # The steps that only remove a job differ in what they count.
 _REMOVED: dict[type[Outcome], str] = {Done: "remove", Discard: "fail", Expired: "drop", Cancelled: "drop"}
+
+
+def only_note(outcome: Outcome) -> NoteState | None:
+    """The effect of a tracked job that is done and has no other effects; None for any other job."""
+    if type(outcome) is not Done or len(outcome.effects) != 1:
+        return None
+    [effect] = outcome.effects
+    return effect if type(effect) is NoteState and not effect.only_known else None
 
 
 def target_of(outcome: Outcome) -> Target:
@@ -158,4 +180,4 @@ def _elsewhere(effect: Effect, what: str) -> Effect:
     if not isinstance(effect, NoteState):
         return effect
     fields = tuple((name, value) for name, value in effect.fields if name != "due")
-    return dataclasses.replace(effect, state="dead" if what == "dead" else "waiting", fields=fields)
+    return effect._replace(state="dead" if what == "dead" else "waiting", fields=fields)

@@ -19,9 +19,9 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
+from goworkers_py.brokers.redis.settlement import Item, Settlement, only_note, target_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import ID_LIFE_S, Push
+from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.outcome import DONE, Done, Outcome
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.job_record import live_s
@@ -130,8 +130,14 @@ class RedisTransport(Transport):
         if list(map(_outcome_of, batch.finished)).count(DONE) == len(batch.finished):
             leaving: dict[Delivery, Outcome] = dict(batch.finished)
             others: list[Finished] = []
+            notes: dict[Delivery, NoteState] = {}
         else:
-            leaving = {one: outcome for one, outcome in batch.finished if type(outcome) is Done and not outcome.effects}
+            notes = {one: note for one, outcome in batch.finished if (note := only_note(outcome)) is not None}
+            leaving = {
+                one: outcome
+                for one, outcome in batch.finished
+                if one in notes or (type(outcome) is Done and not outcome.effects)
+            }
             others = [one for one in batch.finished if one[0] not in leaving]
         removed = list(rows(leaving, batch.held))
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
@@ -146,7 +152,7 @@ class RedisTransport(Transport):
             )
             for one, outcome in others
         ]
-        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items)
+        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, notes)
         if not not_settled:
             return [True] * len(batch.finished)
         sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]

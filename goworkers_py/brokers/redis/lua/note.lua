@@ -5,16 +5,22 @@ local now = time[1] .. '.' .. string.format('%06d', time[2]) -- the time of this
 local NOTE_V, NOTE_MOST = '1', 100
 local NOTE_ENDED = {dead = true, completed = true, cancelled = true, expired = true}
 
+local may_write = false
+
 -- `fields` from `first` to `last` are names and values. A dead job is in its set under the time of this step.
 local function note(key, life, state, reason, fields, first, last)
-  local v, n = redis.pcall('HGET', key, 'v'), redis.pcall('HGET', key, 'n')
-  if v and v ~= NOTE_V or type(n) == 'table' then return end -- of another release, or no record
-  n = (tonumber(n) or 0) + 1
+  local v, n = redis.pcall('HGET', key, 'v'), '1'
+  if v and v ~= NOTE_V then return end -- of another release, or no record
+  -- The number as text: redis.call writes a number of Lua with 17 digits, which takes longer than all the rest here.
+  if v then n = string.format('%d', (tonumber(redis.pcall('HGET', key, 'n')) or 0) + 1) end
   -- A server that is out of memory refuses HSET to a script that has written nothing. EXPIRE is allowed, and is a write.
-  redis.pcall('EXPIRE', key, life)
-  redis.pcall('HSET', key, 'v', NOTE_V, 'state', state, 'at', now, 'n', n, 'due', state == 'dead' and now or '', 'owner', '',
-    't' .. n, state .. ' ' .. now .. ' ' .. reason, unpack(fields, first or 1, last or #fields))
-  if n > NOTE_MOST then redis.pcall('HDEL', key, 't' .. n - NOTE_MOST) end
+  if not may_write then redis.pcall('EXPIRE', key, life) end
+  may_write = true
+  -- A new record has no owner that is to be cleared, and an old one has its version.
+  redis.pcall('HSET', key, v and 'owner' or 'v', v and '' or NOTE_V, 'state', state, 'at', now, 'n', n,
+    'due', state == 'dead' and now or '', 't' .. n, state .. ' ' .. now .. ' ' .. reason,
+    unpack(fields, first or 1, last or #fields))
+  if tonumber(n) > NOTE_MOST then redis.pcall('HDEL', key, 't' .. n - NOTE_MOST) end
   redis.pcall('EXPIRE', key, life)
   if NOTE_ENDED[state] then redis.pcall('PUBLISH', key, state) end
 end

@@ -8,6 +8,9 @@
 --       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
+--       'notes', the effects 'note' of items of the rows before, which have the same state, life and names of fields; in
+--         place of the number of a list and the end: state, life; then how many names and items, the names, and for each
+--         item its number from 1 on, the number of its record, the reason and the values
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
 --         an option, and how many values follow; the values of the effect 'once' are effects, which happen only if its
@@ -225,10 +228,11 @@ end
 
 local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true, drop = true}
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
-local function note(what, result)
+local stays = {} -- the numbers of the items that were not settled
+local function count_one(what, result)
   at = at + 1
   if result ~= 1 then
-    answer[#answer + 1], answer[#answer + 2] = at, result
+    answer[#answer + 1], answer[#answer + 2], stays[at] = at, result, true
   elseif not UNCOUNTED[what] then
     processed = processed + 1
     if what ~= 'remove' then failed = failed + 1 end
@@ -264,21 +268,38 @@ local function remove(list, places, count, head, mark)
   return true
 end
 
+-- Writes the records of the items that were removed. Returns where the next row or item begins.
+local function note_each(state, life, i)
+  local names, items, fields = tonumber(arguments[i]), tonumber(arguments[i + 1]), {}
+  for j = 1, names do fields[2 * j - 1] = arguments[i + 1 + j] end
+  i = i + 2 + names
+  for _ = 1, items do
+    for j = 1, names do fields[2 * j] = arguments[i + 2 + j] end
+    if not stays[tonumber(arguments[i])] then
+      note(KEYS[FIXED + arguments[i + 1]], life, state, arguments[i + 2], fields)
+    end
+    i = i + 3 + names
+  end
+  return i
+end
+
 local i = 6
 while i <= #arguments do
   local what, from = arguments[i], arguments[i + 2]
-  local list = arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
-  if what == 'row' or what == 'large' then
+  local list = what ~= 'notes' and arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
+  if what == 'notes' then
+    i = note_each(arguments[i + 1], arguments[i + 2], i + 3)
+  elseif what == 'row' or what == 'large' then
     local how, count = arguments[i + 3], tonumber(arguments[i + 4])
     local first, last = i + 5, i + 4 + count
     local places, found, head
     if what == 'large' then places, found, head = find(list, from, first, last) end
     if places and remove(list, places, found, head, how) then
-      for _, place in ipairs(places) do note('remove', place and 1 or 0) end
+      for _, place in ipairs(places) do count_one('remove', place and 1 or 0) end
     elseif what == 'row' and how ~= '' and cut(list, how, first) then
       at, processed = at + count, processed + count
     else
-      for j = first, last do note('remove', end_one(list, from, arguments[j], 'remove')) end
+      for j = first, last do count_one('remove', end_one(list, from, arguments[j], 'remove')) end
     end
     i = last + 1
   else
@@ -289,7 +310,7 @@ while i <= #arguments do
       score = arguments[i + 6],
       payload = arguments[i + 7] == '' and raw or arguments[i + 7],
     }
-    note(what, end_one(list, from, raw, what, goal, last > i + 8 and i + 9, last))
+    count_one(what, end_one(list, from, raw, what, goal, last > i + 8 and i + 9, last))
     i = last + 1
   end
 end
