@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.core.delivery import ENDED, Delivery
@@ -57,16 +58,15 @@ class Tracker(BrokerService):
         return self.tracking.noted(message, run, chain(message))
 
     def _wake(self) -> None:
-        """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway."""
+        """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway. Workers never set
+        `_idle`: an exception may strike a worker between any two steps, or it may be late."""
         if self._idle:
-            self._idle = False
             self._told.put(None)
 
     # --- the thread
 
     def run_once(self) -> float:
-        running = [one for one in self._running() if one.tracked is not None and one.stage is not ENDED]
-        marks = self._marks = {one: self._marks.get(one) or _Mark() for one in running}
+        marks = self._marks = {one: self._marks.get(one) or _Mark() for one in self._tracked()}
         now = time.monotonic()
         due = [one for one, mark in marks.items() if mark.is_due(one, now)][:AT_ONCE]
         if due:
@@ -78,15 +78,23 @@ class Tracker(BrokerService):
             self.on_begun(new)
         return COLLECT_S if any(mark.is_wanted(one) for one, mark in marks.items()) else 0.0
 
+    def _tracked(self) -> Iterator[Delivery]:
+        """The tracked jobs that run."""
+        return (one for one in self._running() if one.tracked is not None and one.stage is not ENDED)
+
     def wait_between(self, seconds: float) -> None:
         if seconds > 0:
             self.stopping.wait(seconds)
             return
         self._idle = True
-        if not any(self._marks.get(one, _NEW).is_wanted(one) for one in self._running() if one.tracked is not None):
+        if not any(self._marks.get(one, _NEW).is_wanted(one) for one in self._tracked()):
             self._told.get()
+            self._idle = False
             self.stopping.wait(COLLECT_S)
         self._idle = False
+        with suppress(queue.Empty):  # one look is for all who have told until now
+            while True:
+                self._told.get_nowait()
 
     def wake(self) -> None:
         self._told.put(None)

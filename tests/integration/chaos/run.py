@@ -19,7 +19,7 @@ from servers import RedisServer
 from chaos import EFFECTS, JID, STATED
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
-from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
+from chaos.monkeys import DENIED, Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import Node
 from chaos.notes import read_deaths, read_pushes, read_runs
 from chaos.producer import Producer
@@ -76,11 +76,15 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     find_killed_by_jobs(lives, runs)
     judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
     result = account(read_pushes(directory), runs, left, judge)
-    frozen = [
-        (window.began + wall_minus_monotonic, window.ended + wall_minus_monotonic + THAWED_S)
-        for window in chronicle.windows
-    ]
-    result.states = judge_states(pusher.pushed, states, read_states(directory), frozen)
+    frozen, denied = (
+        [
+            (window.began + wall_minus_monotonic, window.ended + wall_minus_monotonic + THAWED_S)
+            for window in chronicle.windows
+            if window.kind == DENIED or not of_server
+        ]
+        for of_server in (False, True)
+    )
+    result.states = judge_states(pusher.pushed, states, read_states(directory), frozen, denied)
     result.processes = Counter(life.pools for life in lives)
     result.complaints += complaints
     result.complaints += [

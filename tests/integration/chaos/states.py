@@ -6,6 +6,9 @@ must be what its notes tell.
     cancelled   a cancel was asked; no run began after the answer `cancelled`
     expired     its time is over, and no run has ended well and been settled
 
+A state may also be told as not verified, if the server has refused a command while the job was there: the record could
+not be written then, and the job went on without it.
+
 An iterable job skips no step, and each of its runs begins behind a step that was done before.
 """
 
@@ -33,6 +36,9 @@ from goworkers_py.core.errors import BrokerError
 RETAIN_S = 3_600
 UNKNOWN = "unknown"
 POISON = "PoisonPill"
+NOT_VERIFIED = "not verified"
+
+Windows = Sequence[tuple[float, float]]
 
 
 class Push(NamedTuple):
@@ -42,6 +48,7 @@ class Push(NamedTuple):
     dies: bool = False
     expires_at: float = 0.0
     steps: int = 0
+    at: float = 0.0  # when it was pushed
 
 
 @dataclass
@@ -81,7 +88,10 @@ class Pusher(threading.Thread):
 
     def _push(self, jid: str) -> None:
         dice, options, args = self._random, EnqueueOptions(jid=jid, retain=RETAIN_S), []
-        push, kind = Push(jid), dice.choice(["plain", "plain", "cancelled", "cancelled", "expiring", "iterable"])
+        push, kind = (
+            Push(jid, at=time.time()),
+            dice.choice(["plain", "plain", "cancelled", "cancelled", "expiring", "iterable"]),
+        )
         if dice.random() < 0.2:
             options = options.replaced(at=time.time() + dice.uniform(0.1, 5.0))
         if kind == "iterable":
@@ -123,7 +133,7 @@ class Pusher(threading.Thread):
         finally:
             broker.close()
         return {
-            jid: f"{one.state} {one.error_class}".strip() if one.verified else f"{one.state}, not verified"
+            jid: f"{one.state} {one.error_class}".strip() if one.verified else f"{one.state}, {NOT_VERIFIED}"
             for jid, one in found.items()
         }
 
@@ -163,15 +173,17 @@ class Verdict:
 
 
 def judge(
-    pushed: Pushed, states: Mapping[str, str], runs: Sequence[Run], frozen: Iterable[tuple[float, float]]
+    pushed: Pushed, states: Mapping[str, str], runs: Sequence[Run], frozen: Windows, denied: Windows = ()
 ) -> Verdict:
-    """`frozen`: the windows in which some process was stopped, in epoch seconds."""
-    frozen = list(frozen)
+    """`frozen`: when some process was stopped or cut off, `denied`: when the server refused a command; in epoch
+    seconds."""
     verdict = Verdict(Counter(states.values()), Counter(answer for answer, _ in pushed.answers.values()), len(runs))
     of_job: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         of_job[run.jid].append(run)
     for jid, push in pushed.jobs.items():
+        if NOT_VERIFIED in states[jid] and any(ended >= push.at for _, ended in denied):
+            continue
         told = [f"{jid} {why}" for why in _wrong(push, states[jid], of_job[jid], pushed, frozen)]
         skipped, repeated = _steps(of_job[jid])
         verdict.repeated_steps += repeated
@@ -179,9 +191,7 @@ def judge(
     return verdict
 
 
-def _wrong(
-    push: Push, state: str, runs: Sequence[Run], pushed: Pushed, frozen: Sequence[tuple[float, float]]
-) -> Iterable[str]:
+def _wrong(push: Push, state: str, runs: Sequence[Run], pushed: Pushed, frozen: Windows) -> Iterable[str]:
     ended = any("ended" in run.words for run in runs)
     died = any("died" in run.words for run in runs)
     answer, at = pushed.answers.get(push.jid, ("", 0.0))
@@ -192,7 +202,7 @@ def _wrong(
         "expired": bool(push.expires_at),
     }
     word = re.split("[ ,]", state)[0]
-    if not excused.get(word) or "not verified" in state:
+    if not excused.get(word) or NOT_VERIFIED in state:
         yield f"is {state}"
     if answer == "cancelled" and word != "cancelled":
         yield f"is {state}, and the answer was cancelled"
@@ -203,7 +213,7 @@ def _wrong(
             yield f"began {run.began - at:.3f} s after the answer cancelled"
 
 
-def _was_frozen(since: float, until: float, frozen: Sequence[tuple[float, float]]) -> bool:
+def _was_frozen(since: float, until: float, frozen: Windows) -> bool:
     return any(began <= until and ended >= since for began, ended in frozen)
 
 

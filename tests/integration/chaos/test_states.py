@@ -11,12 +11,13 @@ from chaos.states import Push, Pushed, Run, Verdict, judge
 
 def judged(
     state: str, *runs: Run, answer: tuple[str, float] | None = None, frozen: Sequence[tuple[float, float]] = (),
+    denied: Sequence[tuple[float, float]] = (),
     **push: object,
 ) -> Verdict:  # fmt: skip
     pushed = Pushed(jobs={"j": Push("j", **push)})  # type: ignore[arg-type]
     if answer is not None:
         pushed.asked, pushed.answers = {"j"}, {"j": answer}
-    return judge(pushed, {"j": state}, runs, frozen)
+    return judge(pushed, {"j": state}, runs, frozen, denied)
 
 
 def ran(*words: str, began: float = 10.0) -> Run:
@@ -36,6 +37,7 @@ def ran(*words: str, began: float = 10.0) -> Run:
     judged("completed", ran("step0", "step1", "ended"), steps=2),
     judged("completed", ran("step0", "step1"), ran("step1", "step2", "ended", began=11), steps=3),
     judged("cancelled", ran(began=1.5), answer=("cancelled", 1.0), frozen=[(0.5, 2.0)]),
+    judged("waiting, not verified", ran("ended"), at=5.0, denied=[(9.0, 11.0)]),
 ])  # fmt: skip
 def test_what_is_true_is_not_blamed(verdict: Verdict) -> None:
     assert verdict.complaints == []
@@ -46,6 +48,8 @@ def test_what_is_true_is_not_blamed(verdict: Verdict) -> None:
     (judged("waiting", ran("ended")), "is waiting"),
     (judged("unknown"), "is unknown"),
     (judged("completed, not verified", ran("ended")), "is completed, not verified"),
+    (judged("waiting, not verified", ran("ended"), at=12.0, denied=[(9.0, 11.0)]), "is waiting, not verified"),
+    (judged("waiting", ran("ended"), denied=[(9.0, 11.0)]), "is waiting"),
     (judged("dead goworkers_py.KillJob", ran("ended")), "is dead"),
     (judged("cancelled", ran("ended")), "is cancelled"),
     (judged("expired"), "is expired"),
