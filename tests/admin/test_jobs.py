@@ -13,7 +13,7 @@ from apps import job, own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.job_pages import JobPage
+from goworkers_py.admin.job_pages import JobPage, Span
 from goworkers_py.admin.jobs import ALL
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
@@ -148,6 +148,8 @@ def test_only_the_jobs_of_a_span_of_time_are_read_and_changed(app: App) -> None:
     schedule(app, *numbered(3 * PAGE))
     wanted = Filter(since=FAR + PAGE, until=FAR + PAGE + 9)
     assert jids(app.inspector.jobs(SCHEDULED, wanted)) == [f"{PAGE + number:06}" for number in range(10)]
+    span = Span.of(wanted.since, wanted.until, newest_first=False)
+    assert len(list(span.pages(app.broker.admin.jobs_in(SCHEDULED)))) == 1
     steps = list(app.inspector.delete(SCHEDULED, wanted))
     assert (told(iter(steps)).done, len(steps)) == (10, 1), "one page was read"
     assert app.inspector.count(SCHEDULED) == 3 * PAGE - 10

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import redis as redis_py
 from apps import own_app, working
 from waiting import eventually
 
@@ -17,6 +18,7 @@ from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, JobCancelled
 from goworkers_py.observe.run_stats import RESULTS
+from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.wire.message import Message, current_message
 
 
@@ -296,3 +298,24 @@ def test_sidekiqs_cancel_is_met(redis_url: str) -> None:
             assert began.wait(30)
             app.broker.admin._connections.call("HSET", f"it-{jid}", "cancelled", 1)  # type: ignore[attr-defined]
             assert eventually(lambda: app.status(jid).state == "cancelled")
+
+
+@pytest.mark.server
+def test_a_tracked_job_that_sidekiq_has_cancelled_before_its_begin_is_interrupted_soon(
+    redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Canceller, "compare_every_s", 3_600.0)  # so that only the look at the begin can find it
+    with own_app(redis_url, QueueConfig(name="q", concurrency=1)) as app:
+        begun = threading.Event()
+
+        def run() -> None:
+            begun.set()
+            while True:
+                time.sleep(0.01)
+
+        job = app.job("J", queue="q", track=True)(run)
+        redis.hset("it-one", "cancelled", 1)
+        with working(app):
+            job.set(jid="one").enqueue()
+            assert begun.wait(30)
+            assert eventually(lambda: app.status("one").state == "cancelled")
