@@ -286,6 +286,15 @@ def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_pat
     assert said.splitlines()[-1] == "cancelled"
 
 
+def test_the_example_of_dead_jobs_that_are_corrected_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r cleanup", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python cleanup.py", EXAMPLES / "python", env)
+        _await(log, "loaded GB")
+    assert said.splitlines() == ["1 load UK is not the code of a country: it is GB", "1 deleted"]
+    assert own_redis.client().zcard("dead") == 0
+
+
 def test_the_example_of_jobs_that_expire_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r alerts", EXAMPLES / "python", tmp_path / "log", env) as log:
