@@ -108,20 +108,24 @@ class IterableRun:
         """After each yield."""
         if FORKS.count != self._forks:
             return True  # the job forked, and this is the child: `perform` ends it
-        if self._message.cancel is not None:
+        if value is not None:
+            self._take(value)
+        if self._message.cancel is not None:  # after the cursor: an interrupted job that is retried goes on from here
             raise self._message.cancel.error
         if value is None:
             return False
-        self._last = self._written(value)
-        if type(self._message.held) is not HeldPushes:
-            self._safe = self._last
-        elif is_held_back():
-            raise ArgumentError(_OPEN_BLOCK)
         now = time.monotonic()
         if now >= self._checkpoint_at:
             self._checkpoint(now)
         self._goes_on_later = self._goes_on_later or self._is_stopping() or now >= self._slice_ends
         return self._goes_on_later
+
+    def _take(self, cursor: Any) -> None:
+        self._last = self._written(cursor)
+        if type(self._message.held) is not HeldPushes:
+            self._safe = self._last
+        elif is_held_back():
+            raise ArgumentError(_OPEN_BLOCK)
 
     def _written(self, value: Any) -> str:
         arguments = self._spec.arguments

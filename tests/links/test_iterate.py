@@ -15,6 +15,7 @@ import goworkers_py as workers
 from goworkers_py import ConfigError, testing
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.store import MemoryStore
+from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
@@ -384,6 +385,28 @@ def test_a_cancelled_job_ends_at_its_next_yield(app: App) -> None:
     finally:
         app.quit()
         app.use(app.config)
+
+
+def test_a_job_that_is_interrupted_and_retried_goes_on_behind_the_step_that_it_was_in(
+    app: App, sandbox: Sandbox
+) -> None:
+    ran: list[int] = []
+
+    @app.job
+    def count(*, cursor: int = 0) -> Iterator[int]:
+        message = workers.current_message()
+        assert message is not None
+        for number in range(cursor, 3):
+            if not ran:
+                message.cancel = CancelRequest(retry=True)
+            ran.append(number)
+            yield number + 1
+
+    count.enqueue()
+    assert outcomes(sandbox) == ["retry"]
+    sandbox.travel(600)
+    assert outcomes(sandbox) == ["done"]
+    assert ran == [0, 1, 2]
 
 
 def test_a_job_that_was_begun_in_time_does_not_expire_between_its_runs(app: App, sandbox: Sandbox) -> None:
