@@ -19,13 +19,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--seeds", type=int, default=1, help="so many runs, which share the minutes")
     parser.add_argument("--jobs-per-s", type=float, default=Plan.jobs_per_s)
+    parser.add_argument("--parents", action="store_true", help="three parents with children, not four single processes")
     told = parser.parse_args()
     accounts = {}
     for seed in range(told.seed, told.seed + told.seeds):
         directory = Path(tempfile.mkdtemp(prefix="pyworkers-chaos-"))
         minutes = told.minutes / told.seeds
         print(f"seed {seed}, {minutes:g} minutes; its files: {directory}", flush=True)
-        accounts[seed] = run(Plan(minutes * 60, seed, told.jobs_per_s), directory, lambda text: print(text, flush=True))
+        accounts[seed] = run(
+            Plan(minutes * 60, seed, told.jobs_per_s, parents=told.parents),
+            directory,
+            lambda text: print(text, flush=True),
+        )
         print(accounts[seed], flush=True)
     if told.seeds > 1:
         print(f"\nseeds {min(accounts)} to {max(accounts)}\n{functools.reduce(operator.add, accounts.values())}")

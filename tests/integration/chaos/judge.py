@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos import KILLER
-from chaos.monkeys import DENIED, LEASE_S, LONG, SILENT, Window
+from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, SILENT, Window
 from chaos.nodes import SHORT, Life
 from chaos.notes import Run
 
@@ -92,9 +92,9 @@ class Disturbances:
             )
         ]
 
-    def just_woken(self, node: str, at: float) -> bool:
+    def just_woken(self, node: str, at: float, kinds: Container[str] = (LONG,)) -> bool:
         return any(
-            window.node == node and window.kind == LONG and window.ended <= at <= window.ended + BEGIN_S
+            window.node == node and window.kind in kinds and window.ended <= at <= window.ended + BEGIN_S
             for window in self._windows
         )
 
@@ -126,6 +126,29 @@ class Judge:
     def explain(self, first: Run, second: Run) -> str | None:
         """Why the same attempt was run again."""
         return self._by_its_end(first, second) or self._by_its_lease(first, second) or self._by_a_pause(second)
+
+    def is_settled(self, run: Run, before: float = math.inf) -> bool:
+        """Whether the server has certainly learned of the end of this run, while the job was its own."""
+        life = self._lives[run.life]
+        until = min(life.ended, before)
+        for span in self._disturbances.silences(life.node):
+            if span.began <= run.ended + LEASE_S and run.began <= span.ended + MARGIN_S:
+                return False
+        quiet_s = self._disturbances.quiet_s(life.node, run.ended, until)
+        if life.how == "stopped" and until == life.ended:  # it settles everything before it ends
+            return quiet_s >= until - run.ended >= 0
+        return quiet_s >= SETTLE_S
+
+    def quiet_s(self, run: Run, start: float, end: float) -> float:
+        """How much of this time its process was undisturbed."""
+        return self._disturbances.quiet_s(self._lives[run.life].node, start, end)
+
+    def is_refused_since(self, start: float) -> bool:
+        """Whether the server has refused a command to all since then."""
+        return self._disturbances.any_of(DENIED, start, math.inf)
+
+    def is_begun_after_a_pause(self, run: Run) -> bool:
+        return self._disturbances.just_woken(self._lives[run.life].node, run.began, (SHORTLY, LONG))
 
     def _by_its_end(self, first: Run, second: Run) -> str | None:
         life = self._lives[first.life]

@@ -12,7 +12,7 @@ from chaos import ODD
 from chaos.families import Families
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
-from chaos.states import Verdict
+from chaos.state_judge import Verdict
 
 POISON = "goworkers_py.PoisonPill"
 UNREADABLE = "goworkers_py.UnreadablePayload"
@@ -76,6 +76,8 @@ class Account:
             *((f"  {state}", count) for state, count in self.states.states.most_common()),
             ("  runs", self.states.runs),
             ("  steps done again", self.states.repeated_steps),
+            ("  run again", self.states.repeated.total()),
+            *((f"    {why}", count) for why, count in self.states.repeated.most_common()),
             *((f"  answered {answer}", count) for answer, count in self.states.answers.most_common()),
             ("lost", len(self.lost)),
         ]

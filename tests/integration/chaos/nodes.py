@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from hasty import hasty
 from proxy import Proxy
 
+from chaos.notes import PIDS
 from chaos.pools import configurations
 
 # A tenth of the real values, all of them, so that they still fit together.
@@ -33,6 +35,7 @@ SHORT: dict[str, Any] = {
     "timing.recover_every_s": 1,
     "timing.steady_for_s": 6,
     "runtime.settler.Settler.refused_for_s": 0.5,
+    "system.supervisor.LONGEST_PAUSE_S": 3.0,
 }
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 20
@@ -60,10 +63,13 @@ class Life:
 class Node:
     """Used by its own monkey, one thread, and by `run` before and after that."""
 
+    settings = ""  # of its configuration, before the sections of its queues
+
     def __init__(self, number: int, machine: str, server_port: int, directory: Path, seed: int) -> None:
         self.name = f"node{number}"
         self.proxy = Proxy(server_port)
         self.lives: list[Life] = []
+        self.ends: dict[int, dict[str, Any]] = {}  # of children that did not end together with their parent, by pid
         self._machine = machine
         self._server = f"redis://127.0.0.1:{server_port}/0"
         self._directory = directory
@@ -73,9 +79,9 @@ class Node:
 
     def start(self) -> None:
         pools, text = next(self._configurations)
-        life = Life(next(_numbers), self.name, time.monotonic(), pools=pools)
-        configuration = self._directory / f"configuration-{life.number}"
-        configuration.write_text(text)
+        number, began = next(_numbers), time.monotonic()
+        configuration = self._directory / f"configuration-{number}"
+        configuration.write_text(self.settings + text)
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
             "--require", "chaos.parents", "--require", "chaos.stated", "--log-level", "warning",
@@ -83,19 +89,16 @@ class Node:
         ]  # fmt: skip
         environment = {
             **os.environ,
-            "CHAOS_RUNS": str(self._directory / f"runs-{life.number}"),
+            "CHAOS_RUNS": str(self._directory / f"runs-{number}{{pid:07}}"),
             "CHAOS_SERVER": self._server,
             "PYTHONPATH": os.pathsep.join([str(FOLDER), os.environ.get("PYTHONPATH", ""), str(ROOT)]),
         }
-        with self.log_of(life).open("wb") as log:
+        with (self._directory / f"log-{number}-{self.name}").open("wb") as log:
             self._process = subprocess.Popen(
                 command, cwd=self._directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        life.pid = self._process.pid
-        self.lives.append(life)
-
-    def log_of(self, life: Life) -> Path:
-        return self._directory / f"log-{life.number}-{self.name}"
+        pid = self._process.pid
+        self.lives.append(Life(number * PIDS + pid, self.name, began, pid=pid, pools=pools))
 
     def revive(self) -> None:
         if not self.lives_now:
@@ -145,6 +148,13 @@ class Node:
         self.thaw()
         self.kill()
         self.proxy.close()
+
+    def workers(self, numbers: Iterable[int]) -> Iterator[Life]:
+        """The lives of the processes that run jobs. `numbers`: those of which some file tells."""
+        return iter(self.lives)
+
+    def complaints(self, workers: Mapping[int, Life]) -> Iterator[str]:
+        return iter(())
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:

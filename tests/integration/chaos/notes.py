@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# The number of a life ends with the number of its process: a parent has several children in one life.
+PIDS = 10**7
 DECLARED_DEAD = "expired and its jobs were recovered; continuing as"
+_PID = re.compile(r"pid=(\d+)")
+
+
+def pid_of(life: int) -> int:
+    return life % PIDS
 
 
 @dataclass
@@ -22,6 +30,19 @@ class Run:
     effected: bool = False
     failed: bool = False  # a parent's; the runs of other jobs fail by their plan
     children: dict[str, int] = field(default_factory=dict)  # a parent's: how often each fails before it succeeds
+
+
+@dataclass
+class StatedRun(Run):
+    """Of a job whose state is judged, see `states`."""
+
+    number: str = ""  # in its process
+    how: str = ""  # it ended: "ended", or the class of an exception; empty when its process died first
+    steps: list[tuple[int, float]] = field(default_factory=list)  # with their times
+
+    @property
+    def result(self) -> str:
+        return f"{self.jid} {self.attempt} {self.number} {pid_of(self.life)}"
 
 
 @dataclass
@@ -56,6 +77,21 @@ def read_runs(directory: Path) -> list[Run]:
     return sorted(runs.values(), key=lambda run: run.began)
 
 
+def read_stated_runs(directory: Path) -> list[StatedRun]:
+    runs: dict[tuple[int, str], StatedRun] = {}
+    for path in directory.glob("states-*"):
+        life = int(path.name.partition("-")[2])
+        for line in _whole_lines(path):
+            word, at, jid, attempt, number = line.split()
+            if word == "began":
+                runs[life, number] = StatedRun(jid, int(attempt), life, float(at), number=number)
+            elif word.startswith("step"):
+                runs[life, number].steps.append((int(word.removeprefix("step")), float(at)))
+            else:
+                runs[life, number].how, runs[life, number].ended = word, float(at)
+    return sorted(runs.values(), key=lambda run: run.began)
+
+
 def _failures(children: Iterable[str]) -> dict[str, int]:
     return {jid: int(failures) for jid, _, failures in (child.partition(":") for child in children)}
 
@@ -67,7 +103,9 @@ def read_deaths(directory: Path, wall_minus_monotonic: float) -> dict[int, list[
         for line in _whole_lines(path):
             if DECLARED_DEAD in line:
                 at = datetime.datetime.fromisoformat(line.split()[0].replace("Z", "+00:00")).timestamp()
-                deaths[int(path.name.split("-")[1])].append(at - wall_minus_monotonic)
+                pid = _PID.search(line)
+                assert pid is not None, line
+                deaths[int(path.name.split("-")[1]) * PIDS + int(pid[1])].append(at - wall_minus_monotonic)
     return deaths
 
 

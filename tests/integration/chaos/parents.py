@@ -22,7 +22,7 @@ Plan = Sequence[tuple[str, float, int, float]]  # of each child: queue, seconds,
 Mishaps = Sequence[int | None]
 
 # The process's number in the account.
-_LIFE = Path(os.environ["CHAOS_RUNS"]).name.partition("-")[2]
+_LIFE = Path(os.environ["CHAOS_RUNS"].format(pid=os.getpid())).name.partition("-")[2]
 
 
 class Mishap(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,19 +18,18 @@ from servers import RedisServer
 from chaos import EFFECTS, JID, STATED
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
-from chaos.monkeys import DENIED, Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
+from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import Node
-from chaos.notes import read_deaths, read_pushes, read_runs
+from chaos.notes import read_deaths, read_pushes, read_runs, read_stated_runs
 from chaos.producer import Producer
-from chaos.states import Pusher, read_states
-from chaos.states import judge as judge_states
+from chaos.state_judge import CONVICTING, StateJudge
+from chaos.states import CancelAsker, Pusher, look_at_all
+from chaos.supervised import ParentMonkey, Supervised
 
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.
 MACHINES = ("a", "a", "b", "c")
+PARENTS = ("a", "b", "c")  # the children of a parent share its machine
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
-THAWED_S = 2.0  # a process that goes on after a stop may do so late on a busy machine
-# In the error of a job that was taken for poison: the process whose death convicted it, as host:pid:nonce.
-CONVICTING = re.compile(r"processes died while they ran this job, the last one \([^:]*:(\d+):")
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,7 @@ class Plan:
     # Jobs come for so long after the last trick. A job that a process has mislaid goes back when that process ends: it
     # is found only if the process lives on.
     calm_s: float = 10.0
+    parents: bool = False  # each node is a parent with children, see `supervised`
 
 
 def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: None) -> Account:
@@ -52,39 +51,39 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     with ExitStack() as stack:
         server = RedisServer(auto_aof_rewrite_percentage="0")
         stack.callback(server.close)
-        nodes = [Node(number, machine, server.port, directory, plan.seed) for number, machine in enumerate(MACHINES)]
+        machines, kind, monkey = (
+            (PARENTS, Supervised, ParentMonkey) if plan.parents else (MACHINES, Node, ProcessMonkey)
+        )
+        nodes = [kind(number, machine, server.port, directory, plan.seed) for number, machine in enumerate(machines)]
         for node in nodes:
             stack.callback(node.close)
             node.start()
         way = stack.enter_context(Proxy(server.port))
         producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory)
         pusher = Pusher(way.url, plan.seed, plan.jobs_per_s / 5)
+        asker = CancelAsker(way.url, plan.seed, pusher.to_cancel, pusher.pushed)
         monkeys: list[Monkey] = [
-            *(ProcessMonkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes),
+            *(monkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes),
             *(NetworkMonkey(node.name, node.proxy, plan.seed, chronicle, plan.pause_s) for node in nodes),
             NetworkMonkey("producer", way, plan.seed, chronicle, plan.pause_s),
             ServerMonkey(server, plan.seed, chronicle, plan.pause_s),
         ]
-        with _at_work([producer, pusher], monkeys, plan.calm_s):
+        with _at_work([producer, pusher, asker], monkeys, plan.calm_s):
             _wait(plan.seconds, say)
         client = server.client()
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
-        states = pusher.states(f"redis://127.0.0.1:{server.port}/0")
+        states = look_at_all(server.url, pusher.pushed)
     lives = [life for node in nodes for life in node.lives]
     runs = read_runs(directory)
-    find_killed_by_jobs(lives, runs)
-    judge = Judge(lives, chronicle.windows, read_deaths(directory, wall_minus_monotonic))
+    stated_runs = read_stated_runs(directory)
+    deaths = read_deaths(directory, wall_minus_monotonic)
+    numbers = {run.life for run in [*runs, *stated_runs]} | deaths.keys()
+    workers = [life for node in nodes for life in node.workers(numbers)]
+    find_killed_by_jobs(workers, [*runs, *stated_runs])
+    judge = Judge([*lives, *workers], chronicle.windows, deaths)
     result = account(read_pushes(directory), runs, left, judge)
-    frozen, denied = (
-        [
-            (window.began + wall_minus_monotonic, window.ended + wall_minus_monotonic + THAWED_S)
-            for window in chronicle.windows
-            if window.kind == DENIED or not of_server
-        ]
-        for of_server in (False, True)
-    )
-    result.states = judge_states(pusher.pushed, states, read_states(directory), frozen, denied)
+    result.states = StateJudge(judge, [*runs, *stated_runs], wall_minus_monotonic).verdict(pusher.pushed, states)
     result.processes = Counter(life.pools for life in lives)
     result.complaints += complaints
     result.complaints += [
@@ -93,7 +92,10 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         if life.how == "died" and not judge.refused_at_its_start(life, runs)
     ]
     result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
-    result.complaints += [f"{party.name}: {party.error!r}" for party in (producer, pusher, *monkeys) if party.error]
+    result.complaints += [
+        f"{party.name}: {party.error!r}" for party in (producer, pusher, asker, *monkeys) if party.error
+    ]
+    result.complaints += [text for node in nodes for text in node.complaints({life.pid: life for life in workers})]
     result.complaints += _faults(directory)
     _keep(directory, plan, nodes, chronicle)
     say("\n".join(f"{kind:<42} {count:>10,}" for kind, count in chronicle.count().most_common()) + "\n")
@@ -101,7 +103,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
 
 
 @contextmanager
-def _at_work(producers: list[Producer | Pusher], monkeys: list[Monkey], calm_s: float) -> Iterator[None]:
+def _at_work(producers: list[Producer | Pusher | CancelAsker], monkeys: list[Monkey], calm_s: float) -> Iterator[None]:
     """Monkeys mend what they broke before they end, and the producers end last."""
     for party in (*producers, *monkeys):
         party.start()

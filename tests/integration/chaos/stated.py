@@ -1,52 +1,71 @@
-"""Jobs whose states are judged, in the processes under chaos: tracked, cancelled, expiring and iterable ones."""
+"""Jobs whose states are judged, in the processes under chaos: tracked, cancelled, expiring and iterable ones.
+
+Each run notes how it ended: `ended`, or the class of the exception that ended it. The result of a job names its run.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import goworkers_py as workers
-from chaos.work import RETRY_AFTER_S, attempt_of, new_run
+from chaos.work import RETRY_AFTER_S, attempt_of, new_run, notes_of_this_process
 
-_runs = Path(os.environ["CHAOS_RUNS"])
-_notes = os.open(_runs.with_name(_runs.name.replace("runs", "states")), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-
-def note(word: str, run: str) -> None:
-    os.write(_notes, f"{word} {time.time():.6f} {run}\n".encode())
+_notes = notes_of_this_process("states")
 
 
-def begin() -> tuple[workers.Message, str]:
+class Mishap(Exception):
+    """A run fails, as it was told to."""
+
+
+def _note(word: str, run: str) -> None:
+    os.write(_notes, f"{word} {time.monotonic():.6f} {run}\n".encode())
+
+
+@contextmanager
+def _noted_run() -> Iterator[tuple[int, str]]:
+    """The number of the attempt, and the run."""
     message = workers.current_message()
     assert message is not None
-    run = new_run(message.jid, attempt_of(message))
-    note("began", run)
-    return message, run
+    attempt = attempt_of(message)
+    run = new_run(message.jid, attempt)
+    _note("began", run)
+    try:
+        yield attempt, run
+    except BaseException as error:
+        _note(type(error).__name__, run)
+        raise
 
 
-@workers.job("Stated", queue="mixed")
-def stated(seconds: float, failures: int, dies: bool) -> int:
+def result_of(run: str) -> str:
+    """Names the run among those of all processes."""
+    return f"{run} {os.getpid()}"
+
+
+@workers.job("Stated", queue="mixed", retry_in=RETRY_AFTER_S)
+def stated(seconds: float, failures: int, dies: bool) -> str:
     """Takes so long, and fails so often before it succeeds, or dies."""
-    message, run = begin()
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:  # JobCancelled is raised between two lines of Python
-        time.sleep(0.01)
-    if attempt_of(message) < failures:
-        raise workers.RetryJob(delay=RETRY_AFTER_S)
-    if dies:
-        note("died", run)
-        raise workers.KillJob("as it was told to")
-    note("ended", run)
-    return 42
+    with _noted_run() as (attempt, run):
+        give_up_at = time.monotonic() + seconds
+        while time.monotonic() < give_up_at:  # JobCancelled is raised between two lines of Python
+            time.sleep(0.01)
+        if attempt < failures:
+            raise Mishap
+        if dies:
+            raise workers.KillJob("as it was told to")
+        _note("ended", run)
+        return result_of(run)
 
 
 @workers.job("Steps", queue="mixed", checkpoint=0.2)
-def steps(count: int, seconds: float, *, cursor: int | None = None) -> Iterator[int]:
-    _, run = begin()
-    for step in range(0 if cursor is None else cursor + 1, count):
-        time.sleep(seconds)
-        note(f"step{step}", run)
-        yield step
-    note("ended", run)
+def steps(count: int, seconds: float, *, cursor: int | None = None) -> Generator[int, None, str]:
+    """A run that is to go on later ends with GeneratorExit."""
+    with _noted_run() as (_, run):
+        for step in range(0 if cursor is None else cursor + 1, count):
+            time.sleep(seconds)
+            _note(f"step{step}", run)
+            yield step
+        _note("ended", run)
+        return result_of(run)

@@ -1,27 +1,13 @@
-"""Pushes jobs whose states are judged, cancels some of them, and judges at the end: what `status` tells of each job
-must be what its notes tell.
-
-    completed   it has ended well at least once
-    dead        it was told to die; or it was taken for poison, as a bystander of too many deaths may be
-    cancelled   a cancel was asked; no run began after the answer `cancelled`
-    expired     its time is over, and no run has ended well and been settled
-
-A state may also be told as not verified, if the server has refused a command while the job was there: the record could
-not be written then, and the job went on without it.
-
-An iterable job skips no step, and each of its runs begins behind a step that was done before.
-"""
+"""Pushes jobs whose states are judged, cancels some of them, and asks at the end for the state of each."""
 
 from __future__ import annotations
 
+import queue
 import random
-import re
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from chaos import STATED
@@ -31,48 +17,68 @@ from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, DuplicateJob
 
 RETAIN_S = 3_600
-UNKNOWN = "unknown"
-POISON = "PoisonPill"
-NOT_VERIFIED = "not verified"
-
-Windows = Sequence[tuple[float, float]]
+STEP_S = 0.03
+CANCEL_TIMEOUT_S = 0.3
+NEVER_SUCCEEDS = 99
+KINDS = ("plain", "plain", "cancelled", "cancelled", "expiring", "iterable")
 
 
 class Push(NamedTuple):
-    """What a job was told to do."""
+    """A job, and what it was told to do."""
 
     jid: str
-    dies: bool = False
-    expires_at: float = 0.0
-    steps: int = 0
-    at: float = 0.0  # when it was pushed
+    retained: bool = True  # else it is tracked only
+    dies_of: str = ""  # the class of the error of its last run; empty: it succeeds in the end
+    last_attempt: int = 0
+    expires_at: float = 0.0  # epoch seconds
+    steps: int = 0  # of an iterable job
+    sure: bool = True  # False: nobody knows whether it was pushed
+    at: float = 0.0  # monotonic
+
+
+class Asked(NamedTuple):
+    """A request to cancel a job, and its answer. Times are monotonic."""
+
+    at: float
+    retry: bool
+    answer: str
+    answered_at: float
 
 
 @dataclass
 class Pushed:
-    """Written by the pusher and the canceller threads, read at the end."""
+    """Written by the pusher and by the canceller, each its own field, and read at the end."""
 
-    jobs: dict[str, Push] = field(default_factory=dict)  # those that were certainly pushed
-    asked: set[str] = field(default_factory=set)  # jids that somebody wanted to cancel
-    answers: dict[str, tuple[str, float]] = field(default_factory=dict)  # jid: the answer, and when it came
+    jobs: dict[str, Push] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
+
+
+class Seen(NamedTuple):
+    """What the broker tells of a job at the end."""
+
+    state: str
+    verified: bool = True
+    error_class: str = ""
+    error_message: str = ""
+    result: str = ""
 
 
 class Pusher(threading.Thread):
-    """Pushes, and cancels what it has pushed before."""
+    """A push that fails is tried once more, under the same jid: the job must come to be there once."""
 
     def __init__(self, url: str, seed: int, jobs_per_s: float) -> None:
-        super().__init__(name="stated", daemon=True)
+        super().__init__(name="pusher of stated jobs", daemon=True)
         self.stopping = threading.Event()
         self.error: BaseException | None = None
         self.pushed = Pushed()
+        self.to_cancel: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._random = random.Random(f"{seed}:stated")
         self._pause_s = 1 / jobs_per_s
         self._broker = RedisBroker(url, Config())
         self._client = Client(lambda: self._broker)
-        self._to_cancel: list[tuple[float, str]] = []
 
     def run(self) -> None:
         number = 0
@@ -80,152 +86,95 @@ class Pusher(threading.Thread):
             while not self.stopping.wait(self._pause_s):
                 number += 1
                 self._push(f"{STATED}{number:07}")
-                self._cancel_due()
         except BaseException as error:
             self.error = error
         finally:
             self._broker.close()
 
     def _push(self, jid: str) -> None:
-        dice, options, args = self._random, EnqueueOptions(jid=jid, retain=RETAIN_S), []
-        push, kind = (
-            Push(jid, at=time.time()),
-            dice.choice(["plain", "plain", "cancelled", "cancelled", "expiring", "iterable"]),
-        )
+        dice, kind = self._random, self._random.choice(KINDS)
+        push = Push(jid, retained=dice.random() < 0.7, at=time.monotonic())
+        options = EnqueueOptions(jid=jid)
+        options = options.replaced(retain=RETAIN_S) if push.retained else options.replaced(track=True)
         if dice.random() < 0.2:
             options = options.replaced(at=time.time() + dice.uniform(0.1, 5.0))
         if kind == "iterable":
             push = push._replace(steps=dice.randint(1, 60))
-            job_class, args = "Steps", [push.steps, 0.03]
+            job_class, args = "Steps", [push.steps, STEP_S]
         else:
-            push = push._replace(dies=dice.random() < 0.1)
+            failures = dice.randint(1, 2) if dice.random() < 0.15 else 0
+            dies = dice.random() < 0.1
+            push = push._replace(dies_of="KillJob" if dies else "", last_attempt=failures)
+            if dice.random() < 0.05:
+                push, failures = push._replace(dies_of="Mishap", last_attempt=1), NEVER_SUCCEEDS
+                options = options.replaced(retry=1)
             seconds = dice.uniform(0.0, 3.0) if kind == "cancelled" else dice.uniform(0, 0.1)
-            job_class, args = "Stated", [seconds, dice.randint(1, 2) if dice.random() < 0.15 else 0, push.dies]
+            job_class, args = "Stated", [seconds, failures, dies]
         if kind == "expiring":
             push = push._replace(expires_at=time.time() + dice.uniform(0.1, 4.0))
             options = options.replaced(expires_at=push.expires_at)
-        try:
-            self._client.push("mixed", job_class, args, options)
-        except BrokerError:
-            return  # nobody knows whether it was pushed
-        self.pushed.jobs[jid] = push
+        self.pushed.jobs[jid] = push._replace(sure=self._is_pushed(job_class, args, options))
         if kind == "cancelled" or dice.random() < 0.05:
-            self._to_cancel.append((time.monotonic() + dice.uniform(0, 3.0), jid))
+            self.to_cancel.put(jid)
 
-    def _cancel_due(self) -> None:
-        due = [one for one in self._to_cancel if one[0] <= time.monotonic()]
-        for one in due[:1]:
-            self._to_cancel.remove(one)
-            jid = one[1]
-            self.pushed.asked.add(jid)
-            try:
-                answer: str = Canceller(self._broker, lambda message: None).cancel(jid, False, timeout=0.2)
-            except BrokerError:
-                answer = UNKNOWN
-            self.pushed.answers[jid] = answer, time.time()
+    def _is_pushed(self, job_class: str, args: list[float], options: EnqueueOptions) -> bool:
+        for _ in range(2):
+            with suppress(BrokerError):
+                with suppress(DuplicateJob):  # the first try had succeeded, and its reply was lost
+                    self._client.push("mixed", job_class, args, options)
+                return True
+        return False
 
-    def states(self, url: str) -> dict[str, str]:
-        """What `status` tells of each job at the end. A dead job's error class follows its state."""
-        broker = RedisBroker(url, Config())
+
+class CancelAsker(threading.Thread):
+    """Cancels jobs some time after their push, wherever they are then."""
+
+    def __init__(self, url: str, seed: int, to_cancel: queue.SimpleQueue[str], pushed: Pushed) -> None:
+        super().__init__(name="canceller of stated jobs", daemon=True)
+        self.stopping = threading.Event()
+        self.error: BaseException | None = None
+        self._random = random.Random(f"{seed}:cancels")
+        self._to_cancel, self._pushed = to_cancel, pushed
+        self._waiting: list[tuple[float, str]] = []  # this thread only
+        self._broker = RedisBroker(url, Config())
+
+    def run(self) -> None:
         try:
-            lookup = JobLookup(broker)
-            found = {jid: lookup.status(jid) for jid in self.pushed.jobs}
+            while not self.stopping.wait(0.02):
+                self._collect()
+                for one in [one for one in self._waiting if one[0] <= time.monotonic()][:1]:
+                    self._waiting.remove(one)
+                    self._cancel(one[1])
+        except BaseException as error:
+            self.error = error
         finally:
-            broker.close()
-        return {
-            jid: f"{one.state} {one.error_class}".strip() if one.verified else f"{one.state}, {NOT_VERIFIED}"
-            for jid, one in found.items()
-        }
+            self._broker.close()
+
+    def _collect(self) -> None:
+        with suppress(queue.Empty):
+            while jid := self._to_cancel.get_nowait():
+                self._waiting.append((time.monotonic() + self._random.uniform(0, 3.0), jid))
+
+    def _cancel(self, jid: str) -> None:
+        retry, at = self._random.random() < 0.2, time.monotonic()
+        # Told before it is asked: the request may be done though its reply is lost.
+        self._pushed.asked[jid] = asked = Asked(at, retry, "no answer", at)
+        with suppress(BrokerError):
+            answer = Canceller(self._broker, lambda message: None).cancel(jid, retry, CANCEL_TIMEOUT_S)
+            self._pushed.asked[jid] = asked._replace(answer=answer, answered_at=time.monotonic())
 
 
-class Run(NamedTuple):
-    jid: str
-    began: float
-    words: Sequence[str]  # after "began"
+def look_at_all(url: str, pushed: Pushed) -> dict[str, Seen]:
+    """What `status` tells of each job at the end, and its result."""
+    broker = RedisBroker(url, Config())
+    try:
+        lookup = JobLookup(broker)
+        return {jid: _look(broker, lookup, jid) for jid in pushed.jobs}
+    finally:
+        broker.close()
 
 
-def read_states(directory: Path) -> list[Run]:
-    runs: dict[tuple[str, str], tuple[str, float, list[str]]] = {}
-    for path in directory.glob("states-*"):
-        text = path.read_text()
-        for line in text[: text.rfind("\n") + 1].splitlines():
-            word, at, jid, _, number = line.split()
-            if word == "began":
-                runs[path.name, number] = jid, float(at), []
-            else:
-                runs[path.name, number][2].append(word)
-    return sorted((Run(*run) for run in runs.values()), key=lambda run: run.began)
-
-
-@dataclass
-class Verdict:
-    states: Counter[str] = field(default_factory=Counter)
-    answers: Counter[str] = field(default_factory=Counter)
-    runs: int = 0
-    repeated_steps: int = 0
-    complaints: list[str] = field(default_factory=list)
-
-    def __add__(self, other: Verdict) -> Verdict:
-        return Verdict(
-            self.states + other.states, self.answers + other.answers, self.runs + other.runs,
-            self.repeated_steps + other.repeated_steps, self.complaints + other.complaints,
-        )  # fmt: skip
-
-
-def judge(
-    pushed: Pushed, states: Mapping[str, str], runs: Sequence[Run], frozen: Windows, denied: Windows = ()
-) -> Verdict:
-    """`frozen`: when some process was stopped or cut off, `denied`: when the server refused a command; in epoch
-    seconds."""
-    verdict = Verdict(Counter(states.values()), Counter(answer for answer, _ in pushed.answers.values()), len(runs))
-    of_job: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        of_job[run.jid].append(run)
-    for jid, push in pushed.jobs.items():
-        if NOT_VERIFIED in states[jid] and any(ended >= push.at for _, ended in denied):
-            continue
-        told = [f"{jid} {why}" for why in _wrong(push, states[jid], of_job[jid], pushed, frozen)]
-        skipped, repeated = _steps(of_job[jid])
-        verdict.repeated_steps += repeated
-        verdict.complaints += [f"{one}: {push}, {of_job[jid]}, {pushed.answers.get(jid)}" for one in told + skipped]
-    return verdict
-
-
-def _wrong(push: Push, state: str, runs: Sequence[Run], pushed: Pushed, frozen: Windows) -> Iterable[str]:
-    ended = any("ended" in run.words for run in runs)
-    died = any("died" in run.words for run in runs)
-    answer, at = pushed.answers.get(push.jid, ("", 0.0))
-    excused = {
-        "completed": ended,
-        "dead": died or POISON in state,
-        "cancelled": push.jid in pushed.asked,
-        "expired": bool(push.expires_at),
-    }
-    word = re.split("[ ,]", state)[0]
-    if not excused.get(word) or NOT_VERIFIED in state:
-        yield f"is {state}"
-    if answer == "cancelled" and word != "cancelled":
-        yield f"is {state}, and the answer was cancelled"
-    if answer == "too late" and word == "cancelled":
-        yield "is cancelled, and the answer was too late"
-    for run in runs:
-        if answer == "cancelled" and run.began > at and not _was_frozen(at, run.began, frozen):
-            yield f"began {run.began - at:.3f} s after the answer cancelled"
-
-
-def _was_frozen(since: float, until: float, frozen: Windows) -> bool:
-    return any(began <= until and ended >= since for began, ended in frozen)
-
-
-def _steps(runs: Sequence[Run]) -> tuple[list[str], int]:
-    """What is wrong with the steps, and how many were done again."""
-    wrong, done, repeated = [], -1, 0
-    for run in runs:
-        numbers = [int(word.removeprefix("step")) for word in run.words if word.startswith("step")]
-        if numbers and numbers != [*range(numbers[0], numbers[-1] + 1)]:
-            wrong.append(f"skipped steps within a run: {numbers}")
-        if numbers and numbers[0] > done + 1:
-            wrong.append(f"skipped from step {done} to {numbers[0]}")
-        repeated += sum(number <= done for number in numbers)
-        done = max([done, *numbers])
-    return wrong, repeated
+def _look(broker: RedisBroker, lookup: JobLookup, jid: str) -> Seen:
+    status, record = lookup.status(jid), broker.store.record(jid)
+    result = "" if record is None or record.result is None else record.result.decode().strip('"')
+    return Seen(status.state, status.verified, status.error_class, status.error_message, result)

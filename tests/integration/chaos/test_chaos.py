@@ -12,7 +12,7 @@ from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
 from chaos.ledger import POISON, UNREADABLE, Account, Left, account
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
-from chaos.notes import Pushes, Run, read_deaths, read_pushes, read_runs
+from chaos.notes import PIDS, Pushes, Run, read_deaths, read_pushes, read_runs
 from chaos.run import Plan, run
 
 SEED_VARIABLE = "PYWORKERS_TEST_CHAOS_SEED"
@@ -242,4 +242,4 @@ def test_what_a_process_wrote_when_it_was_killed_is_read_to_its_last_whole_line(
     )
     assert read_pushes(tmp_path) == Pushes({"j1": 2}, {"j2": 0})
     assert read_runs(tmp_path) == [Run("j1", 0, 7, 2.0, 2.5, effected=True), Run("j1", 1, 7, 3.0)]
-    assert read_deaths(tmp_path, 90.0) == {7: [10.5]}
+    assert read_deaths(tmp_path, 90.0) == {7 * PIDS + 1: [10.5]}

@@ -20,7 +20,14 @@ from chaos import EFFECTS
 
 RETRY_AFTER_S = 1.0
 
-_notes = os.open(Path(os.environ["CHAOS_RUNS"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def notes_of_this_process(kind: str) -> int:
+    """The descriptor of a file. A process may be one of several children of its parent, each with a file of its own."""
+    path = Path(os.environ["CHAOS_RUNS"].format(pid=os.getpid()))
+    return os.open(path.with_name(path.name.replace("runs", kind)), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+_notes = notes_of_this_process("runs")
 _numbers = itertools.count(1)
 _server = redis.Redis.from_url(os.environ["CHAOS_SERVER"], socket_timeout=1, retry=Retry(NoBackoff(), 0))
 
