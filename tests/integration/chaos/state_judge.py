@@ -29,15 +29,15 @@ from typing import NamedTuple
 
 from chaos.judge import BEGIN_S, Judge
 from chaos.notes import Run, StatedRun
-from chaos.states import Asked, Push, Pushed, Seen
+from chaos.states import CHECKPOINT_S, Asked, Push, Pushed, Seen
 
 POISON = "goworkers_py.PoisonPill"
 # In the error of a job that was taken for poison: the process whose death convicted it, as host:pid:nonce.
 CONVICTING = re.compile(r"processes died while they ran this job, the last one \([^:]*:(\d+):")
 WELL, LATER, INTERRUPTED = "ended", "GeneratorExit", "JobCancelled"
-# Between two steps of which at most the later one is done again, while the process is undisturbed: `checkpoint` of
-# the job, and what a busy machine needs.
-CHECKPOINT_S = 1.2
+# Between two steps of which at most the later one is done again, while the process is undisturbed. A busy machine may
+# be late with a checkpoint.
+APART_S = CHECKPOINT_S + 1.0
 
 
 @dataclass
@@ -192,7 +192,7 @@ class StateJudge:
         if before.how == LATER and before.ended < given_up_at and self._judge.is_settled(before, given_up_at):
             return f"did step {first} again after a run that told it would go on later"
         quiet_s = self._judge.quiet_s(before, times[first], max(times.values()))
-        if quiet_s > CHECKPOINT_S:
+        if quiet_s > APART_S:
             return f"did step {first} again, {quiet_s:.2f} s before the last step of the run before"
         return None
 

@@ -59,7 +59,7 @@ def stated(seconds: float, failures: int, dies: bool) -> str:
         return result_of(run)
 
 
-@workers.job("Steps", queue="mixed", checkpoint=0.2)
+@workers.job("Steps", queue="mixed")
 def steps(count: int, seconds: float, *, cursor: int | None = None) -> Generator[int, None, str]:
     """A run that is to go on later ends with GeneratorExit."""
     with _noted_run() as (_, run):

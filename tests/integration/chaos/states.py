@@ -18,9 +18,10 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerError, DuplicateJob
+from goworkers_py.wire.needs import ITERATE
 
 RETAIN_S = 3_600
-STEP_S = 0.03
+STEP_S, CHECKPOINT_S = 0.03, 0.2
 CANCEL_TIMEOUT_S = 0.3
 NEVER_SUCCEEDS = 99
 KINDS = ("plain", "plain", "cancelled", "cancelled", "expiring", "iterable")
@@ -69,8 +70,11 @@ class Seen(NamedTuple):
 class Pusher(threading.Thread):
     """A push that fails is tried once more, under the same jid: the job must come to be there once."""
 
-    def __init__(self, url: str, seed: int, jobs_per_s: float) -> None:
+    def __init__(
+        self, url: str, seed: int, jobs_per_s: float, queue_name: str = "mixed", retained_share: float = 0.7
+    ) -> None:
         super().__init__(name="pusher of stated jobs", daemon=True)
+        self._queue, self._retained_share = queue_name, retained_share
         self.stopping = threading.Event()
         self.error: BaseException | None = None
         self.pushed = Pushed()
@@ -93,7 +97,7 @@ class Pusher(threading.Thread):
 
     def _push(self, jid: str) -> None:
         dice, kind = self._random, self._random.choice(KINDS)
-        push = Push(jid, retained=dice.random() < 0.7, at=time.monotonic())
+        push = Push(jid, retained=dice.random() < self._retained_share, at=time.monotonic())
         options = EnqueueOptions(jid=jid)
         options = options.replaced(retain=RETAIN_S) if push.retained else options.replaced(track=True)
         if dice.random() < 0.2:
@@ -101,6 +105,7 @@ class Pusher(threading.Thread):
         if kind == "iterable":
             push = push._replace(steps=dice.randint(1, 60))
             job_class, args = "Steps", [push.steps, STEP_S]
+            options = options.replaced(checkpoint=CHECKPOINT_S)
         else:
             failures = dice.randint(1, 2) if dice.random() < 0.15 else 0
             dies = dice.random() < 0.1
@@ -113,6 +118,8 @@ class Pusher(threading.Thread):
         if kind == "expiring":
             push = push._replace(expires_at=time.time() + dice.uniform(0.1, 4.0))
             options = options.replaced(expires_at=push.expires_at)
+        if push.steps:
+            options.needs.add(ITERATE)  # as a push through the job's function does
         self.pushed.jobs[jid] = push._replace(sure=self._is_pushed(job_class, args, options))
         if kind == "cancelled" or dice.random() < 0.05:
             self.to_cancel.put(jid)
@@ -121,7 +128,7 @@ class Pusher(threading.Thread):
         for _ in range(2):
             with suppress(BrokerError):
                 with suppress(DuplicateJob):  # the first try had succeeded, and its reply was lost
-                    self._client.push("mixed", job_class, args, options)
+                    self._client.push(self._queue, job_class, args, options)
                 return True
         return False
 

@@ -11,7 +11,7 @@ from chaos.judge import BEGIN_S, SETTLE_S, Judge
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
 from chaos.notes import PIDS, StatedRun, read_stated_runs
-from chaos.state_judge import CHECKPOINT_S, POISON, StateJudge, Verdict
+from chaos.state_judge import APART_S, POISON, StateJudge, Verdict
 from chaos.states import Asked, Push, Pushed, Seen
 
 NODE, PID = "n1", 77
@@ -58,7 +58,7 @@ CONVICTED = Seen(
 )
 FREEZE = Window(LONG, NODE, 5.0, 5.0 + LEASE_S + 1.0)
 DENIAL = Window(DENIED, "", 9.0, 12.0)
-MANY = int(2 * CHECKPOINT_S / STEP_S)
+MANY = int(2 * APART_S / STEP_S)
 
 
 @pytest.mark.parametrize("verdict", [

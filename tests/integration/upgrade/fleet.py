@@ -13,8 +13,10 @@ from pathlib import Path
 from chaos.judge import Judge
 from chaos.ledger import Account, account
 from chaos.nodes import Life
-from chaos.notes import read_pushes, read_runs
+from chaos.notes import PIDS, read_pushes, read_runs, read_stated_runs
 from chaos.run import what_is_left
+from chaos.state_judge import StateJudge
+from chaos.states import CancelAsker, Pusher, look_at_all
 from servers import RedisServer
 from waiting import eventually
 
@@ -24,6 +26,7 @@ STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 30
 PROGRESS_S = 60.0
 DRAIN_S = 120.0
+STATED_PER_S = 4
 
 _numbers = itertools.count(1)
 
@@ -32,20 +35,23 @@ class Process:
     """`pyworkers run` of a release. It starts at once."""
 
     def __init__(self, release: Release, server: RedisServer, directory: Path) -> None:
-        number = next(_numbers)
+        number, began = next(_numbers), time.monotonic()
         self.release = release
-        self.life = Life(number, release.version, time.monotonic())
-        self._runs = directory / f"runs-{number}"
         self.log = directory / f"log-{number}-{release.version}"
         command = [
             sys.executable, "-m", "goworkers_py.cli", "run", "--redis", server.url, "--require", "chaos.work",
-            "--queue", "short=5", "--timeout", str(STOP_TIMEOUT_S), "--poll-interval", "0.5", "--log-level", "warning",
+            "--require", "chaos.stated", "--queue", "short=5", "--timeout", str(STOP_TIMEOUT_S),
+            "--poll-interval", "0.5", "--log-level", "warning",
         ]  # fmt: skip
-        environment = release.environment(CHAOS_RUNS=str(self._runs), CHAOS_SERVER=server.url)
+        runs = directory / f"runs-{number}{{pid:07}}"
+        environment = release.environment(CHAOS_RUNS=str(runs), CHAOS_SERVER=server.url)
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+        pid = self._process.pid
+        self.life = Life(number * PIDS + pid, release.version, began, pid=pid)
+        self._runs = directory / f"runs-{self.life.number}"
 
     def await_runs(self, count: int) -> None:
         """Until so many have come to their end here."""
@@ -72,6 +78,8 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         self._directory = directory
         self.processes: list[Process] = []
         self._producers: list[subprocess.Popen[bytes]] = []
+        self._pusher: Pusher | None = None
+        self._asker: CancelAsker | None = None
 
     def start(self, release: Release) -> Process:
         process = Process(release, self._server, self._directory)
@@ -84,6 +92,25 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
             f"{release.version}-{len(self._producers)}",
         ]  # fmt: skip
         self._producers.append(subprocess.Popen(command, cwd=self._directory, env=release.environment()))
+
+    def produce_stated(self, seed: int) -> None:
+        """Jobs whose states are judged. All of them are retained: a former worker does not run them."""
+        url = self._server.url
+        self._pusher = Pusher(url, seed, STATED_PER_S, "short", retained_share=1.0)
+        self._asker = CancelAsker(url, seed, self._pusher.to_cancel, self._pusher.pushed)
+        for party in self._parties():
+            party.start()
+
+    def _parties(self) -> list[Pusher | CancelAsker]:
+        return [party for party in (self._pusher, self._asker) if party is not None]
+
+    def make_all_due(self) -> None:
+        """Jobs that former workers have put off may wait for minutes."""
+        self._stop_parties()
+        assert [party.error for party in self._parties() if party.error] == []
+        client = self._server.client()
+        for raw in client.zrange("schedule", 0, -1):
+            client.zadd("schedule", {raw: time.time()}, xx=True)
 
     def replace(self, process: Process, release: Release, how: str) -> Process:
         """As a deploy does, or a crash; returns the successor once it works."""
@@ -104,8 +131,12 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         for process in self.processes:
             if process.life.how == "lives":
                 process.stop()
-        judge = Judge([process.life for process in self.processes], [])
-        result = account(read_pushes(self._directory), read_runs(self._directory), what_is_left(client), judge)
+        judge, runs = Judge([process.life for process in self.processes], []), read_runs(self._directory)
+        result = account(read_pushes(self._directory), runs, what_is_left(client), judge)
+        if self._pusher is not None:
+            state_judge = StateJudge(judge, [*runs, *read_stated_runs(self._directory)], time.time() - time.monotonic())
+            pushed = self._pusher.pushed
+            result.states = state_judge.verdict(pushed, look_at_all(self._server.url, pushed))
         if not drained:
             result.complaints.append(f"not drained after {DRAIN_S:.0f} s")
         faults = [
@@ -114,7 +145,14 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         result.complaints += [f"{log.name}: a thread failed" for log in faults]
         return result
 
+    def _stop_parties(self) -> None:
+        for party in self._parties():
+            party.stopping.set()
+        for party in self._parties():
+            party.join()
+
     def __exit__(self, *_: object) -> None:
+        self._stop_parties()
         for producer in self._producers:
             producer.kill()
             producer.wait()

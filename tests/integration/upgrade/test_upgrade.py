@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from apps import own_app
+from chaos.notes import read_runs, read_stated_runs
 from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
+from goworkers_py import EnqueueOptions
 from upgrade import releases
 from upgrade.fleet import PROGRESS_S, MixedFleet
 from upgrade.releases import Release
 
 SEED = 7
+ENDS_WELL = [0.0, 0, False]  # the arguments of `chaos.stated.stated`
+TRACKED, EXPIRING = EnqueueOptions(track=True), EnqueueOptions(track=True, expires_in=1)
+
+
+def steps_of(count: int, seconds: float, *, cursor: int | None = None) -> Iterator[int]:
+    """Has the signature of `chaos.stated.steps`, which runs."""
+    yield 0
 
 
 @pytest.fixture(scope="module")
@@ -59,26 +68,62 @@ def test_a_fleet_is_upgraded_and_rolled_back_and_nothing_is_lost(
     assert result.pushed > 100
 
 
-def test_a_job_with_keyword_arguments_waits_for_a_worker_that_knows_them(
+def push_all_that_is_new(url: str, but: str = "") -> dict[str, str]:
+    """The jids, by the feature that the worker must know."""
+    with own_app(url) as app:  # a new one does not remember which processes there were
+        steps = app.job("Steps", queue="short")(steps_of)
+        pushes: dict[str, Callable[[], str | None]] = {
+            "kwargs": lambda: app.enqueue_with_options("short", "Task", [0.0], TRACKED, {"failures": 0}),
+            "result": lambda: app.enqueue_with_options("short", "Stated", ENDS_WELL, EnqueueOptions(retain=60)),
+            "expires": lambda: app.enqueue_with_options("short", "Stated", ENDS_WELL, EXPIRING),
+            "iterate": lambda: steps.set(track=True).enqueue(3, 0.0),
+        }
+        return {feature: str(push()) for feature, push in pushes.items() if but in ("", feature)}
+
+
+def test_jobs_with_what_is_new_wait_for_a_worker_that_knows_it(
     former: Release, today: Release, server: RedisServer, tmp_path: Path
 ) -> None:
-    def push() -> None:
-        with own_app(server.url) as app:  # a new one does not remember which processes there were
-            app.enqueue_with_options("short", "Task", [0.0], workers.EnqueueOptions(), {"failures": 0})
-
-    with MixedFleet(server, tmp_path) as fleet, server.client() as client:
-        push()
+    with MixedFleet(server, tmp_path) as fleet, server.client() as client, own_app(server.url) as app:
+        jids = push_all_that_is_new(server.url)
         older = fleet.start(former)
-        assert eventually(lambda: client.zcard("schedule") == 1, PROGRESS_S), older.log.read_text()
-        with pytest.raises(workers.ArgumentError, match="no live process of queue short knows kwargs"):
-            push()
+        assert eventually(lambda: client.zcard("schedule") == len(jids), PROGRESS_S), older.log.read_text()
+        for feature in jids:
+            with pytest.raises(workers.ArgumentError, match=f"no live process of queue short knows {feature}"):
+                push_all_that_is_new(server.url, feature)
         older.stop()
-        fleet.start(today).await_runs(1)
+        newer = fleet.start(today)
+        ended = {"kwargs": "completed", "result": "completed", "expires": "expired", "iterate": "completed"}
+        states = dict[str, str]()
+
+        def all_have_ended() -> bool:
+            states.update({feature: app.status(jid).state for feature, jid in jids.items()})
+            return states == ended
+
+        assert eventually(all_have_ended, PROGRESS_S), (states, newer.log.read_text())
+        assert app.result(jids["result"]).startswith(jids["result"])
+    lives = {run.life for run in [*read_runs(tmp_path), *read_stated_runs(tmp_path)]}
+    assert lives == {newer.life.number}
+
+
+def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
+    former: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
+        older = fleet.start(former)
+        jid = str(app.enqueue_with_options("short", "Stated", [2.0, 0, False], TRACKED))
+        assert eventually(lambda: bool(read_stated_runs(tmp_path)), PROGRESS_S), older.log.read_text()
+        assert app.cancel(jid, timeout=0.2) == "requested"
+        assert (app.status(jid).state, app.status(jid).verified) == ("waiting", True)
+        assert eventually(lambda: [run.how for run in read_stated_runs(tmp_path)] == ["ended"], PROGRESS_S)
+        assert eventually(lambda: app.status(jid).absent, PROGRESS_S)
+        assert (app.status(jid).state, app.status(jid).verified) == ("waiting", False)
+        assert app.cancel(jid, timeout=0.2) == "not found"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_fleet_that_is_mixed_for_long_loses_nothing(
+def test_a_fleet_that_is_mixed_for_long_loses_nothing_and_tells_true_states(
     former: Release, today: Release, server: RedisServer, tmp_path: Path
 ) -> None:
     dice = random.Random(SEED)
@@ -86,12 +131,17 @@ def test_a_fleet_that_is_mixed_for_long_loses_nothing(
         nodes = [fleet.start(release) for release in (former, today, former)]
         fleet.produce(former)
         fleet.produce(today)
+        fleet.produce_stated(SEED)
         for node in nodes:
             node.await_runs(1)  # until then TERM ends it at once, as any program
         for _ in range(30):
             place = dice.randrange(len(nodes))
             nodes[place] = fleet.replace(nodes[place], dice.choice([former, today]), dice.choice(["kill", "stop"]))
+        for node in nodes:
+            fleet.replace(node, today, "stop")
+        fleet.make_all_due()
         result = fleet.account()
     print(result)
     assert result.fine
     assert result.repeated
+    assert {"completed", "cancelled", "expired", "dead"} <= result.states.states.keys()
