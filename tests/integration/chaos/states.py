@@ -17,7 +17,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import BrokerError, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, BrokerError, DuplicateJob
 from goworkers_py.wire.needs import ITERATE
 
 RETAIN_S = 3_600
@@ -126,7 +126,7 @@ class Pusher(threading.Thread):
 
     def _is_pushed(self, job_class: str, args: list[float], options: EnqueueOptions) -> bool:
         for _ in range(2):
-            with suppress(BrokerError):
+            with suppress(BrokerError, ArgumentError):  # only workers of a former release may be there
                 with suppress(DuplicateJob):  # the first try had succeeded, and its reply was lost
                     self._client.push(self._queue, job_class, args, options)
                 return True
