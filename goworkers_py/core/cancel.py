@@ -1,8 +1,26 @@
-"""A request to end a job that runs: it was cancelled, or given to another process."""
+"""A request to cancel a job wherever it is, and one to end a job that runs: it was cancelled, or given to another
+process."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from goworkers_py.core.errors import JobCancelled, LeaseLost
+
+# Between the clock of the program that pushes a job and that of the program that cancels it.
+CLOCKS_APART_S = 60.0
+
+
+class Tombstone(NamedTuple):
+    """Waits for a process to meet the job."""
+
+    retry: bool  # as in CancelRequest
+    at: float  # epoch seconds, when the job was to be cancelled
+
+    def is_of(self, created_at: float | None) -> bool:
+        """False for a later job of the same jid, created at this time. An old worker or Ruby may have run the job for
+        which the tombstone was laid, and left the tombstone."""
+        return created_at is None or created_at <= self.at + CLOCKS_APART_S
 
 
 class CancelRequest:

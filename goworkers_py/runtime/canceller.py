@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import queue
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.cancels import Cancels
-from goworkers_py.core.cancel import CancelRequest
+from goworkers_py.core.cancel import CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError
@@ -42,6 +43,9 @@ from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
 
+# Another program's cancel of a job that runs here. It does not tell when it was asked for.
+_ELSEWHERE = Tombstone(retry=False, at=math.inf)
+
 
 class Canceller(BrokerService):
     compare_every_s = 5.0
@@ -63,7 +67,7 @@ class Canceller(BrokerService):
         self._handlers = handlers
         self._running = running
         # Replaced in one step by this thread; workers read it.
-        self.tombstones: Mapping[str, bool] = {}
+        self.tombstones: Mapping[str, Tombstone] = {}
         self.on_look: Callable[[], None] = lambda: None  # called by this thread after each look
         self._look_elsewhere_at = 0.0  # monotonic
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -101,15 +105,15 @@ class Canceller(BrokerService):
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
         messages = [one.message for one in deliveries]
         jids = {message.jid for message in messages if message is not None and message.jid}
-        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids), False))
+        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids), _ELSEWHERE))
 
-    def _interrupt(self, jids: Mapping[str, bool]) -> None:
-        if not jids:
+    def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:
+        if not tombstones:
             return
         for delivery in self._running():
             message = delivery.message
-            if message is not None and message.jid in jids:
-                self._cancel(message, CancelRequest(jids[message.jid]))
+            if message is not None and (tombstone := _of(message, tombstones)) is not None:
+                self._cancel(message, CancelRequest(tombstone.retry))
 
     def _cancel(self, message: Message | None, request: CancelRequest) -> None:
         if message is not None:
@@ -126,8 +130,8 @@ class Canceller(BrokerService):
 
     def never_run(self, message: Message) -> Outcome | None:
         """The outcome of a job that was cancelled before it begins; None for any other job."""
-        retry = self.tombstones.get(message.jid)
-        if retry is None or retry or not self._stands(message.jid):
+        tombstone = _of(message, self.tombstones)
+        if tombstone is None or tombstone.retry or not self._stands(message.jid):
             return None
         log.info("cancelled before it began, and not run")
         self._handlers.tell_of_cancel(message)
@@ -154,6 +158,11 @@ class Canceller(BrokerService):
             self._handlers.tell_of_cancel(message)
         met = MeetTombstone(message.jid, _word(outcome))
         return dataclasses.replace(outcome, effects=(*outcome.effects, met))
+
+
+def _of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | None:
+    tombstone = tombstones.get(message.jid)
+    return tombstone if tombstone is not None and tombstone.is_of(message.created_at) else None
 
 
 def _word(outcome: Outcome) -> str:

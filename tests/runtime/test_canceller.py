@@ -10,7 +10,7 @@ import pytest
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.core.cancel import CancelRequest
+from goworkers_py.core.cancel import CLOCKS_APART_S, CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.outcome import (
@@ -62,6 +62,44 @@ def test_a_job_that_ended_in_another_way_tells_how() -> None:
     assert ended(DONE, retry=False) == Done(effects=(MeetTombstone("1", "completed"),))
     assert ended(Retry(1.0, RAW), retry=True) == Retry(1.0, RAW, effects=(MeetTombstone("1", "retry"),))
     assert ended(KEEP, retry=False) is KEEP
+
+
+# --- jobs that have not begun
+
+
+def never_run(created_at: float | None) -> Outcome | None:
+    """Of a job that was cancelled at 1000."""
+    state = State(lambda: 1_000.0)
+    broker = MemoryBroker(state, DeadLimits())
+    broker.cancels.ask("1", retry=False)
+    canceller = Canceller(broker.cancels, Registry(), Handlers(), tuple, Outage("memory"))
+    canceller.run_once()
+    return canceller.never_run(Message(created(created_at), "q"))
+
+
+def created(at: float | None) -> bytes:
+    return RAW if at is None else RAW.replace(b"}", b',"created_at":%f}' % at)
+
+
+@pytest.mark.parametrize("created_at", [None, 999.0, 1_001.0])
+def test_a_job_that_was_cancelled_before_it_begins_is_not_run(created_at: float | None) -> None:
+    """The clock of who has pushed it may go before that of who has cancelled it."""
+    assert never_run(created_at) == Cancelled(effects=(MeetTombstone("1", "cancelled"),))
+
+
+def test_a_job_is_run_that_was_pushed_long_after_another_one_of_its_jid_was_cancelled() -> None:
+    """A worker of an older release or of another language may have run that one, and has left the tombstone."""
+    assert never_run(1_000.0 + CLOCKS_APART_S + 1) is None
+
+
+def test_a_running_job_is_not_interrupted_by_the_cancel_of_an_earlier_one_of_its_jid() -> None:
+    broker = MemoryBroker(State(lambda: 1_000.0), DeadLimits())
+    broker.cancels.ask("1", retry=False)
+    earlier, later = Message(created(999.0), "q"), Message(created(1_000.0 + CLOCKS_APART_S + 1), "q")
+    deliveries = [Delivery(b"", "q", "me"), Delivery(b"", "q", "me")]
+    deliveries[0].message, deliveries[1].message = earlier, later
+    Canceller(broker.cancels, Registry(), Handlers(), lambda: deliveries, Outage("memory")).run_once()
+    assert (earlier.cancel is not None, later.cancel) == (True, None)
 
 
 # --- jobs that were given to others

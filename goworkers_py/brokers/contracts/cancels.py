@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from goworkers_py.core.cancel import Tombstone
+
 # Called when the tombstones have changed, or may have. It is called in another thread, and must not block.
 Changed = Callable[[], None]
 
@@ -38,8 +40,8 @@ class Cancels(Protocol):
     def stands(self, jid: str) -> bool:
         """Whether there is a tombstone of this job now."""
 
-    def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
-        """Returns every tombstone (whether to retry, by jid) and their version. None when the version is `version`."""
+    def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
+        """Returns every tombstone by its jid, and their version. None when the version is `version`."""
 
     def listen(self, changed: Changed) -> Callable[[], None]:
         """Calls `changed` at each new tombstone, from now on. Returns the function that ends it."""

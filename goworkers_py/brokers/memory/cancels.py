@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from goworkers_py.brokers.contracts.cancels import Cancels, Changed
 from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.cancel import Tombstone
 
 
 class MemoryCancels(Cancels):
@@ -34,7 +35,7 @@ class MemoryCancels(Cancels):
         with self._state.lock:
             return jid in self._state.tombstones.laid
 
-    def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
+    def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
         with self._state.lock:
             now = str(self._state.tombstones.version)
             return None if now == version else (now, dict(self._state.tombstones.laid))

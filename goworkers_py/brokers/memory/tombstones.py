@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.cancels import Changed
 from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.core.cancel import Tombstone
 
 ANSWER_LIFE_S = 60.0
 
@@ -14,7 +15,8 @@ class Tombstones:
     """Used under the lock of the state."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.laid: dict[str, bool] = {}  # whether to retry, by jid
+        self._clock = clock
+        self.laid: dict[str, Tombstone] = {}  # by jid
         self.answers: Expiring[str, str] = Expiring(clock)
         self.heard: list[Changed] = []
         self.version = 0
@@ -22,7 +24,7 @@ class Tombstones:
     def lay(self, jid: str, retry: bool) -> None:
         if jid not in self.laid:
             self.answers.put(jid, "", 0)  # an older answer is about another run
-        self.laid[jid] = retry
+        self.laid[jid] = Tombstone(retry, self._clock())
         self.version += 1
         for heard in self.heard:
             heard()

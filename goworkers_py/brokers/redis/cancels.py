@@ -17,6 +17,7 @@ from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.core.cancel import Tombstone
 from goworkers_py.wire.job_record import LIVE_S
 
 V = 1
@@ -51,7 +52,7 @@ class RedisCancels(Cancels):
     def stands(self, jid: str) -> bool:
         return bool(self._connections.call("HEXISTS", self._keys.tombstones, jid))
 
-    def all(self, version: str) -> tuple[str, Mapping[str, bool]] | None:
+    def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
         now = text(self._connections.call("GET", self._keys.tombstones_version) or b"")
         if now == version:
             return None
@@ -59,7 +60,7 @@ class RedisCancels(Cancels):
         flat = self._connections.call("HGETALL", self._keys.tombstones)
         told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
         self._forget([name for name, one in told.items() if one["at"] < time.time() - LIVE_S])
-        return now, {one["jid"]: one["retry"] for one in told.values()}
+        return now, {one["jid"]: Tombstone(one["retry"], one["at"]) for one in told.values()}
 
     def _forget(self, old: Sequence[bytes]) -> None:
         if old:
