@@ -42,7 +42,7 @@ upgrade: setup ## run the long form of the tests of a fleet with the former rele
 	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
-	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(PARENTS),--parents)
 
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

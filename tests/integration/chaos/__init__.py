@@ -2,6 +2,7 @@
 
     make chaos MINUTES=30 SEED=7            one run
     make chaos MINUTES=30 SEEDS=10 SEED=7   ten runs of three minutes each, with the seeds 7 to 16, and their sum
+    make chaos MINUTES=10 PARENTS=1         three parents with two children each, not four single processes
 
 `work` is what the processes run, `nodes` are the processes, `monkeys` break things, the `producer` pushes jobs, the
 `ledger` accounts for every one of them and `run` puts all of it together. Each job notes its runs in files, each

@@ -23,6 +23,7 @@ import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from chaos import KILLER
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, SILENT, Window
@@ -70,21 +71,24 @@ class Disturbances:
 
     def __init__(self, windows: Iterable[Window]) -> None:
         self._windows = sorted(windows, key=lambda window: window.began)
+        # Asked for nearly every run, and each answer looks at all windows.
+        self.silences = cache(self._silences)
+        self._spans = cache(self._merged)
 
     def quiet_s(self, node: str, start: float, end: float) -> float:
         """How much of this time was undisturbed."""
         quiet, at = 0.0, start
-        for span in self._spans(node, only_silent=False):
+        for span in self._spans(node, False):
             if span.ended > at:
                 quiet += max(0.0, min(span.began, end) - at)
                 at = span.ended
         return quiet + max(0.0, end - at)
 
-    def silences(self, node: str) -> list[Span]:
+    def _silences(self, node: str) -> list[Span]:
         """Long enough for the lease to run out, and not for all alike: nobody loses it to an outage of the server."""
         return [
             span
-            for span in self._spans(node, only_silent=True)
+            for span in self._spans(node, True)
             if span.ended - span.began - RECONNECT_S >= LEASE_S - MARGIN_S
             and any(
                 window.node == node and window.began <= span.ended and span.began <= window.ended
@@ -101,7 +105,7 @@ class Disturbances:
     def any_of(self, kind: str, start: float, end: float) -> bool:
         return any(window.kind == kind and window.began <= end and start <= window.ended for window in self._windows)
 
-    def _spans(self, node: str, only_silent: bool) -> list[Span]:
+    def _merged(self, node: str, only_silent: bool) -> list[Span]:
         spans: list[Span] = []
         for window in self._windows:
             if window.node not in ("", node) or (only_silent and window.kind not in SILENT):

@@ -23,6 +23,7 @@ from chaos.notes import PIDS, pid_of
 from goworkers_py.core import proc
 
 CHILDREN = 2
+REFUSED = "the server's access rules do not allow"  # one that begins while a command is denied says so and ends
 _DIED = re.compile(r"ERROR: process (\d+) died with (.*)")
 
 
@@ -60,7 +61,8 @@ class Supervised(Node):
             self.ends[pid] = {"how": "stopped", "asked_to_stop": asked, "ended": time.monotonic()}
 
     def kill_child(self, choose: Callable[[list[int]], int]) -> None:
-        if children := self._children():
+        """Not before one has run a job: a parent whose first child dies before it is ready ends, and is to do so."""
+        if (children := self._children()) and self._has_run():
             pid = choose(children)
             _signal([pid], signal.SIGKILL)
             eventually(lambda: not _lives(pid), EXIT_S)
@@ -74,6 +76,9 @@ class Supervised(Node):
             return []
         children = Path(f"/proc/{self.lives[-1].pid}/task").glob("*/children")
         return [int(pid) for path in children for pid in path.read_text().split()]
+
+    def _has_run(self) -> bool:
+        return any(path.stat().st_size for path in self._directory.glob(f"runs-{self.lives[-1].number // PIDS}???????"))
 
     # --- the account
 
@@ -93,7 +98,7 @@ class Supervised(Node):
                 life = workers.get(int(pid))
                 if ending == "SIGKILL" and life is not None and life.how not in ("lives", "stopped"):
                     continue
-                if int(pid) not in self.ends:
+                if int(pid) not in self.ends and not ending.startswith(REFUSED):
                     yield f"{path.name}: process {pid} died with {ending}"
 
 
