@@ -106,6 +106,8 @@ class Pusher(threading.Thread):
             push = push._replace(steps=dice.randint(1, 60))
             job_class, args = "Steps", [push.steps, STEP_S]
             options = options.replaced(checkpoint=CHECKPOINT_S)
+            if dice.random() < 0.5:
+                options = options.replaced(time_slice=dice.uniform(0.1, 1.0))
         else:
             failures = dice.randint(1, 2) if dice.random() < 0.15 else 0
             dies = dice.random() < 0.1

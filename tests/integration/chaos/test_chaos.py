@@ -35,6 +35,18 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_a_reason(tmp_path: Path)
     assert result.states.answers["cancelled"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_by_parents_whose_children_are_killed_one_by_one_or_all_at_once(tmp_path: Path) -> None:
+    result = run(
+        Plan(seconds=40, seed=SEED, jobs_per_s=30, pause_s=(0.3, 5.0), calm_s=2, parents=True), tmp_path, print
+    )
+    print(result)
+    assert result.fine
+    assert result.repeated
+    assert result.states.states["completed"]
+
+
 # --- what the ledger finds
 
 A_LIFE = Life(1, "n1", began=0.0)
