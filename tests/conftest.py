@@ -98,13 +98,14 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     While an exception is pending for a thread in C code, no thread of a traced Python 3.11 gets past the first line of
     a function: its RESUME instruction checks for pending exceptions again and again.
     """
-    traced = sys.gettrace()
+    # Coverage measures each thread with an object of its own: another thread with this one's would crash Python.
+    here, threads = sys.gettrace(), threading.gettrace()
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     sys.settrace(None)
     threading.settrace(None)  # type: ignore[arg-type]
     yield
-    threading.settrace(traced)  # type: ignore[arg-type]
-    sys.settrace(traced)
+    threading.settrace(threads)  # type: ignore[arg-type]
+    sys.settrace(here)
 
 
 @pytest.fixture

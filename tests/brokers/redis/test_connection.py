@@ -258,6 +258,7 @@ class Echoes:
             sys.__unraisablehook__(unraisable)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_exceptions_thrown_at_any_moment_cross_no_replies(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
