@@ -99,13 +99,13 @@ def untraced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     a function: its RESUME instruction checks for pending exceptions again and again.
     """
     # Coverage measures each thread with an object of its own: another thread with this one's would crash Python.
-    here, threads = sys.gettrace(), threading.gettrace()
+    own, threads = sys.gettrace(), threading.gettrace()
     monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
     sys.settrace(None)
     threading.settrace(None)  # type: ignore[arg-type]
     yield
     threading.settrace(threads)  # type: ignore[arg-type]
-    sys.settrace(here)
+    sys.settrace(own)
 
 
 @pytest.fixture

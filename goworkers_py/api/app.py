@@ -275,11 +275,11 @@ class App(Hooks, Pushing, Results, Cancelling, Testable):
 
     def start(self) -> None:
         """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""
-        self._launcher = self.launcher()
-        self._warn_of_unworked(self._launcher)
-        self._stop_asked.clear()
+        self._stop_asked.clear()  # first: a `quit` of another thread from here on must not be lost
+        launcher = self._launcher = self.launcher()
+        self._warn_of_unworked(launcher)
         try:
-            self._launcher.start(self._stop_asked)
+            launcher.start(self._stop_asked)
         except BaseException:
             self._launcher = None  # it has stopped what it started
             self._replace(self._config)

@@ -409,13 +409,27 @@ def test_an_app_may_push_after_quit_and_be_started_again(app: App, redis: redis_
     assert not in_progress(redis)
 
 
-def test_quit_ends_a_start_that_waits_for_its_server(own_redis: RedisServer) -> None:
+def test_quit_ends_a_start_that_waits_for_its_server(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
     own_redis.kill()
     with own_app(own_redis.url) as app:
         start = threading.Thread(target=app.start, daemon=True)
         start.start()
-        time.sleep(0.2)
+        assert eventually(lambda: "cannot serve" in caplog.text)
         app.quit()
+        start.join(20)
+        assert not start.is_alive()
+
+
+def test_quit_just_as_a_start_has_made_its_threads_is_not_lost(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_redis.kill()
+    with own_app(own_redis.url) as app:
+        monkeypatch.setattr(app, "_warn_of_unworked", lambda launcher: app.quit())
+        start = threading.Thread(target=app.start, daemon=True)
+        start.start()
         start.join(20)
         assert not start.is_alive()
 
