@@ -10,17 +10,19 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from apps import own_app
 from chaos.judge import Judge
 from chaos.ledger import Account, account
 from chaos.nodes import Life
-from chaos.notes import PIDS, read_pushes, read_runs, read_stated_runs
+from chaos.notes import PIDS, Pushes, Run, read_pushes, read_runs, read_stated_runs
 from chaos.run import what_is_left
 from chaos.state_judge import StateJudge
 from chaos.states import CancelAsker, Pusher, look_at_all
 from servers import RedisServer
 from waiting import eventually
 
-from upgrade.releases import FOLDER, Release
+from upgrade.producer import TRACKED
+from upgrade.releases import FOLDER, ROOT, Release
 
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 30
@@ -131,8 +133,10 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         for process in self.processes:
             if process.life.how == "lives":
                 process.stop()
-        judge, runs = Judge([process.life for process in self.processes], []), read_runs(self._directory)
-        result = account(read_pushes(self._directory), runs, what_is_left(client), judge)
+        judge = Judge([process.life for process in self.processes], [])
+        pushes, runs = read_pushes(self._directory), read_runs(self._directory)
+        result = account(pushes, runs, what_is_left(client), judge)
+        result.complaints += self._wrong_states(pushes, runs)
         if self._pusher is not None:
             state_judge = StateJudge(judge, [*runs, *read_stated_runs(self._directory)], time.time() - time.monotonic())
             pushed = self._pusher.pushed
@@ -144,6 +148,19 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         ]
         result.complaints += [f"{log.name}: a thread failed" for log in faults]
         return result
+
+    def _wrong_states(self, pushes: Pushes, runs: list[Run]) -> list[str]:
+        """A tracked job whose last run was today's is known to have completed. The former release writes no records: a
+        job that it has run at last must not seem to be known."""
+        knowing = {process.life.number for process in self.processes if process.release.tree == ROOT}
+        last_life = {run.jid: run.life for run in runs}  # the runs are in the order of their begins
+        with own_app(self._server.url) as app:
+            states = {jid: app.status(jid) for jid in pushes.pushed if jid.endswith(TRACKED) and jid in last_life}
+        return [
+            f"{jid} is {told.state}, verified={told.verified}, after a run of life {last_life[jid]}"
+            for jid, told in states.items()
+            if (told.state == "completed" and told.verified) != (last_life[jid] in knowing) or told.state == "unknown"
+        ]
 
     def _stop_parties(self) -> None:
         for party in self._parties():

@@ -119,6 +119,23 @@ def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
         assert eventually(lambda: app.status(jid).absent, PROGRESS_S)
         assert (app.status(jid).state, app.status(jid).verified) == ("waiting", False)
         assert app.cancel(jid, timeout=0.2) == "not found"
+        again = EnqueueOptions(track=True, jid=jid)
+        assert app.enqueue_with_options("short", "Stated", ENDS_WELL, again) == jid, "it is nowhere, so no duplicate"
+
+
+@pytest.mark.timeout(300)
+def test_a_cancel_that_a_former_worker_does_not_know_is_met_by_a_newer_one(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
+        jid = str(app.enqueue_with_options("short", "Task", [1.0, 1], TRACKED))
+        older = fleet.start(former)
+        assert eventually(lambda: read_runs(tmp_path), PROGRESS_S), older.log.read_text()
+        assert app.cancel(jid, timeout=0.1) == "requested"
+        older.stop()  # the job fails, and waits for its retry; or it is given back
+        newer = fleet.start(today)
+        assert eventually(lambda: app.status(jid).state == "cancelled", PROGRESS_S), newer.log.read_text()
+        assert [run.life for run in read_runs(tmp_path)] == [older.life.number]
 
 
 @pytest.mark.slow
