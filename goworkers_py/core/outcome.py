@@ -88,7 +88,10 @@ class Cancelled(_WithEffects):
 
 @dataclass(frozen=True, slots=True)
 class Keep(_WithEffects):
-    """A middleware did not acknowledge the job: it stays in progress until this process stops."""
+    """The job stays where it is. A middleware did not acknowledge it: it is in progress until this process stops. Or it
+    is `lost`: it was given to another process, and is not settled here."""
+
+    lost: bool = False
 
 
 Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Expired | Cancelled | Keep
@@ -100,6 +103,7 @@ REQUEUE_LAST = Requeue(last=True)
 EXPIRED = Expired()
 CANCELLED = Cancelled()
 KEEP = Keep()
+LOST = Keep(lost=True)
 
 FAILED = (Retry, Dead, Discard)
 UNCOUNTED = (Requeue, Reschedule, Park, Expired, Cancelled)  # neither processed nor failed

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.core.errors import ArgumentsDoNotFit, DiscardJob, JobCancelled, RetryJob, UnknownJob
-from goworkers_py.core.outcome import CANCELLED, Dead, Discard, Done, Outcome, Retry
+from goworkers_py.core.outcome import CANCELLED, KEEP, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import with_cursor
 from goworkers_py.observe.log_format import time_text
@@ -89,7 +89,7 @@ class RetryLink:
             ours = isinstance(error, JobCancelled | asyncio.CancelledError)
             told = GIVEN_AWAY if message.cancel.lost else "cancelled while it ran"
             log.info(told, exc_info=None if ours else (type(error), error, own_traceback(error)))
-            return CANCELLED
+            return KEEP if message.cancel.lost else CANCELLED
         if message.tracked is not None:
             message.tracked.failure = error_class(error), error_text(error)
         now = self.wall()

@@ -97,6 +97,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
+    heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)

@@ -22,6 +22,7 @@ from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.outcome import (
     FAILED,
+    LOST,
     Cancelled,
     Dead,
     Discard,
@@ -97,8 +98,8 @@ class Canceller(BrokerService):
         if time.monotonic() >= self._look_elsewhere_at:
             self._look_elsewhere_at = time.monotonic() + self.compare_every_s
             self.look_elsewhere(self._running())
-            for delivery in self._lost(self._running()):
-                self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
+        for delivery in self._lost(self._running()):
+            self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
         return self.compare_every_s
 
     def look_elsewhere(self, deliveries: Iterable[Delivery]) -> None:
@@ -145,10 +146,13 @@ class Canceller(BrokerService):
             return True
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
-        """The outcome of a job that was cancelled while it ran."""
+        """The outcome of a job that was cancelled, or given to another process, while it ran."""
         request = message.cancel
-        if request is None or request.lost or isinstance(outcome, Keep):
-            return outcome  # of a job that was given away nothing is settled, whatever the outcome
+        if request is not None and request.lost:
+            # Any other outcome finds that the job is not in progress here, and changes nothing.
+            return LOST if isinstance(outcome, Keep) else outcome
+        if request is None or isinstance(outcome, Keep):
+            return outcome
         goes_on = isinstance(outcome, Requeue | Reschedule | Park)
         if request.retry and goes_on:
             return outcome  # it did not run to its end: it is interrupted the next time

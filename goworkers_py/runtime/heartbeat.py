@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from goworkers_py.brokers.contracts.recoverable import Beat, DeclaredDead, Recoverable
 from goworkers_py.core.clock import awake_and_asleep
@@ -46,6 +47,7 @@ class Heartbeat(BrokerService):
         self._warned_of_skew = False
         self._silent = False  # set by the thread that stops the process, before it takes `_one_at_a_time`
         self._asked = threading.Event()
+        self.on_new_identity: Callable[[], None] = lambda: None  # called by the thread that beats
 
     def run_once(self) -> float:
         self._asked.clear()
@@ -124,6 +126,7 @@ class Heartbeat(BrokerService):
             self._lease.replace(born)
             self._born = ""
             log.error("lease of %s expired and its jobs were recovered; continuing as %s", dead, born)
+            self.on_new_identity()
             return answer
 
     def _warn_of_skew(self, server_time: float) -> None:

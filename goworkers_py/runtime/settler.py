@@ -85,16 +85,22 @@ class Settler(Service):
     def put(self, delivery: Delivery, outcome: Outcome) -> None:
         """From any thread. Of two outcomes for the same delivery the first one counts."""
         if type(outcome) is Keep:
-            self._unsettled.keep(delivery)
-            log.warning(
-                "not acknowledged, stays in progress until this process stops: %s",
-                describe_job(delivery.payload, delivery.queue),
-            )
+            self._leave(delivery, outcome)
         else:
             # First `_outcomes`, then `stage`: if an exception strikes the worker's thread in between, the worker puts a
             # second outcome, which does not count. In the other order the delivery would get no outcome.
             self._outcomes.put((delivery, outcome))
             delivery.stage = ENDED
+
+    def _leave(self, delivery: Delivery, outcome: Keep) -> None:
+        job = describe_job(delivery.payload, delivery.queue)
+        if outcome.lost:
+            log.warning("lost lease: interrupted here after it was recovered elsewhere; it may run twice: %s", job)
+            self.forget(delivery)
+            delivery.stage = ENDED
+        else:
+            self._unsettled.keep(delivery)
+            log.warning("not acknowledged, stays in progress until this process stops: %s", job)
 
     def forget(self, delivery: Delivery) -> None:
         """From any thread. The delivery was recovered or given back: it is not settled here."""

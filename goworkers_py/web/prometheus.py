@@ -22,7 +22,7 @@ _COUNTS = {
     "stuck": ("stuck_jobs_total", "jobs that did not end at their time limit"),
     "lost_leases": (
         "lost_leases_total",
-        "lost leases: jobs finished here after they were recovered elsewhere; they may have run twice",
+        "lost leases: jobs finished or interrupted here after they were recovered elsewhere; they may have run twice",
     ),
     "settle_retries": ("settle_retries_total", "settlements that had to be tried again"),
     "expired": ("expired_total", "jobs that were not begun by their expires_at, and dropped"),

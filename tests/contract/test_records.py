@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 from harness import DEAD, PARKED, RETRIES, SCHEDULED, Process, Processes, job, stored, waiting
@@ -14,6 +14,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
+from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.delivery import Delivery
@@ -273,7 +274,7 @@ def test_a_due_job_waits_again(me: Process, publish: Publish, record: Read, stor
 # --- people
 
 
-def changed(steps: Iterator[tuple[int, object]]) -> None:
+def changed(steps: Iterable[tuple[int, object]]) -> None:
     for _ in steps:
         pass
 
@@ -282,11 +283,12 @@ def changed(steps: Iterator[tuple[int, object]]) -> None:
     (lambda inspector, place: inspector.retry(place, Filter()), "waiting", "retried"),
     (lambda inspector, place: inspector.kill(place, Filter()), "dead", "killed"),
     (lambda inspector, place: inspector.delete(place, Filter()), "cancelled", "deleted"),
+    (lambda inspector, place: [(1, inspector.cancel_all(Filter()))], "cancelled", "cancelled"),
 ])  # fmt: skip
 @pytest.mark.parametrize("place", [SCHEDULED, RETRIES, PARKED])
 def test_people_who_move_a_job_write_its_record(
     me: Process, publish: Publish, record: Read, place: Place,
-    do: Callable[..., Iterator[tuple[int, object]]], state: str, reason: str,
+    do: Callable[..., Iterable[tuple[int, object]]], state: str, reason: str,
 ) -> None:  # fmt: skip
     publish(push(), push(2))
     how = {SCHEDULED: "reschedule", RETRIES: "retry", PARKED: "park"}[place]
@@ -361,6 +363,29 @@ def test_a_job_of_a_dead_process_waits_again(
     )  # fmt: skip
     assert record(2).state == "waiting"
     assert store.record("plain") is None
+
+
+def test_a_late_process_writes_nothing_over_the_record_of_the_one_that_has_its_job(
+    me: Process, start: Processes, publish: Publish, record: Read, store: Store, recoverable: Recoverable
+) -> None:
+    publish(push(), push(2))
+    late = start()
+    marked, unmarked = late.consume(2)
+    store.mark_running([mark(marked)])
+    start.expire(late)
+    assert len(list(recoverable.recover(me.identity, judge, ""))) == 2
+    ours = me.consume(2)
+    store.mark_running([RunningMark(Tracked(jid, "Job"), one, None, True) for jid, one in zip("12", ours, strict=True)])
+    before = record(), record(2)
+    assert [(one.state, one.owner) for one in before] == [("running", me.identity)] * 2
+
+    progress = mark(marked, first=False, progress='[1.0,2.0,"late",5.0]')
+    late.broker.store.mark_running([progress, RunningMark(Tracked("2", "Job"), unmarked, None, True)])
+    for kind in ("retry", "park"):
+        assert late.settle((marked, ENDS[kind][0])) == [False]
+    assert late.settle((marked, Done(effects=(note("completed"),)))) == [False]
+    assert late.settle((unmarked, Done(effects=(note("completed", 2),)))) == [False]
+    assert (record(), record(2)) == before
 
 
 def test_a_job_that_killed_its_processes_is_dead(me: Process, start: Processes, publish: Publish, record: Read) -> None:

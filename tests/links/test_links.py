@@ -19,7 +19,16 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.job_options import CodeOptions
-from goworkers_py.core.errors import ArgumentError, DiscardJob, KillJob, RetryJob, UnknownJob
+from goworkers_py.core.cancel import CancelRequest
+from goworkers_py.core.errors import (
+    ArgumentError,
+    DiscardJob,
+    KillJob,
+    LeaseLost,
+    RetryJob,
+    TimeLimitExceeded,
+    UnknownJob,
+)
 from goworkers_py.core.outcome import CANCELLED, DISCARD, DONE, KEEP, Dead, Outcome, Reschedule, Retry
 from goworkers_py.links.chain import Links, Middleware, Run, adapt, wrap_all
 from goworkers_py.links.log import log_runs
@@ -132,6 +141,18 @@ def handlers() -> Handlers:
 def retry_link(handlers: Handlers, of: Registry | None = None) -> RetryLink:
     policy = RetryPolicy(random_below=lambda below: 0)
     return RetryLink(policy, of or registry(), handlers, wall=lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    "error", [LeaseLost(), asyncio.CancelledError(), ValueError("in its finally"), TimeLimitExceeded()]
+)
+def test_a_job_that_was_given_to_another_process_neither_fails_nor_ends_as_cancelled(error: BaseException) -> None:
+    told: list[object] = []
+    handlers = Handlers(error=[lambda *of: told.append(of)], death=[lambda *of: told.append(of)])
+    one = message()
+    one.cancel = CancelRequest(retry=False, lost=True)
+    assert retry_link(handlers)(fails_with(error))(one) == KEEP
+    assert told == []
 
 
 def outcome_of(error: BaseException, handlers: Handlers, of: Registry | None = None, **changes: Any) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.outcome import (
     DONE,
     KEEP,
+    LOST,
     REQUEUE,
     REQUEUE_LAST,
     Cancelled,
@@ -118,6 +120,11 @@ def test_a_job_that_was_given_away_is_not_cancelled(outcome: Outcome) -> None:
     assert lost_run(outcome) == (outcome, [])
 
 
+def test_a_job_that_was_given_away_and_interrupted_is_not_kept() -> None:
+    """A kept job would be put back at the stop of this process."""
+    assert lost_run(KEEP) == (LOST, [])
+
+
 def test_running_jobs_that_were_given_away_are_told_and_no_others() -> None:
     broker = MemoryBroker(State(), DeadLimits())
     lost, kept, ended = (Delivery(RAW, "q", "me") for _ in range(3))
@@ -126,6 +133,7 @@ def test_running_jobs_that_were_given_away_are_told_and_no_others() -> None:
     canceller = Canceller(
         broker.cancels, Registry(), Handlers(), lambda: running, Outage("memory"), lambda running: [lost, ended]
     )
+    canceller._look_elsewhere_at = math.inf  # told of a new identity, it does not wait for the next look
     canceller.run_once()
     assert (lost.message.lease_lost, lost.message.cancelled, kept.message.lease_lost) == (True, True, False)
 

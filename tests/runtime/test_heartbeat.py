@@ -137,7 +137,8 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     broker: RedisBroker, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     it, lease = beating(broker)
-    dead = lease.identity
+    dead, told = lease.identity, []
+    it.on_new_identity = lambda: told.append(lease.identity)
     redis.delete(KEYS.lease(dead))
     assert not list(broker.recoverable.recover("another", lambda found: RecoveryDecision(found.payload), proof=""))
     it.beat()
@@ -146,6 +147,8 @@ def test_a_process_that_was_declared_dead_goes_on_under_another_identity(
     assert redis.exists(KEYS.lease(lease.identity))
     assert not redis.exists(KEYS.lease(dead))
     assert caplog.messages == [f"lease of {dead} expired and its jobs were recovered; continuing as {lease.identity}"]
+    it.beat()
+    assert told == [lease.identity]
 
 
 def test_a_process_that_was_declared_dead_calls_nobody_dead_until_all_have_had_time_to_renew_their_leases(

@@ -20,7 +20,7 @@ from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, Dead, Done, Outcome, Retry
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, LOST, REQUEUE, Dead, Done, Outcome, Retry
 from goworkers_py.runtime import settler as module
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.settler import Settler
@@ -113,6 +113,20 @@ def test_what_others_were_given_is_left_alone_and_counted(settling: Settling, re
     assert settling.counters.snapshot() == {"lost_leases": 1}
     assert not redis.exists("retry", "stat:processed")
     assert settling.told == []
+
+
+def test_a_run_that_was_interrupted_because_its_job_was_given_to_others_settles_nothing(
+    settling: Settling, redis: redis_py.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even where equal bytes are in progress again under the old identity."""
+    (delivery,) = settling.fetched(job())
+    settling.settler.put(delivery, LOST)
+    assert eventually(lambda: len(settling.unsettled) == 0)
+    assert settling.counters.snapshot() == {"lost_leases": 1}
+    assert in_progress(redis) == [job()]
+    assert settling.unsettled.kept == 0
+    [told] = caplog.messages
+    assert told.startswith("lost lease: interrupted here after it was recovered elsewhere; it may run twice: class=")
 
 
 def test_a_log_filter_that_raises_keeps_no_settled_delivery(settling: Settling, redis: redis_py.Redis) -> None:

@@ -36,9 +36,10 @@ def short(seconds=0):
     note("began")
     time.sleep(seconds)
 
-@workers.job("Gated", queue="q")
+@workers.job("Gated", queue="q", interrupt=False)
 def gated(gate, ending=""):
-    """Runs until its gate is opened for all processes or this one. Then fails if `ending` is given."""
+    """Runs until its gate is opened for all processes or this one, even if it was given to another process. Then fails
+    if `ending` is given."""
     note("began")
     while not ((HERE / gate).exists() or (HERE / f"{gate}-{os.getpid()}").exists()):
         time.sleep(0.01)

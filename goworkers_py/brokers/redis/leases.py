@@ -167,13 +167,14 @@ class RedisLeases(Recoverable):
     def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
         lists = [*dict.fromkeys(self._keys.inprogress(one.queue, one.identity) for one in deliveries)]
         replies = self._connections.answers([("LRANGE", key, 0, -1) for key in lists])
-        held = {key: Counter(listed or ()) for key, listed in zip(lists, replies, strict=True)}
+        held = {key: Counter(listed) for key, listed in zip(lists, replies, strict=True) if listed is not None}
         lost = []
         for one in deliveries:
-            there = held[self._keys.inprogress(one.queue, one.identity)]
-            there[one.payload] -= 1
-            if there[one.payload] < 0:
-                lost.append(one)
+            there = held.get(self._keys.inprogress(one.queue, one.identity))
+            if there is not None:  # None: the key is damaged, which proves nothing
+                there[one.payload] -= 1
+                if there[one.payload] < 0:
+                    lost.append(one)
         return lost
 
     def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:

@@ -70,7 +70,7 @@ class LineJobs(PlacedJobs):
     def _move(self, one: LineEntry, change: Change) -> Move:
         goal = None if change.to is None else change.to.state
         if goal is None and change.at is None:
-            return Move(one, "delete")
+            return Move(one, "delete", payload=change.reason.encode())
         if self._state is JobState.PARKED and goal is JobState.DEAD:
             return Move(one, "dead", payload=enclosure.readable(change.payload, one.queue, time.time()))
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:

@@ -37,6 +37,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead, LiveProcess, Presence
 from goworkers_py.brokers.redis import leases
 from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.outcome import DONE
 from goworkers_py.core.proc import origin
@@ -338,3 +339,9 @@ def test_leave_removes_every_key_unless_a_command_may_still_arrive(
     assert leave(own_broker) == [back("q", OWNER, job(1))]
     assert redis.exists(KEYS.owners, KEYS.gone) == (2 if cut_short else 0)
     assert not redis.exists(KEYS.lease(OWNER))
+
+
+def test_a_damaged_list_does_not_prove_that_its_jobs_are_lost(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    of_q, of_r = Delivery(job(1), "q", OWNER), Delivery(job(2), "r", OWNER)
+    redis.set(KEYS.inprogress("r", OWNER), "no list")
+    assert broker.recoverable.lost([of_q, of_r]) == [of_q]

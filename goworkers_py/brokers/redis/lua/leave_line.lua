@@ -7,7 +7,7 @@
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
 --       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, then for each entry: its
 --       step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none), queue name, number of
---       its record (0: none), entry, payload in its new place
+--       its record (0: none), entry, payload in its new place (of a deletion: its reason)
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 -- include note.lua
 local LINE, LINES, QUEUES, DEAD, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5
@@ -26,10 +26,10 @@ local function put(step, key, payload)
   if step == 'dead' then return redis.pcall('ZADD', key, now, payload) end
 end
 
-local function note_move(step, record, name)
+local function note_move(step, record, name, payload)
   if not is_tracked(record) then return end
   if step == 'delete' then
-    if is_live(record) then note(record, deleted_life, 'cancelled', 'deleted', {}) end
+    if is_live(record) then note(record, deleted_life, 'cancelled', payload, {}) end
   elseif step == 'dead' then
     note(record, dead_life, 'dead', 'killed', {})
   else
@@ -66,7 +66,7 @@ for i = 9, #ARGV, 6 do
     else
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
-      if record > 0 then note_move(step, KEYS[FIXED + queues + record], name) end
+      if record > 0 then note_move(step, KEYS[FIXED + queues + record], name, payload) end
     end
   end
   answer[#answer + 1] = result
