@@ -409,9 +409,7 @@ def test_an_app_may_push_after_quit_and_be_started_again(app: App, redis: redis_
     assert not in_progress(redis)
 
 
-def test_quit_ends_a_start_that_waits_for_its_server(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_quit_ends_a_start_that_waits_for_its_server(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     own_redis.kill()
     with own_app(own_redis.url) as app:
         start = threading.Thread(target=app.start, daemon=True)
