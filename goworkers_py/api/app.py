@@ -150,7 +150,8 @@ class App(Hooks, Pushing, Results, Cancelling, Testable):
         function. Without a name, the class is the function's name.
 
         Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
-        interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, log_level.
+        interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
+        log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 

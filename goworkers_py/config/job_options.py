@@ -184,6 +184,15 @@ class CodeOptions(WireOptions, total=False):
             write=None,
         ),
     ]
+    sidekiq_status: Annotated[
+        bool | None,
+        Option(
+            is_bool,
+            "a bool",
+            "true: the gem sidekiq-status shows the job in Ruby, see docs/job-states.md; it is tracked then",
+            write=None,
+        ),
+    ]
     atomic: Annotated[
         bool | None,
         Option(is_bool, "a bool", "true: pushes of the job happen when it has ended well, all or none", write=None),

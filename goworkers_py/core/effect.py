@@ -9,7 +9,7 @@ jid, after it has ended well, has no effects there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
@@ -141,7 +141,25 @@ class StoreCursor:
         return len(self.cursor.value)
 
 
-Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone | StoreCursor
+StatusWord = Literal["queued", "working", "retrying", "complete", "failed", "stopped", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowStatus:
+    """Writes the state of a job where the gem sidekiq-status looks for it, see `wire.sidekiq_status`. A broker that no
+    Ruby program can reach does nothing. Like NoteState, this effect may happen again, and may fail."""
+
+    jid: str
+    status: StatusWord
+    progress: str = ""  # as in a record, see `wire.job_record`; empty: the job has told none
+    kind: ClassVar[str] = "status"
+
+    @property
+    def size(self) -> int:
+        return len(self.progress)
+
+
+Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone | StoreCursor | ShowStatus
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor)
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus)

@@ -54,12 +54,10 @@ class PoisonPolicy:
     limit: int = 3  # deaths, 2 or more; 0: no job is ever buried as poison
     window_s: float = 72 * 3600
     timestamps: Timestamps = field(default_factory=Timestamps)
-    dead_life_s: int = 180 * 86_400  # how long the record of a buried job lives
 
     @classmethod
     def of(cls, config: Config) -> PoisonPolicy:
-        life_s = max(1, int(config.dead_timeout))
-        return cls(config.poison_limit, config.poison_window, Timestamps(config.timestamps), life_s)
+        return cls(config.poison_limit, config.poison_window, Timestamps(config.timestamps))
 
     def is_suspect(self, message: Message) -> bool:
         """Whether to run the job in quarantine: one more death would reach the limit."""

@@ -55,7 +55,7 @@ class Registry:
         self._jobs[spec.name] = spec
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
-        self.any_tracked |= bool(spec.options.get("track") or spec.options.get("retain"))
+        self.any_tracked |= any(spec.options.get(one) for one in ("track", "retain", "sidekiq_status"))
 
     def handle(self, queue: str, handler: QueueHandler) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)

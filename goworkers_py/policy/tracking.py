@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState
+from goworkers_py.core.effect import Effect, NoteState, ShowStatus, Tracked
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
@@ -31,6 +31,7 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, live_s, retain_in, says_tracked, tracked_of
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.sidekiq_status import word_of
 
 # Of an error's text in a record. The payload of a failed job has more of it.
 LONGEST_ERROR = 1_000
@@ -57,16 +58,28 @@ class Tracking:
     def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
         """None for a job that is not tracked. `changed` is called when the job tells its progress."""
         fields, options = message.fields, self._registry.options_for(message)
-        said = says_tracked(fields)
+        said, shown = says_tracked(fields), bool(options.get("sidekiq_status"))
         retain_s = retain_in(fields.get(RETAIN, options.get(RETAIN)))
         job = tracked_of(fields)
-        if job is None or not (said or retain_s or (options.get(TRACK) and TRACK not in fields)):
+        if job is None or not (said or shown or retain_s or (options.get(TRACK) and TRACK not in fields)):
             return None
-        return TrackedRun(job, retain_s, said, changed)
+        return TrackedRun(job, retain_s, said, changed, shown)
+
+    def buried(self, raw: bytes, queue: str, error: BaseException) -> tuple[Effect, ...]:
+        """The effects of burying a job that was recovered, because it killed its processes."""
+        job = _job_of(raw)
+        if job is None:
+            return ()
+        kind = error_class(error)
+        fields = (("error_class", kind), ("error_message", error_text(error)[:LONGEST_ERROR]))
+        note = NoteState(job.jid, "dead", kind, self._dead_life_s, fields, only_known=True)
+        shown = self._registry.options_for(Message(raw, queue)).get("sidekiq_status")
+        return (note, ShowStatus(job.jid, "failed")) if shown else (note,)
 
     def noted(self, message: Message, run: TrackedRun, outcome: Outcome) -> Outcome:
         """The outcome, with the effect that writes it into the record."""
-        if type(outcome) is Done and not outcome.effects and run.progress is None:  # nearly every run
+        plain = run.progress is None and not run.shown
+        if plain and type(outcome) is Done and not outcome.effects:  # nearly every run
             fields = (("class", run.job.job_class), *(self._result(run, outcome.result) if run.retain_s else ()))
             return Done(effects=(NoteState(run.job.jid, "completed", "", run.retain_s or ENDED_S, fields),))
         if isinstance(outcome, Keep):
@@ -75,7 +88,7 @@ class Tracking:
         if run.progress is not None:
             note = note._replace(fields=(*note.fields, ("progress", run.progress)))
         outcome = outcome if run.said else _saying(run, outcome)
-        return dataclasses.replace(outcome, effects=(*outcome.effects, note))
+        return dataclasses.replace(outcome, effects=(*outcome.effects, note, *_shown(run, outcome)))
 
     def _note(self, message: Message, run: TrackedRun, outcome: Outcome) -> NoteState:
         now, in_queue = self._wall(), (("queue", message.queue),)
@@ -142,6 +155,10 @@ def _failure(run: TrackedRun) -> Fields:
     return (("error_class", kind), ("error_message", told[:LONGEST_ERROR]))
 
 
+def _shown(run: TrackedRun, outcome: Outcome) -> tuple[Effect, ...]:
+    return (ShowStatus(run.job.jid, word_of(outcome), run.progress or ""),) if run.shown else ()
+
+
 def _class_of(run: TrackedRun) -> str:
     return "" if run.failure is None else run.failure[0]
 
@@ -152,20 +169,22 @@ def requeued(delivery: Delivery, last: bool = False) -> Outcome:
     if run is None:
         return REQUEUE_LAST if last else REQUEUE
     note = _noted(run, "waiting", "not finished here", LIVE_S, (("queue", delivery.queue),))
-    return Requeue(last=last, effects=(note,))
+    outcome = REQUEUE_LAST if last else REQUEUE
+    return dataclasses.replace(outcome, effects=(note, *_shown(run, outcome)))
 
 
-def taken_over(raw: bytes, queue: str, owner: str, dead: BaseException | None, dead_life_s: int) -> tuple[Effect, ...]:
+def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     """The effect of taking a job from a dead process, which may have begun it. Only jobs with a record have one, but
     for every job with a jid it is asked: the code of its class may say that it is tracked."""
-    try:
-        job = tracked_of(payload.read(raw))
-    except UnreadablePayload:
-        return ()
+    job = _job_of(raw)
     if job is None:
         return ()
-    if dead is None:
-        fields: Fields = (("queue", queue),)
-        return (NoteState(job.jid, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
-    fields = (("error_class", error_class(dead)), ("error_message", error_text(dead)[:LONGEST_ERROR]))
-    return (NoteState(job.jid, "dead", error_class(dead), dead_life_s, fields, only_known=True),)
+    fields: Fields = (("queue", queue),)
+    return (NoteState(job.jid, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
+
+
+def _job_of(raw: bytes) -> Tracked | None:
+    try:
+        return tracked_of(payload.read(raw))
+    except UnreadablePayload:
+        return None

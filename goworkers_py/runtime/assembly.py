@@ -40,7 +40,7 @@ from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
-from goworkers_py.runtime.recoverer import Recoverer
+from goworkers_py.runtime.recoverer import Recoverer, judge_by
 from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.run_state import RunState
@@ -98,7 +98,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
-    recoverer = Recoverer(broker.recoverable, heartbeat, poison, plan.handlers, shared, config.timing)
+    judge = judge_by(poison, tracking, clock.wall)
+    recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
     services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller)

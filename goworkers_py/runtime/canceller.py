@@ -106,7 +106,8 @@ class Canceller(BrokerService):
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
         messages = [one.message for one in deliveries]
         jids = {message.jid for message in messages if message is not None and message.jid}
-        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids), _ELSEWHERE))
+        shown = {one.jid for one in messages if one is not None and one.tracked is not None and one.tracked.shown}
+        self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
     def _interrupt(self, tombstones: Mapping[str, Tombstone]) -> None:
         if not tombstones:

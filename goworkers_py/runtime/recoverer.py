@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from goworkers_py.brokers.contracts.recoverable import Found, Recoverable, Recovered
+from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
-from goworkers_py.policy.tracking import taken_over
+from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
@@ -27,7 +27,7 @@ class Recoverer(BrokerService):
         self,
         recoverable: Recoverable,
         heartbeat: Heartbeat,
-        policy: PoisonPolicy,
+        judge: Judge,
         handlers: Handlers,
         shared: Shared,
         timing: Timing = TIMING,
@@ -35,7 +35,7 @@ class Recoverer(BrokerService):
         super().__init__("recoverer", shared.outage)
         self._recoverable = recoverable
         self._heartbeat = heartbeat
-        self._policy = policy
+        self._judge = judge
         self._handlers = handlers
         self._shared = shared
         self._timing = timing
@@ -71,18 +71,22 @@ class Recoverer(BrokerService):
         for message, error in deaths:
             self._handlers.tell_of_death(message, error)
 
-    def _judge(self, found: Found) -> RecoveryDecision:
-        decision = self._policy.judge(
-            found.payload, found.queue, found.owner, found.begun, found.alone, now=self._shared.clock.wall()
-        )
-        effects = taken_over(found.payload, found.queue, found.owner, decision.error, self._policy.dead_life_s)
-        return replace(decision, effects=effects)
-
     def wait_between(self, seconds: float) -> None:
         self._asked.wait(seconds)
 
     def wake(self) -> None:
         self._asked.set()
+
+
+def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]) -> Judge:
+    def judge(found: Found) -> RecoveryDecision:
+        raw, queue, owner = found.payload, found.queue, found.owner
+        decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
+        error = decision.error
+        effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
+        return replace(decision, effects=effects)
+
+    return judge
 
 
 def report(jobs: Iterable[Recovered], what: str) -> None:

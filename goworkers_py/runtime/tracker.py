@@ -131,4 +131,4 @@ _NEW = _Mark()
 def _mark(delivery: Delivery, first: bool) -> RunningMark:
     run = delivery.tracked
     assert run is not None
-    return RunningMark(run.job, delivery, run.progress, first)
+    return RunningMark(run.job, delivery, run.progress, first, run.shown)

@@ -108,7 +108,7 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
         error_message=text("error_message"),
         result=fields.get("result"),
         lost=text("lost"),
-        progress=_progress(text("progress")),
+        progress=read_progress(text("progress")),
         timeline=[_move(text(f"t{number}")) for number in kept if f"t{number}" in fields],
         version=f"{text('n')} {text('at')}",
     )
@@ -119,7 +119,7 @@ def _move(told: str) -> Move:
     return Move(state, _number(at), reason)
 
 
-def _progress(told: str) -> Progress | None:
+def read_progress(told: str) -> Progress | None:
     with suppress(ValueError, TypeError):
         at, total, text, time = simplejson.loads(told)
         return Progress(float(at), None if total is None else float(total), str(text), float(time))

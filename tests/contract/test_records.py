@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -17,13 +18,15 @@ from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Published
+from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState, Push, PushJobs, Tracked
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Dead, Discard, Done, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.policy.tracking import taken_over
+from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.wire.job_record import MOST_MOVES, JobRecord
 
 LATER = 4_000_000_000.5  # in 2096
@@ -343,7 +346,9 @@ def test_a_released_job_waits_in_its_queue(me: Process, publish: Publish, record
 
 def judge(found: object, error: PoisonPill | None = None) -> RecoveryDecision:
     payload, queue, owner = found.payload, found.queue, found.owner  # type: ignore[attr-defined]
-    return RecoveryDecision(payload, error, taken_over(payload, queue, owner, error, 60))
+    if error is None:
+        return RecoveryDecision(payload, effects=recovered(payload, queue, owner))
+    return RecoveryDecision(payload, error, Tracking(Registry(), Config(), time.time).buried(payload, queue, error))
 
 
 def test_a_job_of_a_dead_process_waits_again(

@@ -10,11 +10,14 @@ from apps import fields, job, own_broker, queue, shared
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.options import Config
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.poison import PoisonPolicy, name_of
-from goworkers_py.runtime.recoverer import Recoverer
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.recoverer import Recoverer, judge_by
 from goworkers_py.wire.message import Message
 
 GONE = "host:1:abcdef"
@@ -48,10 +51,21 @@ class Steady:
 
 
 class Recovering:
-    def __init__(self, broker: RedisBroker, heartbeat: Steady | None = None, handlers: Handlers | None = None) -> None:
+    def __init__(
+        self,
+        broker: RedisBroker,
+        heartbeat: Steady | None = None,
+        handlers: Handlers | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        tracking = Tracking(registry or Registry(), Config(), time.time)
         heartbeat, self._common = heartbeat or Steady(TIMING.steady_for_s), shared()
         self.recoverer = Recoverer(
-            broker.recoverable, heartbeat, PoisonPolicy(limit=3), handlers or Handlers(), self._common
+            broker.recoverable,
+            heartbeat,
+            judge_by(PoisonPolicy(limit=3), tracking, self._common.clock.wall),
+            handlers or Handlers(),
+            self._common,
         )
 
     @property
@@ -142,6 +156,16 @@ def test_a_job_that_killed_its_process_once_too_often_is_buried_and_its_death_is
     assert told == [("poison", "PoisonPill")]
     assert at.counts == {"poison": 1, "recovered": 1}
     assert "poison: class=J jid=poison queue=q: 3 processes died while they ran this job" in caplog.text
+
+
+def test_the_gem_sidekiq_status_shows_a_buried_job_as_failed(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    registry = Registry()
+    registry.add(JobSpec("J", lambda: None, "q", {"sidekiq_status": True}))
+    left_by_poison(broker, redis)
+    redis.hset("sidekiq:status:poison", "status", "working")
+    Recovering(broker, registry=registry).recoverer.run_once()
+    assert redis.hget("sidekiq:status:poison", "status") == b"failed"
+    assert not redis.exists("sidekiq:status:beside")
 
 
 def test_deaths_found_at_the_start_are_told_also_when_the_next_look_fails(

@@ -23,7 +23,7 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.command import Command
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, StoreCursor, StoreValue, Tracked
+from goworkers_py.core.effect import MeetTombstone, NoteState, PushJobs, ShowStatus, StoreCursor, StoreValue, Tracked
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import DONE, Cancelled, Dead, Done, Outcome, Requeue, Retry
@@ -147,6 +147,23 @@ def tracks(life: ProcessLife) -> object:
     return published, running and running.state, settled, record and (record.state, record.result)
 
 
+def shows(life: ProcessLife) -> object:
+    """The gem sidekiq-status shows a job that begins, tells its progress and ends, and may stop it."""
+    payload, one = job("Shown", jid="shown"), Tracked("shown", "Shown")
+    life.redis.lpush("queue:shown:me:inprogress", payload)
+    life.redis.hset("sidekiq:status:shown", "status", "queued")
+    life.redis.expire("sidekiq:status:shown", 7_200)
+    delivery = Delivery(payload, "shown", "me")
+    life.broker.store.mark_running([RunningMark(one, delivery, '[1.0,4.0,"text",5.0]', True, shown=True)])
+    working = life.redis.hgetall("sidekiq:status:shown")
+    life.redis.hset("sidekiq:status:shown", "stop", "true")
+    stopped = life.broker.cancels.elsewhere(["shown", "none"], ["shown"])
+    done = Done(effects=(ShowStatus("shown", "complete"),))
+    settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(delivery, done)]))
+    ended = life.redis.hget("sidekiq:status:shown", "status"), life.redis.ttl("sidekiq:status:shown") > 3_600
+    return working.get(b"status"), working.get(b"pct_complete"), stopped, settled, ended
+
+
 def cancels(life: ProcessLife) -> object:
     """A job is cancelled while it is in progress, and the process that meets it says so."""
     payload, broker = job("Cancelled", jid="cancelled"), life.broker
@@ -159,7 +176,7 @@ def cancels(life: ProcessLife) -> object:
     elsewhere = broker.cancels.elsewhere(["other", "none"])
     told = broker.cancels.answer("cancelled"), broker.cancels.all("")
     broker.cancels.withdraw("cancelled")
-    return asked and dict(asked[1]), settled, elsewhere, told[0], told[1] and dict(told[1][1])
+    return asked and list(asked[1]), settled, elsewhere, told[0], told[1] and list(told[1][1])
 
 
 def iterates(life: ProcessLife) -> object:
@@ -261,7 +278,7 @@ def leaves(life: ProcessLife) -> object:
 
 STEPS: list[Callable[[ProcessLife], Any]] = [
     beats, pushes, consumes, consumes_a_large_job, waits_for_a_job, is_woken, succeeds, retries, gives_back,
-    settles_large_jobs, has_effects, publishes_once, tracks, cancels, iterates, dies, counts_for_a_time_only, promotes,
-    promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
+    settles_large_jobs, has_effects, publishes_once, tracks, shows, cancels, iterates, dies, counts_for_a_time_only,
+    promotes, promotes_what_others_promote_too, recovers, takes_the_name_of_another, meets_the_fleet, writes_metrics,
     sees_what_is_paused, leaves,
 ]  # fmt: skip

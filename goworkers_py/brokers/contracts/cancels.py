@@ -46,5 +46,6 @@ class Cancels(Protocol):
     def listen(self, changed: Changed) -> Callable[[], None]:
         """Calls `changed` at each new tombstone, from now on. Returns the function that ends it."""
 
-    def elsewhere(self, jids: Collection[str]) -> set[str]:
-        """Returns those of these jobs that another program of the fleet has cancelled, in a way of its own."""
+    def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
+        """Returns those of these jobs that another program of the fleet has cancelled, in a way of its own. `shown` are
+        those of them that the gem sidekiq-status may stop."""

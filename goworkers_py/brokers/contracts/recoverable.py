@@ -20,7 +20,7 @@ from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.policy.poison import RecoveryDecision
-from goworkers_py.policy.tracking import taken_over
+from goworkers_py.policy.tracking import recovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,7 @@ Judge = Callable[[Found], RecoveryDecision]
 
 def left_behind(found: Found) -> RecoveryDecision:
     """The judgement of a process about its own jobs, when it leaves."""
-    effects = taken_over(found.payload, found.queue, found.owner, None, 0)
-    return RecoveryDecision(found.payload, effects=effects)
+    return RecoveryDecision(found.payload, effects=recovered(found.payload, found.queue, found.owner))
 
 
 class Recoverable(Protocol):

@@ -37,6 +37,7 @@ class RunningMark(NamedTuple):
     delivery: Delivery
     progress: str | None  # as JSON, see `wire.job_record`
     first: bool  # it has just begun; False: only its progress is new
+    shown: bool = False  # also where the gem sidekiq-status looks for it, see `ShowStatus`
 
 
 class Store(Protocol):

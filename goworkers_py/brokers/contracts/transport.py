@@ -145,7 +145,9 @@ class Transport(Protocol):
         MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told, see `contracts.cancels`
         StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
-        An effect of the last three that cannot be written does not keep the delivery from being settled.
+        ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing
+
+        An effect of the last four that cannot be written does not keep the delivery from being settled.
 
         A delivery whose effects cannot happen (a queue is damaged, say) is not settled: its result is the error. A
         batch that was done before returns its first results and changes nothing. Raises ValueError when an

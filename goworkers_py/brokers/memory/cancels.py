@@ -50,5 +50,5 @@ class MemoryCancels(Cancels):
         with self._state.lock:
             self._state.tombstones.heard.remove(changed)
 
-    def elsewhere(self, jids: Collection[str]) -> set[str]:
+    def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
         return set()

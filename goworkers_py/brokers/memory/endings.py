@@ -16,6 +16,7 @@ from goworkers_py.core.effect import (
     PostJobs,
     Push,
     PushJobs,
+    ShowStatus,
     StoreCursor,
     StoreValue,
 )
@@ -71,7 +72,7 @@ class Endings:
                 case _:
                     self._note(effect)
 
-    def _note(self, effect: NoteState | MeetTombstone | StoreCursor) -> None:
+    def _note(self, effect: NoteState | MeetTombstone | StoreCursor | ShowStatus) -> None:
         match effect:
             case NoteState():
                 self._state.records.note(effect)
@@ -79,6 +80,8 @@ class Endings:
                 self._state.tombstones.meet(jid, state)
             case StoreCursor(jid, cursor, has_ended):
                 self._state.iterations.end_run(jid, cursor, has_ended)
+            case ShowStatus():
+                pass
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
+from goworkers_py.wire.sidekiq_status import CHANNEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ FEATURES = (
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
+    Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -102,6 +104,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
+        ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip
 

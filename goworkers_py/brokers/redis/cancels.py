@@ -69,14 +69,18 @@ class RedisCancels(Cancels):
     def listen(self, changed: Changed) -> Callable[[], None]:
         return self._listener.listen(self._keys.tombstones, lambda told: changed())
 
-    def elsewhere(self, jids: Collection[str]) -> set[str]:
-        """Sidekiq cancels a job in the hash in which an iterable job keeps its place."""
-        jids = list(jids)
-        asked = [("HGET", self._keys.iteration(jid), "cancelled") for jid in jids]
+    def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
+        """Sidekiq cancels a job in the hash in which an iterable job keeps its place, sidekiq-status in its own."""
+        cancelled = self._holding([(jid, self._keys.iteration(jid)) for jid in jids], "cancelled")
+        stopped = self._holding([(jid, self._keys.status(jid)) for jid in shown], "stop")
+        return {*cancelled, *(jid for jid, told in stopped.items() if told == b"true")}
+
+    def _holding(self, keys: Sequence[tuple[str, str]], field: str) -> dict[str, bytes]:
+        """The field of the hash of each job, where it has one."""
         replies: list[bytes | None] = []
-        if asked:
-            self._try(lambda: replies.extend(self._connections.answers(asked)))
-        return {jid for jid, told in zip(jids, replies, strict=False) if told is not None}
+        if keys:
+            self._try(lambda: replies.extend(self._connections.answers([("HGET", key, field) for _, key in keys])))
+        return {jid: told for (jid, _), told in zip(keys, replies, strict=False) if told is not None}
 
 
 def _read(raw: bytes) -> dict[str, Any] | None:

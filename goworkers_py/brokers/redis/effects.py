@@ -20,9 +20,11 @@ from goworkers_py.core.effect import (
     PostJobs,
     Push,
     PushJobs,
+    ShowStatus,
     StoreCursor,
     StoreValue,
 )
+from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
@@ -44,10 +46,12 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
             case _:
-                yield from _repeatable(effect, keys, number_of)
+                yield from _repeatable(effect, keys, number_of, now)
 
 
-def _repeatable(effect: NoteState | MeetTombstone | StoreCursor, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+def _repeatable(
+    effect: NoteState | MeetTombstone | StoreCursor | ShowStatus, keys: Keys, number_of: NumberOf, now: float
+) -> Iterator[Argument]:
     match effect:
         case NoteState():
             values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
@@ -59,6 +63,9 @@ def _repeatable(effect: NoteState | MeetTombstone | StoreCursor, keys: Keys, num
         case StoreCursor(jid, cursor, has_ended):
             told = cursor.run, int(has_ended), cursor.value, f"{cursor.runtime_s:.3f}", cursor.of
             yield from ("cursor", number_of(keys.iteration(jid)), CURSOR_LIFE_S, len(told), *told)
+        case ShowStatus(jid, status, progress):
+            shown = keys.prefix + sidekiq_status.CHANNEL, jid, *sidekiq_status.fields(status, progress, now)
+            yield from ("status", number_of(keys.status(jid)), sidekiq_status.LIFE_S, len(shown), *shown)
 
 
 def encode_notes(

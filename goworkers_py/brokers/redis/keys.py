@@ -104,6 +104,10 @@ class Keys:
         """Sidekiq's: where an iterable job is, and whether it was cancelled."""
         return f"{self.prefix}it-{jid}"
 
+    def status(self, jid: str) -> str:
+        """The gem sidekiq-status': what it shows of a job."""
+        return f"{self.prefix}sidekiq:status:{jid}"
+
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""
         return f"{self.prefix}pyworkers:applied:{kind}:{jid}"

@@ -18,6 +18,7 @@
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
 -- include note.lua
+-- include sidekiq_status.lua
 local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local FIXED = 10
 local arguments = ARGV
@@ -129,7 +130,7 @@ end
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
-  if word == 'note' or word == 'renote' or word == 'meet' or word == 'cursor' then return false end
+  if word == 'note' or word == 'renote' or word == 'meet' or word == 'cursor' or word == 'status' then return false end
   if word == 'born' then return born_refusal(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
@@ -171,6 +172,10 @@ local function apply(word, key, option, first, last)
   if word == 'born' then return bear(key, option, first) end
   if word == 'meet' then return meet(key, option, first) end
   if word == 'cursor' then store_cursor(key, option, first) return end
+  if word == 'status' then -- the values: the channel, the jid, then names and values
+    show_status(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
+    return
+  end
   if word == 'push' then redis.pcall('SADD', QUEUES, option) end
   for from = first, last, AT_ONCE do
     local to, reply = math.min(last, from + AT_ONCE - 1)
