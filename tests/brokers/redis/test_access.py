@@ -53,7 +53,7 @@ class Walled:
         self.redis.acl_log_reset()
 
     def denied(self) -> set[str]:
-        """The commands and keys that the server has refused (it tells ten unless asked), without those of the driver's greeting."""
+        """The commands and keys that the server refused (it tells ten unless asked), but for the driver's greeting."""
         return {entry["object"] for entry in self.redis.acl_log(128)} - {"client|setinfo"}
 
 
