@@ -22,7 +22,7 @@ class Tracked(NamedTuple):
     """A job whose states are recorded."""
 
     jid: str
-    job_class: str
+    job_class: str  # empty: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class NoteState(NamedTuple):
 
     Every tracked job makes one. A named tuple is made in a third of the time of a dataclass."""
 
-    jid: str
+    job: Tracked
     state: StateWord
     reason: str  # a few words for the timeline
     life_s: int
@@ -106,12 +106,16 @@ class NoteState(NamedTuple):
     only_known: bool = False  # does nothing for a job without a record
 
     @property
+    def jid(self) -> str:
+        return self.job.jid
+
+    @property
     def kind(self) -> str:
         return "state"
 
     @property
     def size(self) -> int:
-        return sum([len(value) for _, value in self.fields])
+        return sum([len(value) for _, value in self.fields]) if self.fields else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Tracking:
             return ()
         kind = error_class(error)
         fields = (("error_class", kind), ("error_message", error_text(error)[:LONGEST_ERROR]))
-        note = NoteState(job.jid, "dead", kind, self._dead_life_s, fields, only_known=True)
+        note = NoteState(job, "dead", kind, self._dead_life_s, fields, only_known=True)
         shown = self._registry.options_for(Message(raw, queue)).get("sidekiq_status")
         return (note, ShowStatus(job.jid, "failed")) if shown else (note,)
 
@@ -80,8 +80,8 @@ class Tracking:
         """The outcome, with the effect that writes it into the record."""
         plain = run.progress is None and not run.shown
         if plain and type(outcome) is Done and not outcome.effects:  # nearly every run
-            fields = (("class", run.job.job_class), *(self._result(run, outcome.result) if run.retain_s else ()))
-            return Done(effects=(NoteState(run.job.jid, "completed", "", run.retain_s or ENDED_S, fields),))
+            fields = self._result(run, outcome.result) if run.retain_s else ()
+            return Done(effects=(NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields),))
         if isinstance(outcome, Keep):
             return outcome
         note = self._note(message, run, outcome)
@@ -145,7 +145,7 @@ def _saying(run: TrackedRun, outcome: Outcome) -> Outcome:
 
 
 def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: Fields = ()) -> NoteState:
-    return NoteState(run.job.jid, state, reason, life_s, (("class", run.job.job_class), *fields))
+    return NoteState(run.job, state, reason, life_s, fields)
 
 
 def _failure(run: TrackedRun) -> Fields:
@@ -180,7 +180,7 @@ def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     if job is None:
         return ()
     fields: Fields = (("queue", queue),)
-    return (NoteState(job.jid, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
+    return (NoteState(job, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
 
 
 def _job_of(raw: bytes) -> Tracked | None:

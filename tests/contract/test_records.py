@@ -41,7 +41,7 @@ def push(jid: object = 1, queue: str = "q", at: float | None = None, push_id: st
 
 
 def note(state: str, jid: object = 1, life_s: int = 60, **fields: str) -> NoteState:
-    return NoteState(str(jid), state, "a reason", life_s, tuple(fields.items()))  # type: ignore[arg-type]
+    return NoteState(Tracked(str(jid), ""), state, "a reason", life_s, tuple(fields.items()))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def tracks(life: ProcessLife) -> object:
     told.wait(1.0)  # not told where the rules do not allow to listen
     life.broker.store.mark_running([RunningMark(Tracked("tracked", "Tracked"), one, None, True)])
     running = life.broker.store.record("tracked")
-    done = Done(effects=(NoteState("tracked", "completed", "", 60, (("result", b"1"),)),))
+    done = Done(effects=(NoteState(Tracked("tracked", ""), "completed", "", 60, (("result", b"1"),)),))
     settled = life.broker.transport.settle(Batch(secrets.token_hex(4), 1, [(one, done)]))
     record = life.broker.store.record("tracked")
     stop()

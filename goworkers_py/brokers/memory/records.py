@@ -30,7 +30,7 @@ class JobRecords:
         often it is asked."""
         if push.track is None:
             return True
-        jid, job_class = push.track
+        jid = push.track.jid
         if push.instead_of and push.instead_of == self._version(jid):
             self.forget(jid)
         if self._records.get(jid) is None:
@@ -39,7 +39,7 @@ class JobRecords:
             waiting = push.at is None
             place = ("queue", push.queue) if waiting else ("due", repr(push.at))
             state: StateWord = "waiting" if waiting else "scheduled"
-            self.note(NoteState(jid, state, "pushed", life_s, (("class", job_class), place)))
+            self.note(NoteState(push.track, state, "pushed", life_s, (place,)))
         return self._born.get(jid) == number
 
     def _version(self, jid: str) -> str:
@@ -60,6 +60,7 @@ class JobRecords:
             "due": repr(now) if move.state == "dead" else "",
             "owner": "",
             f"t{number}": f"{move.state} {now:.6f} {move.reason}",
+            **({"class": move.job.job_class} if move.job.job_class else {}),
             **dict(move.fields),
         }
         fields |= {name: text.encode() if isinstance(text, str) else text for name, text in texts.items()}

@@ -237,7 +237,7 @@ class State:
         if (job := tracked_in(payload)) is not None:
             fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
             life_s = life_s if due is None else live_s(due, self.clock())
-            self.records.note(NoteState(job.jid, state, reason, life_s, tuple(fields), only_known=True))
+            self.records.note(NoteState(job, state, reason, life_s, tuple(fields), only_known=True))
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -96,8 +96,8 @@ class MemoryStore(Store):
         if mark.first:
             if not self._state.is_in_progress(one.identity, one.queue, one.receipt):
                 return False
-            fields = (("owner", one.identity), ("queue", one.queue), ("class", job.job_class))
-            records.note(NoteState(job.jid, "running", f"in {one.identity}", LIVE_S, fields))
+            fields = (("owner", one.identity), ("queue", one.queue))
+            records.note(NoteState(job, "running", f"in {one.identity}", LIVE_S, fields))
         told = records.get(job.jid) or {}
         runs = told.get("state") == b"running" and told["owner"] == one.identity.encode()
         if runs and mark.progress is not None:

@@ -54,7 +54,8 @@ def _repeatable(
 ) -> Iterator[Argument]:
     match effect:
         case NoteState():
-            values = effect.state, effect.reason, *chain.from_iterable(effect.fields)
+            known = ("class", effect.job.job_class) if effect.job.job_class else ()
+            values = effect.state, effect.reason, *known, *chain.from_iterable(effect.fields)
             word = "renote" if effect.only_known else "note"
             yield from (word, number_of(keys.record(effect.jid)), effect.life_s, len(values), *values)
         case MeetTombstone():
@@ -71,17 +72,20 @@ def _repeatable(
 def encode_notes(
     deliveries: Iterable[Delivery], notes: Mapping[Delivery, NoteState], keys: Keys, number_of: NumberOf
 ) -> list[Argument]:
-    """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that have the
-    same state, life and fields share one word."""
-    groups: defaultdict[tuple[str, int, tuple[str, ...]], list[Argument]] = defaultdict(list)
+    """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that differ only
+    in the job and in the values of their fields share one word."""
+    groups: defaultdict[tuple[Argument | tuple[str, ...], ...], list[Argument]] = defaultdict(list)
     for number, delivery in enumerate(deliveries, 1):
-        note = notes.get(delivery)
-        if note is not None:
-            group = groups[note.state, note.life_s, tuple([name for name, _ in note.fields])]
-            group += (number, number_of(keys.record(note.jid)), note.reason, *[value for _, value in note.fields])
+        if (note := notes.get(delivery)) is not None:
+            job, state, reason, life_s, fields, _ = note
+            names = tuple([name for name, _ in fields]) if fields else ()
+            group = groups[state, life_s, reason, job.job_class, names]
+            group += (number, number_of(keys.record(job.jid)))
+            if fields:
+                group += [value for _, value in fields]
     arguments: list[Argument] = []
-    for (state, life_s, names), told in groups.items():
-        arguments += ("notes", state, life_s, len(names), len(told) // (3 + len(names)), *names, *told)
+    for (*shared, names), told in groups.items():
+        arguments += ("notes", *shared, len(names), len(told) // (2 + len(names)), *names, *told)
     return arguments
 
 

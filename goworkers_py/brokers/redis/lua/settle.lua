@@ -8,9 +8,9 @@
 --       'row', a row of items that are only removed: their places (one byte for each of the last entries of the list, the
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
---       'notes', the effects 'note' of items of the rows before, which have the same state, life and names of fields; in
---         place of the number of a list and the end: state, life; then how many names and items, the names, and for each
---         item its number from 1 on, the number of its record, the reason and the values
+--       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
+--         how many names of fields and how many items, the names, and for each item its number from 1 on, the number of
+--         its record, and the values
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
 --         an option, and how many values follow; the values of the effect 'once' are effects, which happen only if its
@@ -274,16 +274,17 @@ local function remove(list, places, count, head, mark)
 end
 
 -- Writes the records of the items that were removed. Returns where the next row or item begins.
-local function note_each(state, life, i)
-  local names, items, fields = tonumber(arguments[i]), tonumber(arguments[i + 1]), {}
-  for j = 1, names do fields[2 * j - 1] = arguments[i + 1 + j] end
-  i = i + 2 + names
+local function note_each(i)
+  local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
+  local names, items, fields = tonumber(arguments[i + 4]), tonumber(arguments[i + 5]), {'class', class}
+  for j = 1, names do fields[2 * j + 1] = arguments[i + 5 + j] end
+  i = i + 6 + names
   for _ = 1, items do
-    for j = 1, names do fields[2 * j] = arguments[i + 2 + j] end
+    for j = 1, names do fields[2 * j + 2] = arguments[i + 1 + j] end
     if not stays[tonumber(arguments[i])] then
-      note(KEYS[FIXED + arguments[i + 1]], life, state, arguments[i + 2], fields)
+      note(KEYS[FIXED + arguments[i + 1]], life, state, reason, fields)
     end
-    i = i + 3 + names
+    i = i + 2 + names
   end
   return i
 end
@@ -293,7 +294,7 @@ while i <= #arguments do
   local what, from = arguments[i], arguments[i + 2]
   local list = what ~= 'notes' and arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
   if what == 'notes' then
-    i = note_each(arguments[i + 1], arguments[i + 2], i + 3)
+    i = note_each(i + 1)
   elseif what == 'row' or what == 'large' then
     local how, count = arguments[i + 3], tonumber(arguments[i + 4])
     local first, last = i + 5, i + 4 + count
