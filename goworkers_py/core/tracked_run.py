@@ -10,6 +10,8 @@ from goworkers_py.core.effect import Tracked
 class TrackedRun:
     """Made by the worker's thread. Each field is set in one step and may be read by any thread."""
 
+    __slots__ = "changed", "failure", "job", "progress", "retain_s", "said", "shown"
+
     def __init__(
         self, job: Tracked, retain_s: int, said: bool, changed: Callable[[], None], shown: bool = False
     ) -> None:

@@ -11,7 +11,6 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +18,7 @@ import simplejson
 
 from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
-from goworkers_py.core.held_pushes import HeldPushes
+from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
@@ -79,7 +78,8 @@ def perform(
             if FORKS.count != forks:
                 _end_of_child()
             held = _release(message)
-        return DONE if held is None and message.tracked is None else _done(atomic, held, message, result)
+        plain = held is home and message.tracked is None  # nearly every job
+        return DONE if plain else _done(atomic, held, message, message.jid, result)
 
     return run
 
@@ -100,9 +100,7 @@ def _iterate(
         result = _run_in_own_loop(run.async_loop(generator), message, around)
     else:
         result = run.loop(generator)
-    held = _release(message)
-    done = DONE if held is None else atomic.done(held, run.id)
-    return run.ended_well(done if message.tracked is None else replace(done, result=result))
+    return run.ended_well(_done(atomic, _release(message), message, run.id, result))
 
 
 def _of_coroutines(arounds: Arounds | None) -> Around | None:
@@ -125,19 +123,18 @@ def _warn_once(name: str, error: UnknownJob, warned_of: set[str]) -> None:
         log.warning("%s", error)
 
 
-def _release(message: Message) -> HeldPushes | None:
+def _release(message: Message) -> HeldPushes | Home | None:
     """After the job's code: it holds back no more pushes, and is interrupted no more."""
     held, message.held = message.held, None
     if message.cancel is not None:
         meet_interruption()
-    return held if isinstance(held, HeldPushes) else None
+    return held
 
 
-def _done(atomic: AtomicFinish, held: HeldPushes | None, message: Message, result: object) -> Done:
-    if held is None:
-        return Done(result=result)
-    done = atomic.done(held, message.jid)
-    return done if message.tracked is None else replace(done, result=result)
+def _done(atomic: AtomicFinish, held: HeldPushes | Home | None, message: Message, run_id: str, result: object) -> Done:
+    done = atomic.done(held, run_id) if isinstance(held, HeldPushes) else DONE
+    run = message.tracked
+    return Done(effects=done.effects, result=result) if run is not None and run.retain_s else done
 
 
 def _end_of_child() -> None:

@@ -29,7 +29,7 @@ from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
-from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, live_s, retain_in, says_tracked, tracked_of
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, live_s, retain_in, tracked_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.sidekiq_status import word_of
 
@@ -46,10 +46,6 @@ class Tracking:
         self._most_result_bytes = config.result_max_bytes
         self._wall = wall
 
-    def may_be_tracked(self, message: Message) -> bool:
-        """False for nearly every job."""
-        return TRACK in message.fields or RETAIN in message.fields or self._registry.any_tracked
-
     @property
     def of_any_class(self) -> bool:
         """Whether the code of any class says that its jobs are tracked."""
@@ -57,13 +53,17 @@ class Tracking:
 
     def begin(self, message: Message, changed: Callable[[], None]) -> TrackedRun | None:
         """None for a job that is not tracked. `changed` is called when the job tells its progress."""
-        fields, options = message.fields, self._registry.options_for(message)
-        said, shown = says_tracked(fields), bool(options.get("sidekiq_status"))
-        retain_s = retain_in(fields.get(RETAIN, options.get(RETAIN)))
-        job = tracked_of(fields)
-        if job is None or not (said or shown or retain_s or (options.get(TRACK) and TRACK not in fields)):
+        fields = message.fields
+        if TRACK not in fields and RETAIN not in fields and not self._registry.any_tracked:
             return None
-        return TrackedRun(job, retain_s, said, changed, shown)
+        options = self._registry.options_for(message)
+        shown, retain = bool(options.get("sidekiq_status")), fields.get(RETAIN, options.get(RETAIN))
+        retain_s = 0 if retain is None else retain_in(retain)
+        said = fields.get(TRACK) is True or (retain_s > 0 and RETAIN in fields)
+        if not (said or shown or retain_s or (options.get(TRACK) and TRACK not in fields)):
+            return None
+        job = tracked_of(fields)
+        return None if job is None else TrackedRun(job, retain_s, said, changed, shown)
 
     def buried(self, raw: bytes, queue: str, error: BaseException) -> tuple[Effect, ...]:
         """The effects of burying a job that was recovered, because it killed its processes."""

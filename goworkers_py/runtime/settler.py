@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import accumulate, repeat, starmap
-from operator import itemgetter
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
@@ -42,8 +41,6 @@ LONGEST_LINGER_S = 0.001
 SHORTEST_LINGER_S = 0.0001
 # Between two tries while stopping: the process deregisters only after them.
 HURRIED_PAUSE_S = 0.2
-
-_outcome_of = itemgetter(1)
 
 # Wakes the settler: it is the outcome of a delivery that is never unsettled.
 _NOTHING: Finished = (Delivery(b"", "", ""), KEEP)
@@ -229,20 +226,22 @@ class Settler(Service):
             self._outage.failed(self.name, BrokerRefused(errors[0]))
         elif not self._refused and self._most == LARGEST_BATCH:
             self._outage.recovered(self.name)
-        outcomes = list(map(_outcome_of, batch))
-        if outcomes.count(DONE) < len(outcomes):
-            for outcome, result in zip(outcomes, results, strict=True):
-                if result is True:
-                    self._tell_of_places(outcome)
+        for at, outcome in [(at, one[1]) for at, one in enumerate(batch) if one[1] is not DONE]:
+            if results[at] is True:
+                self._tell_of_places(outcome)
         if False in results:
             self._tell_of_lost([one for (one, _), result in zip(batch, results, strict=True) if result is False])
 
     def _tell_of_places(self, outcome: Outcome) -> None:
         """Tells those who look at the places into which the outcome has put jobs."""
-        for at in _due_times(outcome):
-            self._on_later(at)
-        if PostJobs in map(type, outcome.effects):
-            self._on_posted()
+        if isinstance(outcome, Retry | Reschedule):
+            self._on_later(outcome.at)
+        for effect in outcome.effects:
+            if isinstance(effect, PushJobs):
+                for at in {push.at for push in effect.pushes if push.at is not None}:
+                    self._on_later(at)
+            elif isinstance(effect, PostJobs):
+                self._on_posted()
 
     def _tell_of_lost(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
@@ -268,10 +267,3 @@ def _fitting(ended: Sequence[Finished]) -> int:
     if sum(sizes) < LARGEST_BATCH_BYTES:
         return len(ended)
     return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
-
-
-def _due_times(outcome: Outcome) -> set[float]:
-    """When the jobs are due that an outcome has stored for later."""
-    pushes = [push for effect in outcome.effects if isinstance(effect, PushJobs) for push in effect.pushes]
-    own = {outcome.at} if isinstance(outcome, Retry | Reschedule) else set()
-    return own | {push.at for push in pushes if push.at is not None}

@@ -32,13 +32,12 @@ class SpecialRuns:
         self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
-        def run(message: Message) -> Outcome:
-            never = self._canceller.never_run(message)
-            if never is not None:
-                run_stats.add_unrun(message.job_class, never)
-                return never
-            return self._canceller.ended(message, chain(message))
-
-        if self._tracker.tracking.may_be_tracked(message):
-            return self._tracker.run_job(message, delivery, run)
-        return run(message)
+        run = self._tracker.begin(message, delivery)
+        outcome = self._canceller.never_run(message) if self._canceller.tombstones else None
+        if outcome is not None:
+            run_stats.add_unrun(message.job_class, outcome)
+        else:
+            outcome = chain(message)
+            if message.cancel is not None:
+                outcome = self.ended(message, outcome)
+        return outcome if run is None else self._tracker.tracking.noted(message, run, outcome)

@@ -13,8 +13,7 @@ from contextlib import suppress
 
 from goworkers_py.brokers.contracts.store import RunningMark, Store
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.outcome import Outcome
-from goworkers_py.links.chain import Run
+from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -49,13 +48,13 @@ class Tracker(BrokerService):
 
     # --- the workers' threads
 
-    def run_job(self, message: Message, delivery: Delivery, chain: Run) -> Outcome:
+    def begin(self, message: Message, delivery: Delivery) -> TrackedRun | None:
+        """Before a job runs. None for one that is not tracked."""
         run = self.tracking.begin(message, self._wake)
-        if run is None:
-            return chain(message)
-        message.tracked = delivery.tracked = run
-        self._wake()
-        return self.tracking.noted(message, run, chain(message))
+        if run is not None:
+            message.tracked = delivery.tracked = run
+            self._wake()
+        return run
 
     def _wake(self) -> None:
         """Nearly always it does nothing: while tracked jobs run, the thread looks at them anyway. Workers never set

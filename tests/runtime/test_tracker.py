@@ -62,7 +62,9 @@ class AtWork:
         delivery.stage, delivery.begun_at, self.running[jid] = BEGUN, time.time(), delivery
         message = Message(raw, "q")
         try:
-            return self.tracker.run_job(message, delivery, job)
+            run = self.tracker.begin(message, delivery)
+            outcome = job(message)
+            return outcome if run is None else self.tracker.tracking.noted(message, run, outcome)
         finally:
             delivery.stage = ENDED
             del self.running[jid]

@@ -137,10 +137,10 @@ _REMOVED: dict[type[Outcome], str] = {Done: "remove", Discard: "fail", Expired: 
 
 def only_note(outcome: Outcome) -> NoteState | None:
     """The effect of a tracked job that is done and has no other effects; None for any other job."""
-    if type(outcome) is not Done or len(outcome.effects) != 1:
-        return None
-    [effect] = outcome.effects
-    return effect if type(effect) is NoteState and not effect.only_known else None
+    effects = outcome.effects
+    if type(outcome) is Done and len(effects) == 1 and type(effects[0]) is NoteState and not effects[0].only_known:
+        return effects[0]
+    return None
 
 
 def target_of(outcome: Outcome) -> Target:

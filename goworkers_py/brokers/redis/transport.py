@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Published, Settled, Transport
@@ -22,7 +21,7 @@ from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, only_note, target_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
-from goworkers_py.core.outcome import DONE, Done, Outcome
+from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.wire.job_record import live_s
 
@@ -30,8 +29,6 @@ from goworkers_py.wire.job_record import live_s
 MOST_READ_UNCOUNTED = 1_000
 
 _PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
-
-_outcome_of = itemgetter(1)
 
 
 class RedisTransport(Transport):
@@ -127,18 +124,14 @@ class RedisTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
-        if list(map(_outcome_of, batch.finished)).count(DONE) == len(batch.finished):
-            leaving: dict[Delivery, Outcome] = dict(batch.finished)
-            others: list[Finished] = []
-            notes: dict[Delivery, NoteState] = {}
-        else:
-            notes = {one: note for one, outcome in batch.finished if (note := only_note(outcome)) is not None}
-            leaving = {
-                one: outcome
-                for one, outcome in batch.finished
-                if one in notes or (type(outcome) is Done and not outcome.effects)
-            }
-            others = [one for one in batch.finished if one[0] not in leaving]
+        leaving, notes, others = dict(batch.finished), dict[Delivery, NoteState](), list[Finished]()
+        for one in [one for one in batch.finished if one[1] is not DONE]:
+            delivery, outcome = one
+            if (note := only_note(outcome)) is not None:
+                notes[delivery] = note
+            elif type(outcome) is not Done or outcome.effects:
+                others.append(one)
+                del leaving[delivery]
         removed = list(rows(leaving, batch.held))
         old = set(batch.held[: len(batch.held) // 2 + 1]) if others else ()
         items = [
