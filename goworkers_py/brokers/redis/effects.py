@@ -74,17 +74,17 @@ def encode_notes(
 ) -> list[Argument]:
     """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that differ only
     in the job and in the values of their fields share one word."""
-    groups: defaultdict[tuple[Argument | tuple[str, ...], ...], list[Argument]] = defaultdict(list)
+    groups: defaultdict[tuple[tuple[Argument, ...], tuple[str, ...]], list[Argument]] = defaultdict(list)
     for number, delivery in enumerate(deliveries, 1):
         if (note := notes.get(delivery)) is not None:
             job, state, reason, life_s, fields, _ = note
             names = tuple([name for name, _ in fields]) if fields else ()
-            group = groups[state, life_s, reason, job.job_class, names]
+            group = groups[(state, life_s, reason, job.job_class), names]
             group += (number, number_of(keys.record(job.jid)))
             if fields:
                 group += [value for _, value in fields]
     arguments: list[Argument] = []
-    for (*shared, names), told in groups.items():
+    for (shared, names), told in groups.items():
         arguments += ("notes", *shared, len(names), len(told) // (2 + len(names)), *names, *told)
     return arguments
 
