@@ -20,7 +20,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, T
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.outcome import DONE, KEEP, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -234,14 +234,14 @@ class Settler(Service):
 
     def _tell_of_places(self, outcome: Outcome) -> None:
         """Tells those who look at the places into which the outcome has put jobs."""
-        if isinstance(outcome, Retry | Reschedule):
-            self._on_later(outcome.at)
         for effect in outcome.effects:
-            if isinstance(effect, PushJobs):
+            if type(effect) is PushJobs:
                 for at in {push.at for push in effect.pushes if push.at is not None}:
                     self._on_later(at)
-            elif isinstance(effect, PostJobs):
+            elif type(effect) is PostJobs:
                 self._on_posted()
+        if type(outcome) is not Done and isinstance(outcome, Retry | Reschedule):
+            self._on_later(outcome.at)
 
     def _tell_of_lost(self, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
