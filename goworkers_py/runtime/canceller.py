@@ -72,7 +72,7 @@ class Canceller(BrokerService):
         self.on_look: Callable[[], None] = lambda: None  # called by this thread after each look
         self._look_elsewhere_at = 0.0  # monotonic
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._version = "?"  # this thread only
+        self._version = "?"  # used by `look` only
         self._listens: Callable[[], None] | None = None
 
     # --- the thread
@@ -90,10 +90,7 @@ class Canceller(BrokerService):
         with suppress(queue.Empty):  # one look is for all messages that have come until now
             while True:
                 self._told.get_nowait()
-        changed = self._cancels.all(self._version)
-        if changed is not None:
-            self._version, self.tombstones = changed
-        self.on_look()
+        self.look()
         self._interrupt(self.tombstones)
         if time.monotonic() >= self._look_elsewhere_at:
             self._look_elsewhere_at = time.monotonic() + self.compare_every_s
@@ -101,6 +98,13 @@ class Canceller(BrokerService):
         for delivery in self._lost(self._running()):
             self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
         return self.compare_every_s
+
+    def look(self) -> None:
+        """By this thread, and once before it is started."""
+        changed = self._cancels.all(self._version)
+        if changed is not None:
+            self._version, self.tombstones = changed
+        self.on_look()
 
     def look_elsewhere(self, deliveries: Iterable[Delivery]) -> None:
         """From any thread. Interrupts those of these jobs that another program has cancelled."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.health import Health
@@ -127,6 +127,8 @@ class Launcher:
                 self._recover_at_start()
                 self._heartbeat.beat()
                 self._services.pauses.look()  # a paused queue is not fetched from even once
+                with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
+                    self._services.canceller.look()  # a job that was cancelled before does not begin
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
             else:

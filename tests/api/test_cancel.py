@@ -124,6 +124,23 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
     assert not left[1], "the tombstone was met"
 
 
+def test_a_job_that_was_cancelled_before_the_process_started_is_not_begun(
+    app: App, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Canceller.run
+    late = threading.Event()
+    monkeypatch.setattr(Canceller, "run", lambda canceller: late.wait(60) and look(canceller))
+    job = app.job("J", queue="q")(lambda: told.append("ran"))
+    app.broker.cancels.ask("one", False)
+    job.set(jid="one").enqueue()
+    with working(app):
+        try:
+            assert eventually(lambda: told)
+            assert told == ["one"], "the tombstones are known before the first job is fetched"
+        finally:
+            late.set()
+
+
 def test_a_job_that_is_nowhere_leaves_no_tombstone(app: App) -> None:
     assert app.cancel("nobody", timeout=0.05) == "not found"
     left = app.broker.cancels.all("")
