@@ -472,3 +472,12 @@ def test_a_push_needs_a_worker_that_iterates(app: App, sandbox: Sandbox) -> None
     [push] = sandbox._broker.transport.pushed
     assert b'"needs":["iterate"]' in push.payload
     assert needs.ITERATE in needs.SPEAKS
+
+
+def test_a_push_by_class_name_needs_nothing(app: App, sandbox: Sandbox) -> None:
+    """Also where the code is known: docs/iteration.md says what that means beside older releases."""
+    count_to_three(app)
+    app.enqueue("default", "count", [])
+    [push] = sandbox._broker.transport.pushed
+    assert b"needs" not in push.payload
+    assert outcomes(sandbox) == ["done"]
