@@ -122,10 +122,11 @@ class IterableRun:
 
     def _take(self, cursor: Any) -> None:
         self._last = self._written(cursor)
-        if type(self._message.held) is not HeldPushes:
-            self._safe = self._last
-        elif is_held_back():
+        held = self._message.held
+        if isinstance(held, HeldPushes) and is_held_back():
             raise ArgumentError(_OPEN_BLOCK)
+        if not isinstance(held, HeldPushes) or held.empty:
+            self._safe = self._last
 
     def _written(self, value: Any) -> str:
         arguments = self._spec.arguments

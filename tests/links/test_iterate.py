@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import time
@@ -338,6 +339,29 @@ def test_after_a_failure_the_work_whose_pushes_were_held_back_is_repeated(
     sandbox.travel(600)
     assert outcomes(sandbox) == ["done", "done"]
     assert (seen, ran) == ([0, 1, 2, 1, 2], [1])
+
+
+def test_a_block_without_a_push_keeps_no_cursor_from_being_stored(
+    app: App, sandbox: Sandbox, checkpoints: list[str]
+) -> None:
+    child = app.job("child", queue="children")(lambda: None)
+
+    @app.job(checkpoint=AT_ONCE)
+    def parents(*, cursor: int = 0) -> Iterator[int]:
+        with app.atomic():
+            pass
+        yield 1
+        with contextlib.suppress(ValueError), app.atomic():
+            child.enqueue()
+            raise ValueError
+        yield 2
+        with app.atomic():
+            child.enqueue()
+        yield 3
+
+    parents.enqueue()
+    assert outcomes(sandbox) == ["done", "done"]
+    assert checkpoints == ["1", "2"]
 
 
 def test_a_yield_inside_of_a_block_that_holds_back_is_refused(app: App, sandbox: Sandbox) -> None:
