@@ -433,6 +433,23 @@ def test_a_job_that_is_interrupted_and_retried_goes_on_behind_the_step_that_it_w
     assert ran == [0, 1, 2]
 
 
+def test_a_job_that_has_given_up_leaves_no_cursor(app: App, sandbox: Sandbox) -> None:
+    began: list[str] = []
+
+    @app.job(interrupt=False)
+    def count(*, cursor: int | None = None) -> Iterator[int]:
+        yield 1
+        message = workers.current_message()
+        assert message is not None
+        began.append(repr(message.created_at))
+        message.cancel = CancelRequest(retry=False)
+        assert message.cancelled
+
+    count.set(jid="same").enqueue()
+    assert outcomes(sandbox) == ["cancelled"]
+    assert sandbox._broker.store.begin_iteration("same", began[0]).cursor.run == 1
+
+
 def test_a_job_that_was_begun_in_time_does_not_expire_between_its_runs(app: App, sandbox: Sandbox) -> None:
     @app.job(time_slice=AT_ONCE, expires_in=60)
     def count(*, cursor: int = 0) -> Iterator[int]:
