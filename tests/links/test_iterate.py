@@ -20,6 +20,7 @@ from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.links import iterate
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
 
@@ -255,10 +256,14 @@ def test_a_checkpoint_that_fails_does_not_fail_the_job(
     assert "the cursor was not stored" in caplog.text
 
 
-def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> None:
+def test_a_run_that_another_one_has_followed_ends_and_waits_until_that_one_has_got_on(
+    app: App, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is in its queue twice. Without the pause, the two would end each other's runs for ever."""
     ran: list[int] = []
+    monkeypatch.setattr(iterate, "BEHIND_ANOTHER", 60 / AT_ONCE)
 
-    @app.job(checkpoint=AT_ONCE)
+    @app.job(checkpoint=AT_ONCE, queue="low")
     def count(*, cursor: int = 0) -> Iterator[int]:
         for number in range(cursor, 3):
             ran.append(number)
@@ -269,8 +274,13 @@ def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> No
             yield number + 1
 
     count.enqueue()
-    assert outcomes(sandbox)[0] == "requeue"
-    assert ran[:2] == [0, 1]
+    assert outcomes(sandbox) == ["reschedule"]
+    assert ran == [0, 1]
+    [waiting] = sandbox.jobs(count)
+    assert (waiting.queue, waiting.at is not None) == ("low", True)
+    sandbox.travel(61)
+    assert outcomes(sandbox) == ["done"]
+    assert ran == [0, 1, 1, 2]
 
 
 def test_a_job_whose_cursor_cannot_be_read_now_goes_back_without_spending_a_retry(
