@@ -205,16 +205,19 @@ def _name_of(message: Message) -> str:
     return "" if message.created_at is None else repr(message.created_at)
 
 
-BeginIteration = Callable[[JobSpec, Message], IterableRun]
+BeginIteration = Callable[[JobSpec, Message], IterableRun | None]
 
 
 def begin_iteration(
     store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float] = time.time
 ) -> BeginIteration:
     """Raises as `Store.begin_iteration`. `is_stopping` says whether runs of this process are to end at their next
-    yield."""
+    yield. Then no run begins, and the answer is None: the fetcher may get the job again that has just gone back, and
+    its next step may be longer than the stop."""
 
-    def begin(spec: JobSpec, message: Message) -> IterableRun:
+    def begin(spec: JobSpec, message: Message) -> IterableRun | None:
+        if is_stopping():
+            return None
         if not message.jid:
             raise ArgumentError("an iterable job needs a jid, under which its cursor is stored, and this one has none")
         run = message.iteration = IterableRun(spec, message, store, is_stopping, wall)

@@ -20,7 +20,10 @@ from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.outcome import REQUEUE
 from goworkers_py.links import iterate
+from goworkers_py.links.iterate import begin_iteration
+from goworkers_py.links.perform import perform
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
 
@@ -90,6 +93,22 @@ def test_an_asynchronous_generator_goes_on_from_its_cursor(app: App, sandbox: Sa
     count.enqueue()
     assert outcomes(sandbox) == ["requeue"] * 3 + ["done"]
     assert ran == [0, -1, 1, -1, 2, -1, -1]
+
+
+def test_a_process_that_stops_begins_no_step(app: App, sandbox: Sandbox) -> None:
+    """Its fetcher may get the job once more, just after the job went back into its queue."""
+    ran: list[int] = []
+
+    @app.job
+    def count(*, cursor: int = 0) -> Iterator[int]:
+        ran.append(cursor)
+        yield 1
+
+    store = sandbox._broker.store
+    run = perform(app.plan().registry, iterate=begin_iteration(store, lambda: True))
+    assert run(workers.Message(b'{"class":"count","args":[],"jid":"1"}', "default")) == REQUEUE
+    assert ran == []
+    assert store.begin_iteration("1", "").cursor.run == 1
 
 
 def test_the_finally_of_a_generator_runs_when_it_is_to_go_on_later(app: App, sandbox: Sandbox) -> None:
