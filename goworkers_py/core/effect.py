@@ -132,8 +132,8 @@ class MeetTombstone:
 @dataclass(frozen=True, slots=True)
 class StoreCursor:
     """Stores how far an iterable job has got, for its next run; at its end (`has_ended`) forgets it. It does nothing
-    when a later run has begun. A cursor that cannot be written does not keep the job from being settled. Like
-    NoteState, this effect may happen again."""
+    when a later run has begun, or a later job with the same jid has its cursor there. A cursor that cannot be written
+    does not keep the job from being settled. Like NoteState, this effect may happen again."""
 
     jid: str
     cursor: Cursor

@@ -41,6 +41,10 @@ class HeldPushes:
         self._pushes: dict[Destination, list[Push]] = {}
         self._count = self._bytes = 0  # of all blocks
 
+    @property
+    def empty(self) -> bool:
+        return self.whole._count == 0
+
     def add(self, destination: Destination, pushes: Sequence[Push]) -> None:
         whole, size = self.whole, _size(pushes)
         if whole._count + len(pushes) > MOST_HELD or whole._bytes + size > MOST_HELD_BYTES:

@@ -24,18 +24,25 @@ from goworkers_py.core.effect import StoreCursor
 from goworkers_py.core.errors import ArgumentError, BrokerError, JobCancelled, KillJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes
-from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue
+from goworkers_py.core.outcome import Cancelled, Discard, Done, Keep, Outcome, Requeue, Reschedule
 from goworkers_py.links.atomic import is_held_back
 from goworkers_py.policy import poison
 from goworkers_py.policy.iterable import CURSOR
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message
+from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger("goworkers_py.job")
 
 CHECKPOINT_S = 5.0
 NULL = "null"
+
+# A job may be in its queue twice, because a client sent a push again whose reply was lost. Each run of one copy ends
+# the run of the other copy, perhaps before that run has stored a cursor: then both copies begin at the same cursor for
+# ever. So a run that another run has followed waits for so many times `checkpoint`, while the other run gets on.
+BEHIND_ANOTHER = 12
+LONGEST_BEHIND_S = 3_600.0
 
 # Fields that a job loses when it goes on later: it was begun in time, and its process has survived the run.
 _OF_THE_BEGIN = (EXPIRES_AT, EXPIRY, poison.FIELD)
@@ -53,9 +60,12 @@ _OPEN_BLOCK = (
 class IterableRun:
     """One run. The worker's thread uses it; for an asynchronous generator in the loop of that thread."""
 
-    def __init__(self, spec: JobSpec, message: Message, store: Store, is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, spec: JobSpec, message: Message, store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float]
+    ) -> None:
         """Raises as `Store.begin_iteration`."""
-        self._spec, self._message, self._store, self._is_stopping = spec, message, store, is_stopping
+        self._spec, self._message, self._store = spec, message, store
+        self._is_stopping, self._wall = is_stopping, wall
         self._forks = FORKS.count
         self._iteration = store.begin_iteration(message.jid, _name_of(message))
         self._began = now = time.monotonic()
@@ -65,7 +75,7 @@ class IterableRun:
         # As JSON: of the last yield; of the last one at which no pushes were held back; of the last checkpoint. Pushes
         # that are held back happen at the end of the run: until then, the work before them is not done.
         self._last = self._safe = self._stored = self.cursor
-        self._goes_on_later = False
+        self._goes_on_later = self._is_followed = False
 
     @property
     def cursor(self) -> str:
@@ -122,10 +132,11 @@ class IterableRun:
 
     def _take(self, cursor: Any) -> None:
         self._last = self._written(cursor)
-        if type(self._message.held) is not HeldPushes:
-            self._safe = self._last
-        elif is_held_back():
+        held = self._message.held
+        if isinstance(held, HeldPushes) and is_held_back():
             raise ArgumentError(_OPEN_BLOCK)
+        if not isinstance(held, HeldPushes) or held.empty:
+            self._safe = self._last
 
     def _written(self, value: Any) -> str:
         arguments = self._spec.arguments
@@ -148,7 +159,7 @@ class IterableRun:
         self._stored = self._safe
         if not is_ours:  # settling this run finds out whether the job was given to others
             log.warning("this run ends: another one has begun, or the cursor of the job was deleted")
-            self._goes_on_later = True
+            self._goes_on_later = self._is_followed = True
 
     # --- after the loop
 
@@ -157,10 +168,14 @@ class IterableRun:
         fields = self._message.fields
         if not self._goes_on_later:
             return dataclasses.replace(done, effects=(*done.effects, self._store_cursor(self._last, has_ended=True)))
-        rewritten = any(name in fields for name in _OF_THE_BEGIN)
-        raw = payload.splice(self._message.raw, {}, _OF_THE_BEGIN) if rewritten else None
         effects = (*done.effects, self._store_cursor(self._last, has_ended=False))
-        return Requeue(raw, last=not self._is_stopping(), effects=effects)
+        if self._is_followed and not ruby_flaw(self._message.raw):
+            raw = payload.splice(self._message.raw, {"queue": self._message.queue}, ("at", *_OF_THE_BEGIN))
+            pause_s = min(BEHIND_ANOTHER * self._checkpoint_s, LONGEST_BEHIND_S)
+            return Reschedule(self._wall() + pause_s, raw, effects=effects)
+        rewritten = any(name in fields for name in _OF_THE_BEGIN)
+        changed = payload.splice(self._message.raw, {}, _OF_THE_BEGIN) if rewritten else None
+        return Requeue(changed, last=not self._is_stopping(), effects=effects)
 
     def failed(self, outcome: Outcome) -> Outcome:
         """The outcome of a run that raised: the next run goes on from its cursor."""
@@ -190,17 +205,22 @@ def _name_of(message: Message) -> str:
     return "" if message.created_at is None else repr(message.created_at)
 
 
-BeginIteration = Callable[[JobSpec, Message], IterableRun]
+BeginIteration = Callable[[JobSpec, Message], IterableRun | None]
 
 
-def begin_iteration(store: Store, is_stopping: Callable[[], bool]) -> BeginIteration:
+def begin_iteration(
+    store: Store, is_stopping: Callable[[], bool], wall: Callable[[], float] = time.time
+) -> BeginIteration:
     """Raises as `Store.begin_iteration`. `is_stopping` says whether runs of this process are to end at their next
-    yield."""
+    yield. Then no run begins, and the answer is None: the fetcher may get the job again that has just gone back, and
+    its next step may be longer than the stop."""
 
-    def begin(spec: JobSpec, message: Message) -> IterableRun:
+    def begin(spec: JobSpec, message: Message) -> IterableRun | None:
+        if is_stopping():
+            return None
         if not message.jid:
             raise ArgumentError("an iterable job needs a jid, under which its cursor is stored, and this one has none")
-        run = message.iteration = IterableRun(spec, message, store, is_stopping)
+        run = message.iteration = IterableRun(spec, message, store, is_stopping, wall)
         return run
 
     return begin

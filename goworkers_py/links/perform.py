@@ -19,7 +19,7 @@ import simplejson
 from goworkers_py.core.errors import ArgumentError, ArgumentsDoNotFit, BrokerUnavailable, UnknownJob
 from goworkers_py.core.fork_count import FORKS
 from goworkers_py.core.held_pushes import HeldPushes, Home
-from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Done, Outcome
+from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Done, Outcome
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run
@@ -93,6 +93,8 @@ def _iterate(
     except BrokerUnavailable as error:
         log.warning("the job goes back to its queue, because its cursor cannot be read now: %s", error)
         return REQUEUE_LAST
+    if run is None:
+        return REQUEUE
     run.check()
     if run.cursor != NULL:
         generator = _call(spec, message, {CURSOR: simplejson.loads(run.cursor)})

@@ -81,7 +81,7 @@ class RetryLink:
         asked = request is not None and request.seen and not request.retry and not request.lost
         if isinstance(outcome, Done) and asked and not self.registry.may_be_interrupted(message):
             log.info("cancelled while it ran")
-            return CANCELLED
+            return with_cursor(message, CANCELLED)
         return outcome
 
     def _failed(self, message: Message, error: BaseException) -> Outcome:

@@ -83,7 +83,9 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     tracker = Tracker(broker.store, tracking, lambda: health.running.values(), outage)
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
-    special_runs = SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: shared.state.quiet))
+    special_runs = SpecialRuns(
+        tracker, canceller, begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
+    )
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())

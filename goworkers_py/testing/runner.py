@@ -70,7 +70,9 @@ class Runner:
         tracking = Tracking(plan.registry, plan.config, app.clock.wall)
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        self._special_runs = SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False))
+        self._special_runs = SpecialRuns(
+            tracker, canceller, begin_iteration(broker.store, lambda: False, app.clock.wall)
+        )
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way

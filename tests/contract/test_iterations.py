@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from harness import Process, job, waiting
 
 from goworkers_py.brokers.contracts.admin import Admin
@@ -74,3 +75,26 @@ def test_a_later_job_of_the_same_jid_begins_at_its_start(me: Process, store: Sto
     store.begin_iteration("1", OF)
     store.checkpoint("1", Cursor(1, "10", 1.0, OF))
     assert store.begin_iteration("1", "1700000001.5").cursor == Cursor(1, "null", 0.0, "1700000001.5")
+
+
+LATER = "1700000001.5"
+
+
+def test_a_later_job_of_the_same_jid_keeps_its_cursor_while_the_earlier_one_goes_on(me: Process, store: Store) -> None:
+    """The earlier one runs on in a process that was frozen, or both were pushed under one jid."""
+    store.begin_iteration("1", OF)
+    store.begin_iteration("1", LATER)
+    assert store.checkpoint("1", Cursor(1, "7", 1.0, LATER))
+    assert store.checkpoint("1", Cursor(1, "10", 1.0, OF))
+    assert store.begin_iteration("1", LATER).cursor == Cursor(2, "7", 1.0, LATER)
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_later_job_of_the_same_jid_keeps_its_cursor_when_the_earlier_one_ends(
+    has_ended: bool, me: Process, store: Store
+) -> None:
+    store.begin_iteration("1", OF)
+    store.begin_iteration("1", LATER)
+    store.checkpoint("1", Cursor(1, "7", 1.0, LATER))
+    end_run(me, Done(effects=(StoreCursor("1", Cursor(1, "10", 1.0, OF), has_ended),)))
+    assert store.begin_iteration("1", LATER).cursor == Cursor(2, "7", 1.0, LATER)

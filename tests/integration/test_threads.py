@@ -444,6 +444,15 @@ async def fork_in_async_code():
     assert wait_for(pid) == 0
 
 @workers.job(queue="q")
+def fork_between_yields(*, cursor=0):
+    pid = fork()
+    yield 1
+    if pid == 0:
+        workers.enqueue("q2", "RestOfRun", [])
+        return
+    assert wait_for(pid) == 0
+
+@workers.job(queue="q")
 def fork_and_terminate():
     pid = fork()
     if pid == 0:
@@ -516,6 +525,7 @@ def test_a_job_may_make_processes(redis_url: str, redis: redis_py.Redis, makers:
         ("fork_and_sys_exit", 20),
         ("fork_and_exit", 20),
         ("fork_in_async_code", 20),
+        ("fork_between_yields", 20),
         ("fork_and_terminate", 20),
         ("program", 20),
         ("terminated_program", 20),
@@ -534,6 +544,7 @@ def test_a_job_may_make_processes(redis_url: str, redis: redis_py.Redis, makers:
     assert redis.get("stat:failed") is None, without_noise(makers.output)
     assert makers.stop() == 0
     assert fields(queue(redis, "q2"), "class").count("FromChild") == 20
+    assert "RestOfRun" not in fields(queue(redis, "q2"), "class")
     assert makers.output.count("printed by a child") == 20
     assert makers.output.count("a job forks, and its process has threads") == 1
     assert "outlive" not in makers.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import time
@@ -19,6 +20,10 @@ from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.cursor import Iteration
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
+from goworkers_py.core.outcome import REQUEUE
+from goworkers_py.links import iterate
+from goworkers_py.links.iterate import begin_iteration
+from goworkers_py.links.perform import perform
 from goworkers_py.testing import Sandbox
 from goworkers_py.wire import needs
 
@@ -88,6 +93,22 @@ def test_an_asynchronous_generator_goes_on_from_its_cursor(app: App, sandbox: Sa
     count.enqueue()
     assert outcomes(sandbox) == ["requeue"] * 3 + ["done"]
     assert ran == [0, -1, 1, -1, 2, -1, -1]
+
+
+def test_a_process_that_stops_begins_no_step(app: App, sandbox: Sandbox) -> None:
+    """Its fetcher may get the job once more, just after the job went back into its queue."""
+    ran: list[int] = []
+
+    @app.job
+    def count(*, cursor: int = 0) -> Iterator[int]:
+        ran.append(cursor)
+        yield 1
+
+    store = sandbox._broker.store
+    run = perform(app.plan().registry, iterate=begin_iteration(store, lambda: True))
+    assert run(workers.Message(b'{"class":"count","args":[],"jid":"1"}', "default")) == REQUEUE
+    assert ran == []
+    assert store.begin_iteration("1", "").cursor.run == 1
 
 
 def test_the_finally_of_a_generator_runs_when_it_is_to_go_on_later(app: App, sandbox: Sandbox) -> None:
@@ -254,10 +275,14 @@ def test_a_checkpoint_that_fails_does_not_fail_the_job(
     assert "the cursor was not stored" in caplog.text
 
 
-def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> None:
+def test_a_run_that_another_one_has_followed_ends_and_waits_until_that_one_has_got_on(
+    app: App, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is in its queue twice. Without the pause, the two would end each other's runs for ever."""
     ran: list[int] = []
+    monkeypatch.setattr(iterate, "BEHIND_ANOTHER", 60 / AT_ONCE)
 
-    @app.job(checkpoint=AT_ONCE)
+    @app.job(checkpoint=AT_ONCE, queue="low")
     def count(*, cursor: int = 0) -> Iterator[int]:
         for number in range(cursor, 3):
             ran.append(number)
@@ -268,8 +293,13 @@ def test_a_run_ends_when_another_one_has_begun(app: App, sandbox: Sandbox) -> No
             yield number + 1
 
     count.enqueue()
-    assert outcomes(sandbox)[0] == "requeue"
-    assert ran[:2] == [0, 1]
+    assert outcomes(sandbox) == ["reschedule"]
+    assert ran == [0, 1]
+    [waiting] = sandbox.jobs(count)
+    assert (waiting.queue, waiting.at is not None) == ("low", True)
+    sandbox.travel(61)
+    assert outcomes(sandbox) == ["done"]
+    assert ran == [0, 1, 1, 2]
 
 
 def test_a_job_whose_cursor_cannot_be_read_now_goes_back_without_spending_a_retry(
@@ -338,6 +368,29 @@ def test_after_a_failure_the_work_whose_pushes_were_held_back_is_repeated(
     sandbox.travel(600)
     assert outcomes(sandbox) == ["done", "done"]
     assert (seen, ran) == ([0, 1, 2, 1, 2], [1])
+
+
+def test_a_block_without_a_push_keeps_no_cursor_from_being_stored(
+    app: App, sandbox: Sandbox, checkpoints: list[str]
+) -> None:
+    child = app.job("child", queue="children")(lambda: None)
+
+    @app.job(checkpoint=AT_ONCE)
+    def parents(*, cursor: int = 0) -> Iterator[int]:
+        with app.atomic():
+            pass
+        yield 1
+        with contextlib.suppress(ValueError), app.atomic():
+            child.enqueue()
+            raise ValueError
+        yield 2
+        with app.atomic():
+            child.enqueue()
+        yield 3
+
+    parents.enqueue()
+    assert outcomes(sandbox) == ["done", "done"]
+    assert checkpoints == ["1", "2"]
 
 
 def test_a_yield_inside_of_a_block_that_holds_back_is_refused(app: App, sandbox: Sandbox) -> None:
@@ -409,6 +462,23 @@ def test_a_job_that_is_interrupted_and_retried_goes_on_behind_the_step_that_it_w
     assert ran == [0, 1, 2]
 
 
+def test_a_job_that_has_given_up_leaves_no_cursor(app: App, sandbox: Sandbox) -> None:
+    began: list[str] = []
+
+    @app.job(interrupt=False)
+    def count(*, cursor: int | None = None) -> Iterator[int]:
+        yield 1
+        message = workers.current_message()
+        assert message is not None
+        began.append(repr(message.created_at))
+        message.cancel = CancelRequest(retry=False)
+        assert message.cancelled
+
+    count.set(jid="same").enqueue()
+    assert outcomes(sandbox) == ["cancelled"]
+    assert sandbox._broker.store.begin_iteration("same", began[0]).cursor.run == 1
+
+
 def test_a_job_that_was_begun_in_time_does_not_expire_between_its_runs(app: App, sandbox: Sandbox) -> None:
     @app.job(time_slice=AT_ONCE, expires_in=60)
     def count(*, cursor: int = 0) -> Iterator[int]:
@@ -472,3 +542,12 @@ def test_a_push_needs_a_worker_that_iterates(app: App, sandbox: Sandbox) -> None
     [push] = sandbox._broker.transport.pushed
     assert b'"needs":["iterate"]' in push.payload
     assert needs.ITERATE in needs.SPEAKS
+
+
+def test_a_push_by_class_name_needs_nothing(app: App, sandbox: Sandbox) -> None:
+    """Also where the code is known: docs/iteration.md says what that means beside older releases."""
+    count_to_three(app)
+    app.enqueue("default", "count", [])
+    [push] = sandbox._broker.transport.pushed
+    assert b"needs" not in push.payload
+    assert outcomes(sandbox) == ["done"]

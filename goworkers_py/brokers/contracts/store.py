@@ -103,7 +103,9 @@ class Store(Protocol):
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         """Stores the cursor of a run that goes on. False when a later run has begun, or the job has ended: then nothing
-        is stored. The effect `StoreCursor` stores that of a run that ends."""
+        is stored. Nothing is stored either while a later job with the same jid has its cursor there; the answer is True
+        then, because two such jobs would end each other's runs for ever. The effect `StoreCursor` stores
+        the cursor of a run that ends."""
 
     def value(self, kind: str, jid: str) -> bytes | None:
         """Returns the value that a StoreValue with this id has stored. None when there is none, or its life is over."""

@@ -24,6 +24,8 @@ class Iterations:
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         last = self._cursors.get(jid)
+        if last is not None and last.of != cursor.of:
+            return True
         if last is None or last.run != cursor.run:
             return False
         self._cursors.put(jid, cursor, CURSOR_LIFE_S)
@@ -31,5 +33,5 @@ class Iterations:
 
     def end_run(self, jid: str, cursor: Cursor, has_ended: bool) -> None:
         last = self._cursors.get(jid)
-        if last is None or last.run <= cursor.run:
+        if last is None or (last.of == cursor.of and last.run <= cursor.run):
             self._cursors.put(jid, cursor, 0 if has_ended else CURSOR_LIFE_S)

@@ -29,7 +29,7 @@ class Iterations:
         return _read({text(name): text(value) for name, value in zip(flat[::2], flat[1::2], strict=True)})
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
-        arguments = (cursor.run, cursor.value, f"{cursor.runtime_s:.3f}", CURSOR_LIFE_S)
+        arguments = (cursor.run, cursor.value, f"{cursor.runtime_s:.3f}", CURSOR_LIFE_S, cursor.of)
         stored: int = self._connections.script(_CHECKPOINT, [self._keys.iteration(jid)], arguments)
         return stored == 1
 
