@@ -145,7 +145,8 @@ local function meet(key, jid, first)
 end
 
 -- Stores the cursor of an iterable job, see begin_iteration.lua, or forgets it. Nothing is done after a later run has
--- begun, or while the key is that of another job with the same jid. The job is settled in any case. The values: number of the run, '1' at the end of the job, cursor, seconds, `of`.
+-- begun, or while the key is that of another job with the same jid. The job is settled in any case. The values: number of
+-- the run, '1' at the end of the job, cursor, seconds, `of`.
 local function store_cursor(key, life, first)
   local run, ex = arguments[first], redis.pcall('HGET', key, 'ex')
   if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(run) then return end
