@@ -38,6 +38,8 @@ MARGIN_S = SHORT["timing.beat_every_s"] + RECONNECT_S
 SETTLE_S = 1.5
 # Between a worker's look at its lease and the first line of the job, on a busy machine.
 BEGIN_S = 0.25
+# A process that is let go on may run so long before the end of its pause is noted. During the pause it runs nothing.
+NOTED_S = 0.1
 
 
 KILLED_BY_A_JOB = "killed by a job"
@@ -98,7 +100,7 @@ class Disturbances:
 
     def just_woken(self, node: str, at: float, kinds: Container[str] = (LONG,)) -> bool:
         return any(
-            window.node == node and window.kind in kinds and window.ended <= at <= window.ended + BEGIN_S
+            window.node == node and window.kind in kinds and window.ended - NOTED_S <= at <= window.ended + BEGIN_S
             for window in self._windows
         )
 

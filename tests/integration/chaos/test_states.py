@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.judge import BEGIN_S, SETTLE_S, Judge
+from chaos.judge import BEGIN_S, NOTED_S, SETTLE_S, Judge
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
 from chaos.notes import PIDS, StatedRun, read_stated_runs
@@ -71,6 +71,7 @@ MANY = int(2 * APART_S / STEP_S)
     judged(TRACKED, CANCELLED, ran("JobCancelled", began=8.0), asked=asked("cancelled")),
     judged(TRACKED, CANCELLED, ran("ended", began=8.0), asked=asked("cancelled"), life=KILLED),
     judged(TRACKED, CANCELLED, ran("", began=FREEZE.ended + BEGIN_S / 2), asked=asked("cancelled"), windows=(FREEZE,)),
+    judged(TRACKED, CANCELLED, ran("", began=FREEZE.ended - NOTED_S / 2), asked=asked("cancelled"), windows=(FREEZE,)),
     judged(TRACKED, COMPLETED, ran("ended"), asked=asked("too late")),
     judged(EXPIRING, EXPIRED),
     judged(EXPIRING, EXPIRED, ran(""), life=KILLED),
