@@ -41,6 +41,7 @@ from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
@@ -259,6 +260,7 @@ class App(Hooks, Pushing, Results, Cancelling, Testable):
             self._replace(self._config)  # the daemon's broker is closed
 
     def _launcher_of_command(self, obey: Obey) -> Launcher:
+        collect_garbage_less_often()  # first: modules of `require` may choose otherwise
         launcher = self.launcher(obey)
         names, address = ", ".join(self.registry.names()), without_password(self.config.broker)
         log.info("jobs: %s; broker: %s", names or "none", address)
