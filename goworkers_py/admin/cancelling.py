@@ -34,6 +34,11 @@ class CancelCounts:
     requested: int = 0  # they run, and no process has confirmed their end yet
     too_late: int = 0  # they have ended in another way meanwhile
 
+    def add(self, answer: CancelAnswer) -> None:
+        self.cancelled += answer == "cancelled"
+        self.requested += answer == "requested"
+        self.too_late += answer not in ("cancelled", "requested")
+
 
 class Canceller:
     def __init__(self, broker: Broker, tell: Callable[[Message], object]) -> None:
@@ -46,13 +51,15 @@ class Canceller:
     def cancel(self, jid: str, retry: bool, timeout: float) -> CancelAnswer:
         check_jid(jid)
         lookup = JobLookup(self._broker)
-        if (too_late := _ended(lookup, jid)) is not None:
-            return too_late
-        self._cancels.ask(jid, retry)  # first: from here on no process begins it
+        before = _ended(lookup, jid)
+        if before == "too late":
+            return before
+        asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
         job = None if retry else lookup.remove(jid)
         if job is not None:
-            self._cancels.withdraw(jid)
             self.tell_of(job)
+        if (before == "cancelled" or job is not None) and not lookup.is_held(jid):
+            self._cancels.withdraw(jid, asked)
             return "cancelled"
         if (answer := self._await_answer(jid, timeout)) is not None:
             return answer
@@ -61,7 +68,7 @@ class Canceller:
         if retry and status.state != "running":
             ended = ended or "not running"
         if ended is not None:
-            self._cancels.withdraw(jid)
+            self._cancels.withdraw(jid, asked)
         return ended or "requested"
 
     def tell_of(self, job: StoredJob) -> None:
@@ -96,22 +103,23 @@ class Canceller:
         held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
         return [job.jid for job in held if job.message is not None and job.message.jid]
 
-    def ask(self, jids: Sequence[str]) -> None:
-        for jid in jids:
-            self._cancels.ask(jid, False)
-
-    def await_answers(self, jids: Sequence[str], timeout: float, counts: CancelCounts) -> None:
-        left, give_up_at = dict.fromkeys(jids), time.monotonic() + timeout
+    def cancel_running(self, wanted: Wanted, jids: Sequence[str], timeout: float, counts: CancelCounts) -> None:
+        left, give_up_at = {jid: self._cancels.ask(jid, False) for jid in jids}, time.monotonic() + timeout
         while True:
             for jid in [*left]:
                 if told := self._cancels.answer(jid):
                     del left[jid]
-                    counts.cancelled += told == "cancelled"
-                    counts.too_late += told != "cancelled"
+                    counts.add("cancelled" if told == "cancelled" else "too late")
             if not left or time.monotonic() >= give_up_at:
-                counts.requested += len(left)
-                return
+                break
             threading.Event().wait(LOOK_EVERY_S)
+        held = set(self.running(wanted))
+        for jid, asked in left.items():
+            # One that is held no more had ended before it was asked for, and may wait for its retry.
+            answer = "requested" if jid in held else self.cancel(jid, retry=False, timeout=0)
+            if answer != "requested":
+                self._cancels.withdraw(jid, asked)
+            counts.add(answer)
 
 
 def _ended(lookup: JobLookup, jid: str) -> CancelAnswer | None:

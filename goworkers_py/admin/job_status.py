@@ -26,6 +26,7 @@ CANCELLED = "cancelled"
 # A job may move while it is looked for.
 MOST_LOOKS = 3
 
+_WAITS = ("scheduled", "retry", "waiting")  # states of a job that a cancel deletes
 _PLACES: dict[str, JobState] = {
     "scheduled": JobState.SCHEDULED,
     "retry": JobState.RETRY,
@@ -98,13 +99,36 @@ class JobLookup:
         return found[1].at if found is not None and found[0] == place else None
 
     def remove(self, jid: str) -> StoredJob | None:
-        """Deletes a job that waits in a queue or for a time. None when it was found in neither."""
+        """Deletes a job that waits in a queue or for a time, and the copies of it: a client sends a push again whose
+        reply was lost. None when it was found in neither."""
         for _ in range(MOST_LOOKS):  # it may move meanwhile
-            status = self.status(jid)
-            for place, number, job in self._seen_at(status, status.due):
-                if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED):
-                    return job
-        return None
+            record = self._record(jid)
+            if record is None or record.state not in _WAITS:
+                break
+            if (removed := self._take_out(jid, _told(record))) is not None:
+                return removed
+        # Also where the record says that it runs or has ended: a copy may wait all the same.
+        found = [self._take_out(jid, seen) for seen in self._waiting_copies(jid)]
+        return next(filter(None, found), None)
+
+    def _take_out(self, jid: str, status: JobStatus) -> StoredJob | None:
+        """Deletes all copies that are near the place where it was seen, and returns one of them."""
+        removed = [
+            job
+            for place, number, job in self._seen_at(status, status.due)
+            if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
+        ]
+        return removed[0] if removed else None
+
+    def _waiting_copies(self, jid: str) -> Iterator[JobStatus]:
+        """Where copies of the job wait, in the order in which a job moves."""
+        for state, place in self._places():
+            if state in _WAITS and (job := self._look(place, jid)) is not None:
+                yield _seen(job, state, place.queue or job.queue)
+
+    def is_held(self, jid: str) -> bool:
+        """Whether a process holds the job, or a copy of it."""
+        return self._look_in_progress(jid) is not None
 
     def _seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
         if status.state in _PLACES and due is not None:

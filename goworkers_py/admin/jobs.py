@@ -252,9 +252,7 @@ class Jobs:
         if dry_run:
             counts.cancelled += len(running)
             return counts
-        canceller.ask(running)
-        cancel_in(places.RETRIES)  # again: jobs that ran have failed meanwhile
-        canceller.await_answers(running, timeout, counts)
+        canceller.cancel_running(wanted, running, timeout, counts)
         return counts
 
     def clear(self, place: Place) -> int:

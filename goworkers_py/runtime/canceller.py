@@ -19,14 +19,16 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.core.cancel import CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import (
     FAILED,
     LOST,
+    REQUEUE_LAST,
     Cancelled,
     Dead,
     Discard,
     Done,
+    Expired,
     Keep,
     Outcome,
     Park,
@@ -41,6 +43,7 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -109,7 +112,7 @@ class Canceller(BrokerService):
     def look_elsewhere(self, deliveries: Iterable[Delivery]) -> None:
         """From any thread. Interrupts those of these jobs that another program has cancelled."""
         messages = [one.message for one in deliveries]
-        jids = {message.jid for message in messages if message is not None and message.jid}
+        jids = {one.jid for one in messages if one is not None and one.jid and encodable(one.jid)}
         shown = {one.jid for one in messages if one is not None and one.tracked is not None and one.tracked.shown}
         self._interrupt(dict.fromkeys(self._cancels.elsewhere(jids, shown), _ELSEWHERE))
 
@@ -137,8 +140,13 @@ class Canceller(BrokerService):
     def never_run(self, message: Message) -> Outcome | None:
         """The outcome of a job that was cancelled before it begins; None for any other job."""
         tombstone = _of(message, self.tombstones)
-        if tombstone is None or tombstone.retry or not self._stands(message.jid):
+        if tombstone is None or tombstone.retry:
             return None
+        try:
+            if not self._stands(message.jid):
+                return None
+        except BrokerUnavailable:
+            return REQUEUE_LAST  # a job is not dropped on doubt
         log.info("cancelled before it began, and not run")
         self._handlers.tell_of_cancel(message)
         return Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),))
@@ -147,7 +155,7 @@ class Canceller(BrokerService):
         """Asked before a job is dropped: the tombstone may be gone, and the job another one with the same jid."""
         try:
             return self._cancels.stands(jid)
-        except BrokerError:
+        except BrokerRefused:
             return True
 
     def ended(self, message: Message, outcome: Outcome) -> Outcome:
@@ -184,5 +192,7 @@ def _word(outcome: Outcome) -> str:
             return "retry"
         case Dead() | Discard():
             return "dead"
+        case Expired():
+            return "expired"
         case _:
             return "waiting"

@@ -12,10 +12,12 @@ import redis as redis_py
 from apps import own_app, working
 from waiting import eventually
 
+from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, RETRIES, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.errors import ArgumentError, JobCancelled
 from goworkers_py.observe.run_stats import RESULTS
 from goworkers_py.runtime.canceller import Canceller
@@ -139,6 +141,72 @@ def test_a_job_that_was_cancelled_before_the_process_started_is_not_begun(
             assert told == ["one"], "the tombstones are known before the first job is fetched"
         finally:
             late.set()
+
+
+def test_all_copies_of_a_job_that_was_pushed_twice_are_cancelled(app: App, told: list[str]) -> None:
+    """A client sends a push again whose reply was lost."""
+    ran: list[int] = []
+    app.job("J", queue="q")(lambda: ran.append(1))
+    copy = Push("q", b'{"class":"J","args":[],"jid":"one","created_at":%f}' % time.time())
+    app.broker.transport.publish([copy, copy])
+    assert app.cancel("one") == "cancelled"
+    assert (app.inspector.count(waiting_in("q")), told) == (0, ["one"])
+    assert not app.broker.cancels.stands("one")
+
+
+def test_the_copy_of_a_job_that_runs_is_cancelled_with_it(app: App) -> None:
+    began, ran = threading.Event(), []
+
+    @app.job("J", queue="q")
+    def run_long() -> None:
+        began.set()
+        ran.append(1)
+        while True:
+            time.sleep(0.01)
+
+    raw = b'{"class":"J","args":[],"jid":"one","created_at":%f}' % time.time()
+    app.broker.transport.publish([Push("q", raw)])
+    with working(app):
+        assert began.wait(20)
+        app.broker.transport.publish([Push("nobodys", raw)])
+        assert app.cancel("one", timeout=20) == "cancelled"
+        assert eventually(lambda: app.inspector.stats().in_progress == 0)
+    assert (ran, app.inspector.count(waiting_in("nobodys"))) == ([1], 0)
+
+
+def test_a_job_that_was_pushed_again_after_its_cancel_is_cancelled_again(app: App) -> None:
+    raw = b'{"class":"J","args":[],"jid":"one","track":true,"created_at":%f}' % time.time()
+    app.broker.transport.publish([Push("q", raw, track=Tracked("one", "J"))])
+    assert app.cancel("one") == "cancelled"
+    app.broker.transport.publish([Push("q", raw)])  # as Ruby pushes
+    assert app.cancel("one") == "cancelled"
+    assert app.inspector.count(waiting_in("q")) == 0
+    assert app.cancel("one", timeout=20) == "cancelled", "again, without waiting for an answer"
+
+
+def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    @app.job("J", queue="q", retry=0)
+    def fail() -> None:
+        began.set()
+        may_end.wait(20)
+        raise ValueError
+
+    fail.set(jid="one").enqueue()
+    ask = app.broker.cancels.ask
+    with working(app):
+        assert began.wait(20)
+
+        def ask_late(jid: str, retry: bool) -> object:
+            may_end.set()
+            assert eventually(lambda: app.inspector.count(DEAD) == 1)
+            return ask(jid, retry)
+
+        monkeypatch.setattr(app.broker.cancels, "ask", ask_late)
+        counts = app.inspector.cancel_all(Filter(job_class="J"), timeout=0.1)
+    assert (counts.cancelled, counts.requested, counts.too_late) == (0, 0, 1)
+    assert not app.broker.cancels.stands("one"), "its retry by hand would be dropped"
 
 
 def test_a_job_that_is_nowhere_leaves_no_tombstone(app: App) -> None:
@@ -297,8 +365,9 @@ def test_the_exception_strikes_no_other_job(app: App) -> None:
 
 
 @pytest.mark.server
-def test_sidekiqs_cancel_is_met(redis_url: str) -> None:
-    began = threading.Event()
+@pytest.mark.parametrize("beside", ["other", "\\ud800"], ids=["", "beside a job whose jid is no text"])
+def test_sidekiqs_cancel_is_met(redis_url: str, beside: str) -> None:
+    began, ended = threading.Event(), threading.Event()
     with own_app(redis_url, QueueConfig(name="q")) as app:
 
         @app.job("Long", queue="q", track=True)
@@ -311,10 +380,15 @@ def test_sidekiqs_cancel_is_met(redis_url: str) -> None:
             assert daemon._launcher is not None
             daemon._launcher._services.canceller.compare_every_s = 0.05
             daemon._launcher._services.canceller.wake()
+            app.job("Beside", queue="q")(ended.wait)
+            app.broker.transport.publish([Push("q", b'{"class":"Beside","args":[],"jid":"%s"}' % beside.encode())])
+            assert eventually(lambda: app.inspector.stats().in_progress == 1)
             jid = str(long.enqueue())
             assert began.wait(30)
+            assert eventually(lambda: running(app, jid))
             app.broker.admin._connections.call("HSET", f"it-{jid}", "cancelled", 1)  # type: ignore[attr-defined]
             assert eventually(lambda: app.status(jid).state == "cancelled")
+            ended.set()
 
 
 @pytest.mark.server

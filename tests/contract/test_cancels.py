@@ -35,14 +35,30 @@ def laid(cancels: Cancels) -> dict[str, bool]:
 def test_a_tombstone_stands_until_it_is_withdrawn(cancels: Cancels) -> None:
     version, none = cancels.all("?") or ("", {})
     assert (none, cancels.all(version)) == ({}, None)
-    cancels.ask("one", False)
+    asked = cancels.ask("one", False)
     cancels.ask("two", True)
     assert laid(cancels) == {"one": False, "two": True}
     assert cancels.all(version) is not None, "the version has changed"
     assert (cancels.stands("one"), cancels.stands("three")) == (True, False)
-    cancels.withdraw("one")
+    cancels.withdraw("one", asked)
     assert laid(cancels) == {"two": True}
     assert not cancels.stands("one")
+
+
+def test_nobody_withdraws_the_tombstone_of_another(cancels: Cancels) -> None:
+    mine = cancels.ask("one", False)
+    weaker = cancels.ask("one", True)
+    assert laid(cancels) == {"one": False}, "a cancel is not weakened to an interruption"
+    cancels.withdraw("one", weaker)
+    assert laid(cancels) == {"one": False}
+    later = cancels.ask("one", False)
+    cancels.withdraw("one", mine)
+    assert laid(cancels) == {"one": False}, "that of the later caller"
+    cancels.withdraw("one", later)
+    assert laid(cancels) == {}
+    cancels.ask("one", True)
+    cancels.ask("one", False)
+    assert laid(cancels) == {"one": False}, "an interruption becomes a cancel"
 
 
 def test_the_settlement_that_meets_a_tombstone_removes_it_and_tells(me: Process, cancels: Cancels) -> None:
@@ -78,6 +94,12 @@ def test_who_listens_is_told_of_a_tombstone(cancels: Cancels) -> None:
     cancels.ask("one", False)
     assert eventually(lambda: len(told) == 2)
     stop()
+
+
+def test_no_job_is_taken_out_of_a_queue_that_has_become_empty(me: Process, admin: Admin) -> None:
+    me.publish(job(1))
+    me.consume(1)
+    assert not admin.jobs_in(QUEUE).take_out(StoredJob(job(1), "q"), 0)
 
 
 @pytest.mark.parametrize("fetched", [0, 1, 2, 3])

@@ -10,12 +10,15 @@ import pytest
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.cancel import CLOCKS_APART_S, CancelRequest
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import (
     DONE,
+    EXPIRED,
     KEEP,
     LOST,
     REQUEUE,
@@ -23,6 +26,7 @@ from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
     Done,
+    Expired,
     Outcome,
     Park,
     Reschedule,
@@ -36,6 +40,7 @@ from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.message import Message
 
+CANCELLED_BEFORE = Cancelled(effects=(MeetTombstone("1", "cancelled"),))
 RAW = b'{"class":"J","args":[],"jid":"1"}'
 
 
@@ -63,6 +68,7 @@ def test_where_only_a_run_is_to_be_interrupted_a_job_without_a_run_keeps_its_tom
 def test_a_job_that_ended_in_another_way_tells_how() -> None:
     assert ended(DONE, retry=False) == Done(effects=(MeetTombstone("1", "completed"),))
     assert ended(Retry(1.0, RAW), retry=True) == Retry(1.0, RAW, effects=(MeetTombstone("1", "retry"),))
+    assert ended(EXPIRED, retry=False) == Expired(effects=(MeetTombstone("1", "expired"),))
     assert ended(KEEP, retry=False) is KEEP
 
 
@@ -87,6 +93,23 @@ def created(at: float | None) -> bytes:
 def test_a_job_that_was_cancelled_before_it_begins_is_not_run(created_at: float | None) -> None:
     """The clock of who has pushed it may go before that of who has cancelled it."""
     assert never_run(created_at) == Cancelled(effects=(MeetTombstone("1", "cancelled"),))
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        pytest.param(BrokerUnavailable("cut off"), REQUEUE_LAST, id="not dropped on doubt"),
+        pytest.param(BrokerRefused("NOPERM"), CANCELLED_BEFORE, id="it will not answer later either"),
+    ],
+)
+def test_a_job_whose_tombstone_cannot_be_asked_for(
+    error: BrokerError, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stands(cancels: MemoryCancels, jid: str) -> bool:
+        raise error
+
+    monkeypatch.setattr(MemoryCancels, "stands", stands)
+    assert never_run(None) == outcome
 
 
 def test_a_job_is_run_that_was_pushed_long_after_another_one_of_its_jid_was_cancelled() -> None:

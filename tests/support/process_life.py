@@ -168,14 +168,14 @@ def cancels(life: ProcessLife) -> object:
     """A job is cancelled while it is in progress, and the process that meets it says so."""
     payload, broker = job("Cancelled", jid="cancelled"), life.broker
     life.redis.lpush("queue:q:me:inprogress", payload)
-    broker.cancels.ask("cancelled", False)
+    mine = broker.cancels.ask("cancelled", False)
     asked = broker.cancels.all("")
     met = Cancelled(effects=(MeetTombstone("cancelled", "cancelled"),))
     settled = broker.transport.settle(Batch(secrets.token_hex(4), 1, [(Delivery(payload, "q", "me"), met)]))
     life.redis.hset("it-other", "cancelled", 1)
     elsewhere = broker.cancels.elsewhere(["other", "none"])
     told = broker.cancels.answer("cancelled"), broker.cancels.all("")
-    broker.cancels.withdraw("cancelled")
+    broker.cancels.withdraw("cancelled", mine)
     return asked and list(asked[1]), settled, elsewhere, told[0], told[1] and list(told[1][1])
 
 

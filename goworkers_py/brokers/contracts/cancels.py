@@ -23,12 +23,14 @@ Changed = Callable[[], None]
 class Cancels(Protocol):
     """Threads share it."""
 
-    def ask(self, jid: str, retry: bool) -> None:
-        """Leaves a tombstone, and tells every process that listens. With `retry` the job is only interrupted, and fails
-        then."""
+    def ask(self, jid: str, retry: bool) -> object:
+        """Leaves a tombstone in place of an older one, tells every process that listens, and returns what `withdraw`
+        needs. With `retry` the job is only interrupted, and fails then; where a tombstone without `retry` stands, that
+        one stays."""
 
-    def withdraw(self, jid: str) -> None:
-        """Removes a tombstone, because the job was removed from its place, or has ended."""
+    def withdraw(self, jid: str, asked: object) -> None:
+        """Removes the tombstone for which `ask` has returned `asked`, because the job was removed from its place, or
+        has ended. That of another caller stays."""
 
     def answer(self, jid: str) -> str | None:
         """Returns how a job has ended whose tombstone was met within the last minute: the word of MeetTombstone."""

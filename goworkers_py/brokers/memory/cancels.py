@@ -13,13 +13,14 @@ class MemoryCancels(Cancels):
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def ask(self, jid: str, retry: bool) -> None:
+    def ask(self, jid: str, retry: bool) -> object:
         with self._state.lock:
-            self._state.tombstones.lay(jid, retry)
+            return self._state.tombstones.lay(jid, retry)
 
-    def withdraw(self, jid: str) -> None:
+    def withdraw(self, jid: str, asked: object) -> None:
         with self._state.lock:
-            self._state.tombstones.remove(jid)
+            if asked is not None and self._state.tombstones.laid.get(jid) is asked:
+                self._state.tombstones.remove(jid)
 
     def answer(self, jid: str) -> str | None:
         with self._state.lock:

@@ -21,13 +21,18 @@ class Tombstones:
         self.heard: list[Changed] = []
         self.version = 0
 
-    def lay(self, jid: str, retry: bool) -> None:
-        if jid not in self.laid:
+    def lay(self, jid: str, retry: bool) -> Tombstone | None:
+        """None when another one stands and stays."""
+        standing = self.laid.get(jid)
+        if standing is None:
             self.answers.put(jid, "", 0)  # an older answer is about another run
-        self.laid[jid] = Tombstone(retry, self._clock())
+        elif retry and not standing.retry:
+            return None
+        laid = self.laid[jid] = Tombstone(retry, self._clock())
         self.version += 1
         for heard in self.heard:
             heard()
+        return laid
 
     def remove(self, jid: str) -> None:
         self.laid.pop(jid, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -31,12 +32,14 @@ class RedisCancels(Cancels):
         self._listener = listener
         self._try = BestEffort("jobs that Sidekiq has cancelled cannot be read")
 
-    def ask(self, jid: str, retry: bool) -> None:
-        told = simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time()})
-        self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, LIVE_S))
+    def ask(self, jid: str, retry: bool) -> object:
+        told = simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4)})
+        laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, int(retry), LIVE_S))
+        return told if laid else None
 
-    def withdraw(self, jid: str) -> None:
-        self._connections.script(_TOMBSTONE, self._names(jid), ("withdraw", jid))
+    def withdraw(self, jid: str, asked: object) -> None:
+        if isinstance(asked, str):
+            self._connections.script(_TOMBSTONE, self._names(jid), ("withdraw", jid, asked))
 
     def _names(self, jid: str) -> list[str]:
         keys = self._keys

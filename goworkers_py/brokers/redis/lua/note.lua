@@ -32,7 +32,8 @@ end
 
 -- Whether the record is the one that the caller has read. Another may have been made since.
 local function is_version(key, version)
-  return version ~= '' and redis.call('HGET', key, 'n') .. ' ' .. redis.call('HGET', key, 'at') == version
+  local n, at = redis.pcall('HGET', key, 'n'), redis.pcall('HGET', key, 'at')
+  return type(n) == 'string' and type(at) == 'string' and n .. ' ' .. at == version
 end
 
 local function is_tracked(key)

@@ -12,7 +12,8 @@ local wanted, records, gone, deleted = {}, {}, {}, 0
 -- of memory lets a script go on that has called a write command before.
 redis.call('LREM', KEYS[2], '1', mark)
 -- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the places.
-if first < 0 then first = math.max(first, -redis.call('LLEN', KEYS[1])) end
+-- `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
+if first < 0 then first = math.max(first, 0 - redis.call('LLEN', KEYS[1])) end
 for i = 6, #ARGV, 2 do
   local entry = ARGV[i + 1]
   wanted[entry], records[entry] = (wanted[entry] or 0) + 1, KEYS[2 + ARGV[i]]

@@ -113,7 +113,7 @@ end
 local function bear(key, life, first)
   local step, list, name = arguments[first], KEYS[FIXED + arguments[first + 1]], arguments[first + 2]
   local class, payload, reply = arguments[first + 3], arguments[first + 4], nil
-  if redis.call('EXISTS', key) == 1 and not is_version(key, arguments[first + 5]) then return end
+  if redis.pcall('EXISTS', key) == 1 and not is_version(key, arguments[first + 5]) then return end
   if step == 'schedule' then
     reply = redis.pcall('ZADD', list, name, payload)
   else
@@ -139,7 +139,7 @@ end
 -- Removes the tombstone of a job, and tells who has cancelled it. It does not keep the job from being settled.
 local function meet(key, jid, first)
   if redis.pcall('HDEL', key, jid) ~= 1 then return end
-  redis.pcall('INCRBY', KEYS[FIXED + arguments[first]], '1')
+  redis.pcall('SET', KEYS[FIXED + arguments[first]], now .. ' ' .. jid) -- the version, see tombstone.lua
   redis.pcall('SET', KEYS[FIXED + arguments[first + 1]], arguments[first + 2], 'EX', '60')
   redis.pcall('PUBLISH', KEYS[FIXED + arguments[first + 1]], arguments[first + 2])
 end
@@ -150,7 +150,7 @@ end
 local function store_cursor(key, life, first)
   local run, ex = arguments[first], redis.pcall('HGET', key, 'ex')
   if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(run) then return end
-  if ex and redis.call('HGET', key, 'of') ~= arguments[first + 4] then return end
+  if ex and redis.pcall('HGET', key, 'of') ~= arguments[first + 4] then return end
   if arguments[first + 1] == '1' then return redis.pcall('DEL', key) end
   redis.pcall('HSET', key, 'ex', run, 'py', run, 'v', '1', 'c', arguments[first + 2], 'rt', arguments[first + 3],
     'of', arguments[first + 4])
@@ -278,11 +278,12 @@ end
 -- Writes the records of the items that were removed. Returns where the next row or item begins.
 local function note_each(i)
   local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
-  local names, items, fields = tonumber(arguments[i + 4]), tonumber(arguments[i + 5]), {'class', class}
-  for j = 1, names do fields[2 * j + 1] = arguments[i + 5 + j] end
+  local names, items, fields = tonumber(arguments[i + 4]), tonumber(arguments[i + 5]), {}
+  for j = 1, names do fields[2 * j - 1] = arguments[i + 5 + j] end
+  if class ~= '' then fields[2 * names + 1], fields[2 * names + 2] = 'class', class end
   i = i + 6 + names
   for _ = 1, items do
-    for j = 1, names do fields[2 * j + 2] = arguments[i + 1 + j] end
+    for j = 1, names do fields[2 * j] = arguments[i + 1 + j] end
     if not stays[tonumber(arguments[i])] then
       note(KEYS[FIXED + arguments[i + 1]], life, state, reason, fields)
     end
