@@ -31,7 +31,6 @@ from goworkers_py.policy.iterable import CURSOR
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message
-from goworkers_py.wire.ruby import ruby_flaw
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -169,7 +168,7 @@ class IterableRun:
         if not self._goes_on_later:
             return dataclasses.replace(done, effects=(*done.effects, self._store_cursor(self._last, has_ended=True)))
         effects = (*done.effects, self._store_cursor(self._last, has_ended=False))
-        if self._is_followed and not ruby_flaw(self._message.raw):
+        if self._is_followed:
             raw = payload.splice(self._message.raw, {"queue": self._message.queue}, ("at", *_OF_THE_BEGIN))
             pause_s = min(BEHIND_ANOTHER * self._checkpoint_s, LONGEST_BEHIND_S)
             return Reschedule(self._wall() + pause_s, raw, effects=effects)

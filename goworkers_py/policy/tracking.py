@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState, ShowStatus, Tracked
-from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.effect import Effect, NoteState, ShowStatus
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
@@ -29,7 +28,7 @@ from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
-from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, live_s, retain_in, tracked_of
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.sidekiq_status import word_of
 
@@ -67,7 +66,7 @@ class Tracking:
 
     def buried(self, raw: bytes, queue: str, error: BaseException) -> tuple[Effect, ...]:
         """The effects of burying a job that was recovered, because it killed its processes."""
-        job = _job_of(raw)
+        job = job_in(raw)
         if job is None:
             return ()
         kind = error_class(error)
@@ -176,15 +175,8 @@ def requeued(delivery: Delivery, last: bool = False) -> Outcome:
 def recovered(raw: bytes, queue: str, owner: str) -> tuple[Effect, ...]:
     """The effect of taking a job from a dead process, which may have begun it. Only jobs with a record have one, but
     for every job with a jid it is asked: the code of its class may say that it is tracked."""
-    job = _job_of(raw)
+    job = job_in(raw)
     if job is None:
         return ()
     fields: Fields = (("queue", queue),)
     return (NoteState(job, "waiting", f"recovered from {owner}", LIVE_S, fields, only_known=True),)
-
-
-def _job_of(raw: bytes) -> Tracked | None:
-    try:
-        return tracked_of(payload.read(raw))
-    except UnreadablePayload:
-        return None

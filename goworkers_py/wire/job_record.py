@@ -145,6 +145,14 @@ def tracked_in(raw: bytes) -> Tracked | None:
     return tracked_of(fields) if says_tracked(fields) else None
 
 
+def job_in(raw: bytes) -> Tracked | None:
+    """The job of any payload with a jid. It may have a record: the code of its class may say that it is tracked."""
+    try:
+        return tracked_of(payload.read(raw))
+    except UnreadablePayload:
+        return None
+
+
 def says_tracked(fields: Mapping[str, Any]) -> bool:
     return fields.get(TRACK) is True or retain_in(fields.get(RETAIN)) > 0
 

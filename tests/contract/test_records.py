@@ -124,6 +124,19 @@ def test_of_jobs_that_are_settled_together_only_those_that_were_ours_are_noted(
     assert len(waiting(admin)) == 2
 
 
+def test_jobs_of_several_classes_that_are_settled_together_keep_their_classes(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(*(push(number) for number in range(4)))
+    classes = ["A", "B", "", "A"]
+    ends = [
+        (one, Done(effects=(NoteState(Tracked(str(number), classes[number]), "completed", "", 60),)))
+        for number, one in enumerate(me.consume(4))
+    ]
+    me.settle(*ends)
+    assert [record(number).job_class for number in range(4)] == ["A", "B", "Job", "A"], "one that is not known stays"
+
+
 def test_a_job_that_has_left_before_is_not_noted_among_others_of_its_list(
     me: Process, publish: Publish, record: Read
 ) -> None:
@@ -316,6 +329,26 @@ def test_a_job_that_is_deleted_from_its_queue_or_retried_from_the_dead(
     me.settle((one, ENDS["dead"][0]))
     changed(inspector.retry(DEAD, Filter()))
     assert moves(record()) == ["waiting", "dead", "waiting"]
+
+
+def test_a_job_that_only_its_code_says_is_tracked_is_noted_where_it_is_deleted(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    raw = job(1)
+    publish(Push("q", raw, track=Tracked("1", "Job")))
+    changed(Inspector(lambda: me.broker).delete(waiting_in("q"), Filter(jids=["1"])))
+    assert record().state == "cancelled"
+
+
+def test_the_copy_of_a_job_that_has_ended_leaves_its_record_where_it_is_deleted(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Done(effects=(note("completed"),))))
+    me.publish(tracked())
+    changed(Inspector(lambda: me.broker).delete(waiting_in("q"), Filter(jids=["1"])))
+    assert moves(record()) == ["waiting", "completed"]
 
 
 @pytest.mark.parametrize("place", [SCHEDULED, RETRIES])

@@ -16,7 +16,6 @@ from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
 
 _WAIT_FOR_A_TIME: dict[JobState, StateWord] = {JobState.SCHEDULED: "scheduled", JobState.RETRY: "retry"}
@@ -129,10 +128,8 @@ class MemoryJobs(PlacedJobs):
             job = change.job.payload
             if change.at is not None:
                 self._reschedule(job, change.at)
-            elif change.to is None and self._place.state is not JobState.DEAD:
-                self._state.note_move(job, "cancelled", change.reason, life_s=ENDED_S)
             elif change.to is None:
-                pass  # a dead job keeps its record
+                self._state.note_deletion(job, change.reason)
             elif change.to.state is JobState.DEAD:
                 self._state.bury(change.payload, self._dead_limits)
                 self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))

@@ -25,6 +25,11 @@ class JobRecords:
         fields = self._records.get(jid)
         return None if fields is None else dict(fields)
 
+    def is_live(self, jid: str) -> bool:
+        """Whether there is a record, of a job that goes on."""
+        fields = self._records.get(jid)
+        return fields is not None and fields["state"].decode() not in ENDED
+
     def bear(self, number: int, push: Push) -> bool:
         """Makes the record of a tracked push. False when the job has one already. Answers the same for one push however
         often it is asked."""

@@ -38,7 +38,7 @@ from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.command import Command
 from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.wire.job_record import LIVE_S, live_s, tracked_in
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
 Bell = SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
@@ -234,10 +234,15 @@ class State:
         due: float | None = None,
     ) -> None:
         """Writes into the record of the job, if it has one, that people or the scheduler have moved it."""
-        if (job := tracked_in(payload)) is not None:
+        if (job := job_in(payload)) is not None:
             fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
             life_s = life_s if due is None else live_s(due, self.clock())
             self.records.note(NoteState(job, state, reason, life_s, tuple(fields), only_known=True))
+
+    def note_deletion(self, payload: bytes, reason: str) -> None:
+        """A job that has ended keeps its record: a dead one, and one of which a copy was left."""
+        if (job := job_in(payload)) is not None and self.records.is_live(job.jid):
+            self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.wire.job_record import ENDED_S, LIVE_S, tracked_in
+from goworkers_py.core.effect import Tracked
+from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in
 
 
 class RecordKeys:
@@ -11,12 +14,11 @@ class RecordKeys:
         self._keys = keys
         self._numbers: dict[str, int] = {}
 
-    def number(self, payload: bytes) -> int:
-        """The number of the record of this job among `names`, from 1 on; 0 for a job that is not tracked."""
-        tracked = tracked_in(payload)
-        if tracked is None:
-            return 0
-        return self._numbers.setdefault(self._keys.record(tracked.jid), len(self._numbers) + 1)
+    def number(self, payload: bytes, may_be_tracked: Callable[[bytes], Tracked | None] = job_in) -> int:
+        """The number of the record of this job among `names`, from 1 on; 0 for a job that is not tracked. A script asks
+        whether the job has a record."""
+        job = may_be_tracked(payload)
+        return 0 if job is None else self._numbers.setdefault(self._keys.record(job.jid), len(self._numbers) + 1)
 
     @property
     def names(self) -> list[str]:

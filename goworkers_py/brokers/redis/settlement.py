@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import secrets
 import time
@@ -14,13 +15,13 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.effects import encode, encode_notes, encode_once
+from goworkers_py.brokers.redis.effects import NumberOf, encode, encode_notes, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState
+from goworkers_py.core.effect import Effect, NoteState, ShowStatus
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -98,14 +99,7 @@ class Settlement:
         if notes:
             arguments += encode_notes(chain.from_iterable(row.deliveries for row in rows), notes, keys, number_of)
         for item in items:
-            what, payload, at, line = _readable(item, now)
-            of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
-            place = of_list, 1 if item.newest_first else -1
-            goal = self._goal(what, line or item.queue)
-            moved = item.effects if what == item.target.what else tuple(_elsewhere(one, what) for one in item.effects)
-            effects = list((encode if item.owner else encode_once)(moved, keys, number_of, now))
-            arguments += (what, *place, item.payload, number_of(goal) if goal else 0, line or item.queue, at, payload)
-            arguments += (len(effects), *effects)
+            arguments += self._encoded(item, number_of, now)
         fixed = (
             keys.dead, keys.queues, keys.lines, keys.outboxes,
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
@@ -117,6 +111,17 @@ class Settlement:
             at - 1: False if result == 0 else errors[result]
             for at, result in zip(answer[::2], answer[1::2], strict=True)
         }
+
+    def _encoded(self, item: Item, number_of: NumberOf, now: float) -> list[Argument]:
+        keys, (what, payload, at, line) = self._keys, _readable(item, now)
+        of_list = number_of(keys.inprogress(item.queue, item.owner)) if item.owner else 0
+        goal, name, told = self._goal(what, line or item.queue), line or item.queue, item.effects
+        if what != item.target.what:
+            told = tuple(_elsewhere(one, what, max(1, int(self._dead_limits[1]))) for one in told)
+        effects = list((encode if item.owner else encode_once)(told, keys, number_of, now))
+        end = 1 if item.newest_first else -1
+        place = what, of_list, end, item.payload, number_of(goal) if goal else 0, name, at, payload
+        return [*place, len(effects), *effects]
 
     def _goal(self, what: str, name: str) -> str:
         """The key to which the step moves a job; empty when it only removes it."""
@@ -175,9 +180,13 @@ def _readable(item: Item, now: float) -> Target:
     return Target("back", target.payload) if target.what == "schedule" else Target("dead", readable)
 
 
-def _elsewhere(effect: Effect, what: str) -> Effect:
+def _elsewhere(effect: Effect, what: str, dead_life_s: int) -> Effect:
     """The record of a job that goes elsewhere because Ruby cannot read it says where."""
+    dead = what == "dead"
+    if isinstance(effect, ShowStatus):
+        return dataclasses.replace(effect, status="failed" if dead else "queued")
     if not isinstance(effect, NoteState):
         return effect
     fields = tuple((name, value) for name, value in effect.fields if name != "due")
-    return effect._replace(state="dead" if what == "dead" else "waiting", fields=fields)
+    life_s = max(effect.life_s, dead_life_s) if dead else effect.life_s
+    return effect._replace(state="dead" if dead else "waiting", life_s=life_s, fields=fields)

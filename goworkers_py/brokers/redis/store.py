@@ -24,7 +24,7 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import Outcome, Requeue
 from goworkers_py.policy.step_size import StepSize
 from goworkers_py.wire import enclosure
-from goworkers_py.wire.job_record import LIVE_S, JobRecord
+from goworkers_py.wire.job_record import LIVE_S, JobRecord, tracked_in
 from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class RedisStore(Store):
                 moves += (0, 0, entry, enclosure.readable(payload, "", now))
             else:
                 number = queues.setdefault(self._keys.bare(queue), len(queues) + 1)
-                moves += (number, records.number(entry), entry, payload)
+                moves += (number, records.number(entry, tracked_in), entry, payload)
         fixed = (source, self._keys.queues, self._keys.dead, self._keys.nothing)
         keys = [*fixed, *map(self._keys.queue, queues), *records.names]
         arguments = (repr(now), skip, *self._dead_limits, LIVE_S, len(queues), *queues, *moves)

@@ -24,7 +24,7 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
     redis.call('LSET', KEYS[1], first + offset - 1, mark)
     deleted = deleted + 1
     local record = records[raw]
-    if record ~= KEYS[2] and is_tracked(record) then note(record, life, 'cancelled', reason, {}) end
+    if record ~= KEYS[2] and is_live(record) then note(record, life, 'cancelled', reason, {}) end
   end
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
