@@ -31,6 +31,7 @@ from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import NoteState, ShowStatus, Tracked
 from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
 
 NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]
@@ -203,6 +204,19 @@ def test_a_payload_that_ruby_cannot_read_does_not_wait_in_the_schedule(
     assert broker.transport.settle(batch((fetched, Reschedule(2.0**40, raw)))) == [True]
     assert not redis.exists(KEYS.schedule, KEYS.dead, KEYS.processed)
     assert redis.lrange(KEYS.queue("q"), 0, -1) == [raw]
+
+
+def test_a_tracked_job_that_ruby_cannot_read_is_known_as_dead(make: Make, redis: redis_py.Redis) -> None:
+    """It is shown for as long as it is dead, although its retry would have been sooner."""
+    broker, raw, tracked = make(dead_timeout=1_000), b'{"class":"J","args":["\\ud800"],"jid":"j1"}', Tracked("j1", "J")
+    [fetched] = hold(broker, raw)
+    fails = NoteState(tracked, "retry", "failed", 60, (("due", "1.0"),)), ShowStatus("j1", "retrying")
+    assert broker.transport.settle(batch((fetched, Retry(1.0, raw, effects=fails)))) == [True]
+    assert redis.zcard(KEYS.dead) == 1
+    record = KEYS.record("j1")
+    assert redis.hget(record, "state") == b"dead"
+    assert redis.ttl(record) > 900
+    assert redis.hget("sidekiq:status:j1", "status") == b"failed"
 
 
 def test_burying_deletes_dead_jobs_that_are_too_old(make: Make, redis: redis_py.Redis) -> None:
