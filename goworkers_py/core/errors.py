@@ -100,10 +100,12 @@ class NoResult(WorkersError):
 
 
 class JobFailed(WorkersError):
-    """`error_class` and `error_message` are those of the exception that the job raised."""
+    """`error_class` and `error_message` are those of the exception that the job raised last. They are empty when people
+    have killed the job before it failed."""
 
     def __init__(self, jid: str, error_class: str, error_message: str) -> None:
-        super().__init__(f"job {jid} failed: {error_class}: {error_message}")
+        failed = f"failed: {error_class}: {error_message}" if error_class else "was killed before it failed"
+        super().__init__(f"job {jid} {failed}")
         self.jid, self.error_class, self.error_message = jid, error_class, error_message
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import redis as redis_py
 from apps import own_app, working
+from harness import Process
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
@@ -18,8 +19,8 @@ from goworkers_py.api import results
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import DuplicateJob, JobCancelled, JobFailed, NoResult
+from goworkers_py.core.outcome import Dead
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
@@ -182,13 +183,24 @@ def test_who_waits_learns_what_another_program_has_done(app: App, monkeypatch: p
     app.inspector.clear(waiting_in("nobody"))
     with pytest.raises(NoResult, match="it was last waiting, and another program has moved or deleted it"):
         app.result(cleared, timeout=30)
-    [job] = app.inspector.first(waiting_in("other"), 1)
-    app.inspector.clear(waiting_in("other"))
-    dead = payload.splice(job.payload, {"error_class": "Killed", "error_message": "by Ruby"}, drop=("retain",))
-    app.broker.transport.publish([Push("other", dead, time.time() + 3_600)])
-    list(app.inspector.kill(SCHEDULED, Filter()))
+    other = Process(app.config).begin()
+    [job] = other.consume(1, "other")
+    dead = payload.splice(job.payload, {"error_class": "Killed", "error_message": "by Ruby"})
+    other.settle((job, Dead(dead)))  # without a note for the record
     with pytest.raises(JobFailed, match="Killed: by Ruby"):
         app.result(killed, timeout=30)
+    other.leave()
+    other.broker.close()
+
+
+def test_who_waits_learns_that_a_job_was_killed_by_hand(app: App) -> None:
+    @app.job("Killed", queue="nobody", retain=60)
+    def killed() -> None: ...
+
+    jid = str(killed.enqueue_in(3_600))
+    list(app.inspector.kill(SCHEDULED, Filter()))
+    with pytest.raises(JobFailed, match=f"^job {jid} was killed before it failed$"):
+        app.result(jid, timeout=30)
 
 
 def test_a_job_whose_class_alone_says_it_is_tracked_is_tracked_from_its_run(app: App) -> None:

@@ -19,10 +19,8 @@ if ARGV[1] == 'withdraw' then
   change_version()
   return 1
 end
-if standing and ARGV[4] == '1' then
-  local read, told = pcall(cjson.decode, standing)
-  if read and type(told) == 'table' and told.retry == false then return 0 end
-end
+-- A cancel is not weakened to an interruption.
+if standing and ARGV[4] == '1' and not string.find(standing, '"retry": true', 1, true) then return 0 end
 -- An older answer is about another run. While there is a tombstone, somebody else waits for the answer too.
 if redis.call('HSET', TOMBSTONES, jid, tombstone) == 1 then redis.call('DEL', ANSWER) end
 redis.call('EXPIRE', TOMBSTONES, ARGV[5])
