@@ -15,6 +15,8 @@ then, and the job went on without it.
 
 An iterable job skips no step. After a run that was to go on later no step is done again. After any other run the steps
 are done again that came after the last checkpoint.
+
+Of a job that was pushed twice only this is judged: no copy begins after the answer `cancelled`.
 """
 
 from __future__ import annotations
@@ -86,6 +88,9 @@ class StateJudge:
         return verdict
 
     def _wrong(self, case: Case, verdict: Verdict) -> Iterator[str]:
+        if case.push.doubled:  # its copies end each in their own way
+            yield from self._begun_after_cancel(case)
+            return
         if case.seen.verified:
             yield from self._state(case)
         elif not self._judge.is_refused_since(case.push.at):
@@ -143,6 +148,12 @@ class StateJudge:
             yield "is cancelled, and the answer was too late"
         if asked.answer == "not found":
             yield "was not found"
+        yield from self._begun_after_cancel(case)
+
+    def _begun_after_cancel(self, case: Case) -> Iterator[str]:
+        asked = case.asked
+        if asked is None:
+            return
         late = [run for run in case.runs if asked.answer == "cancelled" and run.began > asked.answered_at]
         for run in late:
             if not self._judge.is_begun_after_a_pause(run):

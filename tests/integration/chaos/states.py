@@ -24,7 +24,7 @@ RETAIN_S = 3_600
 STEP_S, CHECKPOINT_S = 0.03, 0.2
 CANCEL_TIMEOUT_S = 0.3
 NEVER_SUCCEEDS = 99
-KINDS = ("plain", "plain", "cancelled", "cancelled", "expiring", "iterable")
+KINDS = ("plain", "plain", "cancelled", "cancelled", "doubled", "expiring", "iterable")
 
 
 class Push(NamedTuple):
@@ -36,6 +36,7 @@ class Push(NamedTuple):
     last_attempt: int = 0
     expires_at: float = 0.0  # epoch seconds
     steps: int = 0  # of an iterable job
+    doubled: bool = False  # pushed twice, as by a client of Ruby whose first reply was lost; without a record
     sure: bool = True  # False: nobody knows whether it was pushed
     at: float = 0.0  # monotonic
 
@@ -97,9 +98,9 @@ class Pusher(threading.Thread):
 
     def _push(self, jid: str) -> None:
         dice, kind = self._random, self._random.choice(KINDS)
-        push = Push(jid, retained=dice.random() < self._retained_share, at=time.monotonic())
-        options = EnqueueOptions(jid=jid)
-        options = options.replaced(retain=RETAIN_S) if push.retained else options.replaced(track=True)
+        retained = dice.random() < self._retained_share
+        push = Push(jid, retained, doubled=kind == "doubled", at=time.monotonic())
+        options = _options(push)
         if dice.random() < 0.2:
             options = options.replaced(at=time.time() + dice.uniform(0.1, 5.0))
         if kind == "iterable":
@@ -115,15 +116,16 @@ class Pusher(threading.Thread):
             if dice.random() < 0.05:
                 push, failures = push._replace(dies_of="Mishap", last_attempt=1), NEVER_SUCCEEDS
                 options = options.replaced(retry=1)
-            seconds = dice.uniform(0.0, 3.0) if kind == "cancelled" else dice.uniform(0, 0.1)
+            seconds = dice.uniform(0.0, 3.0) if kind in ("cancelled", "doubled") else dice.uniform(0, 0.1)
             job_class, args = "Stated", [seconds, failures, dies]
         if kind == "expiring":
             push = push._replace(expires_at=time.time() + dice.uniform(0.1, 4.0))
             options = options.replaced(expires_at=push.expires_at)
         if push.steps:
             options.needs.add(ITERATE)  # as a push through the job's function does
-        self.pushed.jobs[jid] = push._replace(sure=self._is_pushed(job_class, args, options))
-        if kind == "cancelled" or dice.random() < 0.05:
+        pushes = [self._is_pushed(job_class, args, options) for _ in range(1 + push.doubled)]
+        self.pushed.jobs[jid] = push._replace(sure=all(pushes))
+        if kind in ("cancelled", "doubled") or dice.random() < 0.05:
             self.to_cancel.put(jid)
 
     def _is_pushed(self, job_class: str, args: list[float], options: EnqueueOptions) -> bool:
@@ -133,6 +135,13 @@ class Pusher(threading.Thread):
                     self._client.push(self._queue, job_class, args, options)
                 return True
         return False
+
+
+def _options(push: Push) -> EnqueueOptions:
+    options = EnqueueOptions(jid=push.jid)
+    if push.doubled:
+        return options
+    return options.replaced(retain=RETAIN_S) if push.retained else options.replaced(track=True)
 
 
 class CancelAsker(threading.Thread):

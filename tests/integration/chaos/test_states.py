@@ -46,6 +46,7 @@ def asked(answer: str, at: float = 9.0, answered_at: float = 9.1, retry: bool = 
 
 
 TRACKED, RETAINED = Push("j", retained=False), Push("j")
+DOUBLED = Push("j", doubled=True)
 EXPIRING = Push("j", retained=False, expires_at=1_020.0)  # at 20.0 of the monotonic clock
 COMPLETED, CANCELLED, EXPIRED = Seen("completed"), Seen("cancelled"), Seen("expired")
 KILLED = Life(LIFE, NODE, 0.0, ended=11.5, how="killed", pid=PID)
@@ -80,6 +81,7 @@ MANY = int(2 * APART_S / STEP_S)
     judged(TRACKED._replace(steps=5), COMPLETED, stepped("", 0, 3), stepped("ended", 2, 4, 20.0), life=KILLED),
     judged(TRACKED._replace(at=5.0), Seen("running", verified=False), ran("ended"), windows=(DENIAL,)),
     judged(Push("j", sure=False), Seen("unknown", verified=False)),
+    judged(DOUBLED, Seen("unknown"), ran("ended", 8.0), ran("ended", 8.5, number="2"), asked=asked("cancelled")),
 ])  # fmt: skip
 def test_what_is_true_is_not_blamed(verdict: Verdict) -> None:
     assert verdict.complaints == []
@@ -103,6 +105,7 @@ def test_what_is_true_is_not_blamed(verdict: Verdict) -> None:
     (judged(TRACKED, CANCELLED, asked=asked("too late")), "the answer was too late"),
     (judged(TRACKED, COMPLETED, ran("ended"), asked=asked("cancelled", 11.0, 11.1)), "the answer was cancelled"),
     (judged(TRACKED, CANCELLED, ran(""), asked=asked("cancelled")), "began 0.900 s after the answer cancelled"),
+    (judged(DOUBLED, Seen("unknown"), ran("ended", 8.0), ran("ended"), asked=asked("cancelled")), "began 0.900 s"),
     (judged(TRACKED, COMPLETED, ran("ended"), asked=asked("not found")), "was not found"),
     (judged(TRACKED, EXPIRED), "is expired"),
     (judged(EXPIRING, EXPIRED, ran("ended")), "settled as completed"),
