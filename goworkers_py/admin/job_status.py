@@ -101,30 +101,31 @@ class JobLookup:
     def remove(self, jid: str) -> StoredJob | None:
         """Deletes a job that waits in a queue or for a time, and the copies of it: a client sends a push again whose
         reply was lost. None when it was found in neither."""
+        removed: list[StoredJob] = []
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             record = self._record(jid)
-            if record is None or record.state not in _WAITS:
+            if removed or record is None or record.state not in _WAITS:
                 break
-            if (removed := self._take_out(jid, _told(record))) is not None:
-                return removed
-        # Also where the record says that it runs or has ended: a copy may wait all the same.
-        found = [self._take_out(jid, seen) for seen in self._waiting_copies(jid)]
-        return next(filter(None, found), None)
+            removed = self._take_out(jid, _told(record))
+        # Whatever the record says, copies may wait elsewhere.
+        for seen in self._waiting_copies(jid):
+            removed += self._take_out(jid, seen)
+        return _first(iter(removed))
 
-    def _take_out(self, jid: str, status: JobStatus) -> StoredJob | None:
-        """Deletes all copies that are near the place where it was seen, and returns one of them."""
-        removed = [
+    def _take_out(self, jid: str, status: JobStatus) -> list[StoredJob]:
+        """Deletes all copies that are near the place where one was seen."""
+        return [
             job
             for place, number, job in self._seen_at(status, status.due)
             if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
         ]
-        return removed[0] if removed else None
 
     def _waiting_copies(self, jid: str) -> Iterator[JobStatus]:
         """Where copies of the job wait, in the order in which a job moves."""
         for state, place in self._places():
-            if state in _WAITS and (job := self._look(place, jid)) is not None:
-                yield _seen(job, state, place.queue or job.queue)
+            if state in _WAITS:
+                for job in [*self._look(place, jid)]:
+                    yield _seen(job, state, place.queue or job.queue)
 
     def is_held(self, jid: str) -> bool:
         """Whether a process holds the job, or a copy of it."""
@@ -191,8 +192,7 @@ class JobLookup:
         whether every place was searched to its end."""
         complete = True
         for state, place in self._places():
-            job = self._look(place, jid)
-            if job is not None:
+            if (job := _first(self._look(place, jid))) is not None:
                 return _seen(job, state, place.queue or job.queue), True
             complete = complete and self._admin.jobs_in(place).count() <= MOST_SEARCHED
             if place.state is JobState.SCHEDULED and (held := self._look_in_progress(jid)) is not None:
@@ -220,9 +220,9 @@ class JobLookup:
                 return replace(_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
         return None
 
-    def _look(self, place: Place, jid: str) -> StoredJob | None:
+    def _look(self, place: Place, jid: str) -> Iterator[StoredJob]:
         jobs = itertools.chain.from_iterable(self._admin.jobs_in(place).pages())
-        return _first(job for job in itertools.islice(jobs, MOST_SEARCHED) if _is(job, jid))
+        return (job for job in itertools.islice(jobs, MOST_SEARCHED) if _is(job, jid))
 
 
 def _first(found: Iterator[T]) -> T | None:

@@ -13,7 +13,7 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.places import DEAD, RETRIES, waiting_in
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
@@ -152,6 +152,19 @@ def test_all_copies_of_a_job_that_was_pushed_twice_are_cancelled(app: App, told:
     assert app.cancel("one") == "cancelled"
     assert (app.inspector.count(waiting_in("q")), told) == (0, ["one"])
     assert not app.broker.cancels.stands("one")
+
+
+@pytest.mark.parametrize("track", [b"", b'"track":true,'], ids=["", "tracked"])
+def test_the_copies_of_a_job_that_wait_for_their_retries_are_cancelled(app: App, track: bytes) -> None:
+    """Each at a time of its own."""
+    raw = b'{"class":"J","args":[],"jid":"one",%s"created_at":%f,"retry":true}' % (track, time.time())
+    first, second = (raw.replace(b"[]", b"[%d]" % number) for number in (1, 2))
+    app.broker.transport.publish([
+        Push("q", first, time.time() + 100, track=Tracked("one", "J") if track else None),
+        Push("q", second, time.time() + 200),
+    ])  # fmt: skip
+    assert app.cancel("one") == "cancelled"
+    assert app.inspector.count(SCHEDULED) == 0
 
 
 def test_the_copy_of_a_job_that_runs_is_cancelled_with_it(app: App) -> None:
