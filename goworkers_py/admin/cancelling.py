@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goworkers_py.admin.filter import Wanted
-from goworkers_py.admin.job_status import JobLookup, check_jid
+from goworkers_py.admin.job_status import JobLookup, JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED
@@ -51,33 +51,46 @@ class Canceller:
     def cancel(self, jid: str, retry: bool, timeout: float) -> CancelAnswer:
         check_jid(jid)
         lookup = JobLookup(self._broker)
-        before = _ended(lookup, jid)
+        before = _ended(lookup.status(jid))
         if before == "too late":
             return before
+        give_up_at = time.monotonic() + timeout
         asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
-        job = None if retry else lookup.remove(jid)
-        if job is not None:
-            self.tell_of(job)
-        if (before == "cancelled" or job is not None) and not lookup.is_held(jid):
+        removed = not retry and self._remove(lookup, jid)
+        if (removed or before == "cancelled") and not lookup.is_held(jid):
             self._cancels.withdraw(jid, asked)
             return "cancelled"
-        if (answer := self._await_answer(jid, timeout)) is not None:
+        while (answer := self._await_answer(jid, give_up_at)) == "cancelled" and self._is_left(lookup, jid):
+            asked = self._cancels.ask(jid, retry)  # the first of its copies has met the tombstone, which is gone
+        if answer is not None:
             return answer
         status = lookup.status(jid)
-        ended: CancelAnswer | None = "not found" if status.absent else _ended(lookup, jid)
+        ended: CancelAnswer | None = "not found" if status.absent else _ended(status)
         if retry and status.state != "running":
             ended = ended or "not running"
+        if ended == "cancelled" and lookup.is_held(jid):
+            ended = None
         if ended is not None:
             self._cancels.withdraw(jid, asked)
         return ended or "requested"
+
+    def _remove(self, lookup: JobLookup, jid: str) -> bool:
+        if (job := lookup.remove(jid)) is not None:
+            self.tell_of(job)
+        return job is not None
+
+    def _is_left(self, lookup: JobLookup, jid: str) -> bool:
+        """Whether a process holds a copy of the job; one that waits is removed."""
+        self._remove(lookup, jid)
+        return lookup.is_held(jid)
 
     def tell_of(self, job: StoredJob) -> None:
         with suppress(UnreadablePayload):
             self._tell(Message(job.payload, job.queue))
 
-    def _await_answer(self, jid: str, timeout: float) -> CancelAnswer | None:
+    def _await_answer(self, jid: str, give_up_at: float) -> CancelAnswer | None:
         """None when no process has met the job in time."""
-        changed, give_up_at = threading.Event(), time.monotonic() + timeout
+        changed = threading.Event()
         words: list[str] = []
 
         def hear(word: str) -> None:
@@ -104,26 +117,32 @@ class Canceller:
         return [job.jid for job in held if job.message is not None and job.message.jid]
 
     def cancel_running(self, wanted: Wanted, jids: Sequence[str], timeout: float, counts: CancelCounts) -> None:
-        left, give_up_at = {jid: self._cancels.ask(jid, False) for jid in jids}, time.monotonic() + timeout
+        asked, give_up_at = {jid: self._cancels.ask(jid, False) for jid in jids}, time.monotonic() + timeout
+        told: dict[str, str | None] = {}
         while True:
-            for jid in [*left]:
-                if told := self._cancels.answer(jid):
-                    del left[jid]
-                    counts.add("cancelled" if told == "cancelled" else "too late")
-            if not left or time.monotonic() >= give_up_at:
+            told |= {jid: self._cancels.answer(jid) for jid in asked if not told.get(jid)}
+            if all(told.values()) or time.monotonic() >= give_up_at:
                 break
             threading.Event().wait(LOOK_EVERY_S)
         held = set(self.running(wanted))
-        for jid, asked in left.items():
-            # One that is held no more had ended before it was asked for, and may wait for its retry.
-            answer = "requested" if jid in held else self.cancel(jid, retry=False, timeout=0)
-            if answer != "requested":
-                self._cancels.withdraw(jid, asked)
-            counts.add(answer)
+        for jid, word in told.items():
+            counts.add(self._answer_to(jid, word, jid in held, asked[jid]))
+
+    def _answer_to(self, jid: str, word: str | None, is_held: bool, asked: object) -> CancelAnswer:
+        if word and word != "cancelled":
+            return "too late"
+        if word and is_held:
+            self._cancels.ask(jid, False)  # the first of its copies has met the tombstone, which is gone
+        if word or is_held:
+            return "requested" if is_held else "cancelled"
+        # It had ended before it was asked for, and may wait for its retry.
+        answer = self.cancel(jid, retry=False, timeout=0)
+        if answer != "requested":
+            self._cancels.withdraw(jid, asked)
+        return answer
 
 
-def _ended(lookup: JobLookup, jid: str) -> CancelAnswer | None:
-    status = lookup.status(jid)
+def _ended(status: JobStatus) -> CancelAnswer | None:
     if status.state not in ENDED or not status.verified:
         return None
     return "cancelled" if status.state == "cancelled" else "too late"

@@ -187,6 +187,67 @@ def test_the_copy_of_a_job_that_runs_is_cancelled_with_it(app: App) -> None:
     assert (ran, app.inspector.count(waiting_in("nobodys"))) == ([1], 0)
 
 
+def test_a_copy_that_comes_to_wait_while_a_job_is_cancelled_is_cancelled_too(app: App) -> None:
+    began, raw = threading.Event(), b'{"class":"J","args":[],"jid":"one","created_at":%f}' % time.time()
+
+    @app.job("J", queue="q")
+    def run_long() -> None:
+        began.set()
+        try:
+            while True:
+                time.sleep(0.01)
+        except JobCancelled:
+            app.broker.transport.publish([Push("nobodys", raw)])
+            raise
+
+    app.broker.transport.publish([Push("q", raw)])
+    with working(app):
+        assert began.wait(20)
+        assert app.cancel("one", timeout=20) == "cancelled"
+    assert app.inspector.count(waiting_in("nobodys")) == 0
+
+
+@pytest.mark.parametrize("all_of_them", [False, True], ids=["one job", "by filter"])
+@pytest.mark.parametrize("track", [b"", b'"track":true,'], ids=["", "tracked"])
+def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
+    app: App, track: bytes, all_of_them: bool
+) -> None:
+    began, may_end, held_on = [threading.Event() for _ in range(2)], threading.Event(), threading.Event()
+
+    @app.job("J", queue="q")
+    def hold_on(number: int) -> None:
+        began[number].set()
+        try:
+            while True:
+                time.sleep(0.01)
+        except JobCancelled:
+            held_on.set()
+            while number and not may_end.is_set():
+                time.sleep(0.01)
+            raise
+
+    def cancelled(timeout: float) -> str:
+        if not all_of_them:
+            return app.cancel("one", timeout=timeout)
+        counts = app.inspector.cancel_all(Filter(job_class="J"), timeout=timeout)
+        return "requested" if counts.requested else "cancelled"
+
+    raw = b'{"class":"J","args":[%%d],"jid":"one",%s"created_at":%f}' % (track, time.time())
+    app.broker.transport.publish([
+        Push("q", raw % 0, track=Tracked("one", "J") if track else None),
+        Push("q", raw % 1),
+    ])  # fmt: skip
+    with working(app):
+        assert all(one.wait(20) for one in began)
+        assert not track or eventually(lambda: running(app, "one"))
+        assert cancelled(timeout=1) == "requested"
+        assert held_on.is_set()
+        assert app.broker.cancels.stands("one"), "the other copy would run again if its process were killed"
+        may_end.set()
+        assert eventually(lambda: app.inspector.stats().in_progress == 0)
+        assert not app.broker.cancels.stands("one")
+
+
 def test_a_job_that_was_pushed_again_after_its_cancel_is_cancelled_again(app: App) -> None:
     raw = b'{"class":"J","args":[],"jid":"one","track":true,"created_at":%f}' % time.time()
     app.broker.transport.publish([Push("q", raw, track=Tracked("one", "J"))])
