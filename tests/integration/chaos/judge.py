@@ -193,7 +193,8 @@ class Judge:
         for life in self._lives.values():
             if life.pid != pid:
                 continue
-            alone = all(run.jid == jid or run.ended < math.inf for run in runs if run.life == life.number)
+            others = [run for run in runs if run.life == life.number and run.jid != jid]
+            alone = all(run.ended < math.inf or run.interrupted for run in others)
             if alone and is_killer(jid):
                 return "killer"
             if alone and life.how == "killed":

@@ -27,6 +27,7 @@ class Run:
     life: int
     began: float
     ended: float = math.inf
+    interrupted: bool = False  # its job was given to another process
     effected: bool = False
     failed: bool = False  # a parent's; the runs of other jobs fail by their plan
     children: dict[str, int] = field(default_factory=dict)  # a parent's: how often each fails before it succeeds
@@ -69,8 +70,8 @@ def read_runs(directory: Path) -> list[Run]:
             word, at, jid, attempt, number, *children = line.split()
             if word == "began":
                 runs[life, number] = Run(jid, int(attempt), life, float(at), children=_failures(children))
-            elif word == "effected":
-                runs[life, number].effected = True
+            elif word in ("effected", "interrupted"):
+                setattr(runs[life, number], word, True)
             else:
                 runs[life, number].ended = float(at)
                 runs[life, number].failed = word == "failed"

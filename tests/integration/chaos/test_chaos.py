@@ -122,6 +122,14 @@ def test_only_killers_are_taken_for_poison(jid: str, life: Life, beside: float, 
     assert any("was taken for poison" in text for text in result.complaints) is (why is None)
 
 
+def test_a_process_that_was_killed_after_it_had_interrupted_others_was_alone() -> None:
+    runs = [ran(1, 10, float("inf"), "j1"), ran(1, 10, float("inf"), "j2")]
+    judge = Judge([MONKEYS_KILL], [])
+    assert judge.why_convicted("j1", 77, runs) is None
+    runs[1].interrupted = True
+    assert judge.why_convicted("j1", 77, runs) == "killed by a monkey"
+
+
 def test_a_killer_ends_its_process_when_the_last_note_was_written() -> None:
     lives = [Life(1, "n1", 0, ended=15, how="died"), Life(2, "n2", 0, ended=15, how="died")]
     runs = [ran(1, 10, 11, "killer1"), ran(1, 10.5, 11.5), ran(1, 11.4, float("inf"), "j2"), ran(2, 12, 13)]
@@ -247,11 +255,13 @@ def test_the_ledger_in_redis_must_agree_with_the_files() -> None:
 
 def test_what_a_process_wrote_when_it_was_killed_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
     (tmp_path / "pushes").write_text("pushes 1.0 j1 2\npushed 1.1 j1 2\npushes 1.2 j2 0\npushed 1.")
-    (tmp_path / "runs-7").write_text("began 2.0 j1 0 1\nended 2.5 j1 0 1\neffected 2.6 j1 0 1\nbegan 3.0 j1 1 2\nend")
+    (tmp_path / "runs-7").write_text(
+        "began 2.0 j1 0 1\nended 2.5 j1 0 1\neffected 2.6 j1 0 1\nbegan 3.0 j1 1 2\ninterrupted 3.1 j1 1 2\nend"
+    )
     (tmp_path / "log-7-n1").write_text(
         "1970-01-01T00:01:40.500Z pid=1 heartbeat ERROR: lease of x expired and its jobs were recovered; "
         "continuing as y\n"
     )
     assert read_pushes(tmp_path) == Pushes({"j1": 2}, {"j2": 0})
-    assert read_runs(tmp_path) == [Run("j1", 0, 7, 2.0, 2.5, effected=True), Run("j1", 1, 7, 3.0)]
+    assert read_runs(tmp_path) == [Run("j1", 0, 7, 2.0, 2.5, effected=True), Run("j1", 1, 7, 3.0, interrupted=True)]
     assert read_deaths(tmp_path, 90.0) == {7 * PIDS + 1: [10.5]}

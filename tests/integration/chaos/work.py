@@ -40,15 +40,24 @@ def task(seconds: float, failures: int) -> None:
     attempt = attempt_of(message)
     run = new_run(message.jid, attempt)
     note("began", run)
+    try:
+        _take(seconds, run)
+    except workers.LeaseLost:
+        note("interrupted", run)
+        raise
+    if attempt < failures:
+        raise workers.RetryJob(delay=RETRY_AFTER_S)
+
+
+def _take(seconds: float, run: str) -> None:
     time.sleep(seconds)
     note("ended", run)
+    jid, attempt, _ = run.split()
     try:
-        _server.hincrby(EFFECTS, f"{message.jid}:{attempt}", 1)
+        _server.hincrby(EFFECTS, f"{jid}:{attempt}", 1)
         note("effected", run)
     except redis.RedisError:
         pass  # there is no server just now, but the job has run
-    if attempt < failures:
-        raise workers.RetryJob(delay=RETRY_AFTER_S)
 
 
 @workers.job("Killer", queue="mixed")
