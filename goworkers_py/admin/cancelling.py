@@ -57,7 +57,7 @@ class Canceller:
         give_up_at = time.monotonic() + timeout
         asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
         removed = not retry and self._remove(lookup, jid)
-        if (removed or before == "cancelled") and not lookup.is_held(jid):
+        if (removed or before == "cancelled") and not self._is_left(lookup, jid):
             self._cancels.withdraw(jid, asked)
             return "cancelled"
         while (answer := self._await_answer(jid, give_up_at)) == "cancelled" and self._is_left(lookup, jid):
@@ -80,9 +80,10 @@ class Canceller:
         return job is not None
 
     def _is_left(self, lookup: JobLookup, jid: str) -> bool:
-        """Whether a process holds a copy of the job; one that waits is removed."""
-        self._remove(lookup, jid)
-        return lookup.is_held(jid)
+        """Whether a copy of the job is held, and so out of reach; those that wait are removed."""
+        while not (held := lookup.is_held(jid)) and self._remove(lookup, jid):
+            pass  # it was held before, and has come back: from a process that stops, say
+        return held
 
     def tell_of(self, job: StoredJob) -> None:
         with suppress(UnreadablePayload):

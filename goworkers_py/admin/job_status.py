@@ -128,8 +128,9 @@ class JobLookup:
                     yield _seen(job, state, place.queue or job.queue)
 
     def is_held(self, jid: str) -> bool:
-        """Whether a process holds the job, or a copy of it."""
-        return self._look_in_progress(jid) is not None
+        """Whether a process holds the job, or a copy of it, or a copy is parked."""
+        parked = self._look(Place(JobState.PARKED), jid)
+        return self._look_in_progress(jid) is not None or _first(parked) is not None
 
     def _seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
         if status.state in _PLACES and due is not None:

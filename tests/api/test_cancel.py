@@ -13,6 +13,7 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.job_status import JobLookup
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
@@ -205,6 +206,25 @@ def test_a_copy_that_comes_to_wait_while_a_job_is_cancelled_is_cancelled_too(app
         assert began.wait(20)
         assert app.cancel("one", timeout=20) == "cancelled"
     assert app.inspector.count(waiting_in("nobodys")) == 0
+
+
+def test_a_copy_that_is_given_back_while_a_job_is_cancelled_is_cancelled_too(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a process that stops, say, after the queues were searched."""
+    copy = Push("q", b'{"class":"J","args":[],"jid":"one","created_at":%f}' % time.time())
+    app.broker.transport.publish([copy])
+    is_held, asked = JobLookup.is_held, []
+
+    def given_back(lookup: JobLookup, jid: str) -> bool:
+        asked.append(jid)
+        if len(asked) == 1:
+            app.broker.transport.publish([copy])
+        return is_held(lookup, jid)
+
+    monkeypatch.setattr(JobLookup, "is_held", given_back)
+    assert app.cancel("one") == "cancelled"
+    assert app.inspector.count(waiting_in("q")) == 0
 
 
 @pytest.mark.parametrize("all_of_them", [False, True], ids=["one job", "by filter"])

@@ -340,6 +340,17 @@ def test_a_job_that_only_its_code_says_is_tracked_is_noted_where_it_is_deleted(
     assert record().state == "cancelled"
 
 
+def test_a_dead_job_that_another_program_put_back_into_its_queue_is_noted_where_it_is_deleted(
+    me: Process, publish: Publish, record: Read
+) -> None:
+    publish(push())
+    [one] = me.consume(1)
+    me.settle((one, Dead(tracked(), effects=(note("dead"),))))
+    me.publish(tracked())
+    changed(Inspector(lambda: me.broker).delete(waiting_in("q"), Filter(jids=["1"])))
+    assert moves(record()) == ["waiting", "dead", "cancelled"]
+
+
 def test_the_copy_of_a_job_that_has_ended_leaves_its_record_where_it_is_deleted(
     me: Process, publish: Publish, record: Read
 ) -> None:

@@ -129,7 +129,7 @@ class MemoryJobs(PlacedJobs):
             if change.at is not None:
                 self._reschedule(job, change.at)
             elif change.to is None:
-                self._state.note_deletion(job, change.reason)
+                self._state.note_deletion(job, change.reason, waited=self._place.state is JobState.WAITING)
             elif change.to.state is JobState.DEAD:
                 self._state.bury(change.payload, self._dead_limits)
                 self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))

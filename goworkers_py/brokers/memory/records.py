@@ -25,10 +25,11 @@ class JobRecords:
         fields = self._records.get(jid)
         return None if fields is None else dict(fields)
 
-    def is_live(self, jid: str) -> bool:
+    def is_live(self, jid: str, or_dead: bool = False) -> bool:
         """Whether there is a record, of a job that goes on."""
         fields = self._records.get(jid)
-        return fields is not None and fields["state"].decode() not in ENDED
+        state = "" if fields is None else fields["state"].decode()
+        return fields is not None and (state not in ENDED or (or_dead and state == "dead"))
 
     def bear(self, number: int, push: Push) -> bool:
         """Makes the record of a tracked push. False when the job has one already. Answers the same for one push however

@@ -239,9 +239,10 @@ class State:
             life_s = life_s if due is None else live_s(due, self.clock())
             self.records.note(NoteState(job, state, reason, life_s, tuple(fields), only_known=True))
 
-    def note_deletion(self, payload: bytes, reason: str) -> None:
-        """A job that has ended keeps its record: a dead one, and one of which a copy was left."""
-        if (job := job_in(payload)) is not None and self.records.is_live(job.jid):
+    def note_deletion(self, payload: bytes, reason: str, waited: bool) -> None:
+        """A job that has ended keeps its record: a dead one, and one of which a copy was left. A dead one that waited
+        in its queue again was put there by a program that writes no record."""
+        if (job := job_in(payload)) is not None and self.records.is_live(job.jid, or_dead=waited):
             self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:

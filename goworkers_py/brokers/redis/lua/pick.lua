@@ -18,13 +18,18 @@ for i = 6, #ARGV, 2 do
   local entry = ARGV[i + 1]
   wanted[entry], records[entry] = (wanted[entry] or 0) + 1, KEYS[2 + ARGV[i]]
 end
+-- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.
+local function may_go_on(record)
+  return is_live(record) or redis.pcall('HGET', record, 'state') == 'dead'
+end
+
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
   if (wanted[raw] or 0) > 0 then
     wanted[raw], gone[raw] = wanted[raw] - 1, (gone[raw] or 0) + 1
     redis.call('LSET', KEYS[1], first + offset - 1, mark)
     deleted = deleted + 1
     local record = records[raw]
-    if record ~= KEYS[2] and is_live(record) then note(record, life, 'cancelled', reason, {}) end
+    if record ~= KEYS[2] and may_go_on(record) then note(record, life, 'cancelled', reason, {}) end
   end
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
