@@ -19,6 +19,8 @@ from goworkers_py.wire.stored_job import StoredJob
 
 CancelAnswer = Literal["cancelled", "interrupted", "requested", "too late", "not found", "not running"]
 
+Step = Callable[[], None]
+
 # By how the job has ended, as the process tells it that has met the job.
 _ANSWERS: dict[str, CancelAnswer] = {"cancelled": "cancelled", "retry": "interrupted", "waiting": "interrupted"}
 
@@ -33,11 +35,6 @@ class CancelCounts:
     cancelled: int = 0  # they were removed, or have ended as cancelled: from now on they do not run
     requested: int = 0  # they run, and no process has confirmed their end yet
     too_late: int = 0  # they have ended in another way meanwhile
-
-    def add(self, answer: CancelAnswer) -> None:
-        self.cancelled += answer == "cancelled"
-        self.requested += answer == "requested"
-        self.too_late += answer not in ("cancelled", "requested")
 
 
 class Canceller:
@@ -117,30 +114,40 @@ class Canceller:
         held = [one.job for one in self._broker.admin.in_progress() if wanted.fits(one.job)]
         return [job.jid for job in held if job.message is not None and job.message.jid]
 
-    def cancel_running(self, wanted: Wanted, jids: Sequence[str], timeout: float, counts: CancelCounts) -> None:
-        asked, give_up_at = {jid: self._cancels.ask(jid, False) for jid in jids}, time.monotonic() + timeout
-        told: dict[str, str | None] = {}
-        while True:
-            told |= {jid: self._cancels.answer(jid) for jid in asked if not told.get(jid)}
-            if all(told.values()) or time.monotonic() >= give_up_at:
-                break
-            threading.Event().wait(LOOK_EVERY_S)
-        held = set(self.running(wanted))
-        for jid, word in told.items():
-            counts.add(self._answer_to(jid, word, jid in held, asked[jid]))
+    def cancel_running(
+        self, wanted: Wanted, jids: Sequence[str], timeout: float, counts: CancelCounts, cancel_waiting: Step
+    ) -> None:
+        """`cancel_waiting` removes and counts those of the wanted jobs that wait."""
+        asked = {jid: self._cancels.ask(jid, False) for jid in jids}
+        answers = self._await_answers(jids, timeout)
+        held, gone = set(self.running(wanted)), []
+        for jid, word in answers.items():
+            if word and word != "cancelled":
+                counts.too_late += 1
+            elif jid in held:
+                counts.requested += 1
+                if word:
+                    self._cancels.ask(jid, False)  # the first of its copies has met the tombstone, which is gone
+            elif word:
+                counts.cancelled += 1
+            else:
+                gone.append(jid)
+        if gone:  # they had ended before they were asked for, and may wait again
+            before = counts.cancelled
+            cancel_waiting()
+            counts.too_late += max(0, len(gone) - (counts.cancelled - before))
+        for jid in gone:
+            self._cancels.withdraw(jid, asked[jid])
 
-    def _answer_to(self, jid: str, word: str | None, is_held: bool, asked: object) -> CancelAnswer:
-        if word and word != "cancelled":
-            return "too late"
-        if word and is_held:
-            self._cancels.ask(jid, False)  # the first of its copies has met the tombstone, which is gone
-        if word or is_held:
-            return "requested" if is_held else "cancelled"
-        # It had ended before it was asked for, and may wait for its retry.
-        answer = self.cancel(jid, retry=False, timeout=0)
-        if answer != "requested":
-            self._cancels.withdraw(jid, asked)
-        return answer
+    def _await_answers(self, jids: Sequence[str], timeout: float) -> dict[str, str | None]:
+        """By jid, how the job has ended; None when no process has met it in time."""
+        give_up_at = time.monotonic() + timeout
+        answers: dict[str, str | None] = dict.fromkeys(jids)
+        while True:
+            answers |= {jid: self._cancels.answer(jid) for jid, word in answers.items() if not word}
+            if all(answers.values()) or time.monotonic() >= give_up_at:
+                return answers
+            threading.Event().wait(LOOK_EVERY_S)
 
 
 def _ended(status: JobStatus) -> CancelAnswer | None:

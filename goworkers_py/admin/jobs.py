@@ -244,15 +244,18 @@ class Jobs:
                     canceller.tell_of(job)
                 advance(looked_at)
 
-        # In the order in which a job moves.
-        queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
-        for place in (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
-            cancel_in(place)
+        def cancel_waiting() -> None:
+            # In the order in which a job moves.
+            queues = [places.waiting_in(queue.name) for queue in self._admin.queues()]
+            for place in (places.SCHEDULED, places.RETRIES, *queues, places.PARKED):
+                cancel_in(place)
+
+        cancel_waiting()
         running = canceller.running(wanted)
         if dry_run:
             counts.cancelled += len(running)
             return counts
-        canceller.cancel_running(wanted, running, timeout, counts)
+        canceller.cancel_running(wanted, running, timeout, counts, cancel_waiting)
         return counts
 
     def clear(self, place: Place) -> int:

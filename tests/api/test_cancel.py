@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.job_status import JobLookup
-from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, Place, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
@@ -278,10 +278,13 @@ def test_a_job_that_was_pushed_again_after_its_cancel_is_cancelled_again(app: Ap
     assert app.cancel("one", timeout=20) == "cancelled", "again, without waiting for an answer"
 
 
-def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("retry", "place", "cancelled"), [(0, DEAD, 0), (3, RETRIES, 1)])
+def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(
+    app: App, retry: int, place: Place, cancelled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began, may_end = threading.Event(), threading.Event()
 
-    @app.job("J", queue="q", retry=0)
+    @app.job("J", queue="q", retry=retry)
     def fail() -> None:
         began.set()
         may_end.wait(20)
@@ -294,12 +297,13 @@ def test_a_job_that_ends_while_all_are_cancelled_leaves_no_tombstone(app: App, m
 
         def ask_late(jid: str, retry: bool) -> object:
             may_end.set()
-            assert eventually(lambda: app.inspector.count(DEAD) == 1)
+            assert eventually(lambda: app.inspector.count(place) == 1)
             return ask(jid, retry)
 
         monkeypatch.setattr(app.broker.cancels, "ask", ask_late)
         counts = app.inspector.cancel_all(Filter(job_class="J"), timeout=0.1)
-    assert (counts.cancelled, counts.requested, counts.too_late) == (0, 0, 1)
+    assert (counts.cancelled, counts.requested, counts.too_late) == (cancelled, 0, 1 - cancelled)
+    assert app.inspector.count(RETRIES) == 0
     assert not app.broker.cancels.stands("one"), "its retry by hand would be dropped"
 
 
