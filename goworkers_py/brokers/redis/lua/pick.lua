@@ -19,8 +19,8 @@ for i = 6, #ARGV, 2 do
   wanted[entry], records[entry] = (wanted[entry] or 0) + 1, KEYS[2 + ARGV[i]]
 end
 -- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.
-local function may_go_on(record)
-  return is_live(record) or redis.pcall('HGET', record, 'state') == 'dead'
+local function may_go_on(key)
+  return is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
 end
 
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
