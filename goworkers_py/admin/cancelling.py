@@ -54,10 +54,10 @@ class Canceller:
         give_up_at = time.monotonic() + timeout
         asked = self._cancels.ask(jid, retry)  # first: from here on no process begins it
         removed = not retry and self._remove(lookup, jid)
-        if (removed or before == "cancelled") and not self._is_left(lookup, jid):
+        if (removed or before == "cancelled") and not self._is_left(lookup, jid, retry):
             self._cancels.withdraw(jid, asked)
             return "cancelled"
-        while (answer := self._await_answer(jid, give_up_at)) == "cancelled" and self._is_left(lookup, jid):
+        while (answer := self._await_answer(jid, give_up_at)) == "cancelled" and self._is_left(lookup, jid, retry):
             asked = self._cancels.ask(jid, retry)  # the first of its copies has met the tombstone, which is gone
         if answer is not None:
             return answer
@@ -76,9 +76,10 @@ class Canceller:
             self.tell_of(job)
         return job is not None
 
-    def _is_left(self, lookup: JobLookup, jid: str) -> bool:
-        """Whether a copy of the job is held, and so out of reach; those that wait are removed."""
-        while not (held := lookup.is_held(jid)) and self._remove(lookup, jid):
+    def _is_left(self, lookup: JobLookup, jid: str, retry: bool) -> bool:
+        """Whether a copy of the job is held, and so out of reach. Those that wait are removed, unless a run is only to
+        be interrupted."""
+        while not (held := lookup.is_held(jid)) and not retry and self._remove(lookup, jid):
             pass  # it was held before, and has come back: from a process that stops, say
         return held
 

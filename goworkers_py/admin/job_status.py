@@ -107,7 +107,7 @@ class JobLookup:
             if removed or record is None or record.state not in _WAITS:
                 break
             removed = self._take_out(jid, _told(record))
-        # Whatever the record says, copies may wait elsewhere.
+        # The record tells of one copy. Others may wait elsewhere.
         for seen in self._waiting_copies(jid):
             removed += self._take_out(jid, seen)
         return _first(iter(removed))

@@ -227,6 +227,17 @@ def test_a_copy_that_is_given_back_while_a_job_is_cancelled_is_cancelled_too(
     assert app.inspector.count(waiting_in("q")) == 0
 
 
+def test_an_interruption_removes_no_job_that_waits(app: App) -> None:
+    """Not even where the record tells of an earlier cancel."""
+    raw = b'{"class":"J","args":[],"jid":"one","track":true,"created_at":%f}' % time.time()
+    app.broker.transport.publish([Push("q", raw, track=Tracked("one", "J"))])
+    assert app.cancel("one") == "cancelled"
+    app.broker.transport.publish([Push("q", raw)])  # as Ruby pushes
+    app.cancel("one", retry=True, timeout=0)
+    assert app.inspector.count(waiting_in("q")) == 1
+    assert not app.broker.cancels.stands("one")
+
+
 @pytest.mark.parametrize("all_of_them", [False, True], ids=["one job", "by filter"])
 @pytest.mark.parametrize("track", [b"", b'"track":true,'], ids=["", "tracked"])
 def test_a_job_is_not_cancelled_before_all_its_running_copies_have_ended(
