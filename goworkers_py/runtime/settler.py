@@ -18,7 +18,7 @@ from itertools import accumulate, repeat, starmap
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
-from goworkers_py.core.effect import PostJobs, PushJobs
+from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.pool import Pool
@@ -260,10 +260,11 @@ class Settler(Service):
 
 def _fitting(ended: Sequence[Finished]) -> int:
     """How many of them are a batch of LARGEST_BATCH_BYTES, of which the last may go beyond it."""
-    sizes = [
-        len(delivery.payload) + (sum([effect.size for effect in outcome.effects]) if outcome.effects else 0)
-        for delivery, outcome in ended
-    ]
+    sizes = [len(delivery.payload) + (_size(outcome.effects) if outcome.effects else 0) for delivery, outcome in ended]
     if sum(sizes) < LARGEST_BATCH_BYTES:
         return len(ended)
     return bisect_left(list(accumulate(sizes)), LARGEST_BATCH_BYTES) + 1
+
+
+def _size(effects: Sequence[Effect]) -> int:
+    return effects[0].size if len(effects) == 1 else sum([effect.size for effect in effects])

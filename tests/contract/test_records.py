@@ -124,6 +124,19 @@ def test_of_jobs_that_are_settled_together_only_those_that_were_ours_are_noted(
     assert len(waiting(admin)) == 2
 
 
+def test_of_many_jobs_that_are_settled_together_the_last_ones_are_told_apart_too(
+    me: Process, start: Processes, publish: Publish, record: Read
+) -> None:
+    publish(*(push(number) for number in range(300)))
+    dead = start()
+    lost, mine = dead.consume(2), me.consume(298)
+    start.expire(dead)
+    me.recover(proof="")
+    ends = [(one, Done(effects=(note("completed", number),))) for number, one in enumerate([*lost, *mine])]
+    me.settle(*ends[2:], *ends[:2])
+    assert [record(number).state for number in range(300)] == ["waiting"] * 2 + ["completed"] * 298
+
+
 def test_jobs_of_several_classes_that_are_settled_together_keep_their_classes(
     me: Process, publish: Publish, record: Read
 ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
@@ -28,6 +29,7 @@ from goworkers_py.wire import sidekiq_status
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
+NumberOfFirst = Callable[[Sequence[str]], int]
 
 
 def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -70,23 +72,34 @@ def _repeatable(
 
 
 def encode_notes(
-    deliveries: Iterable[Delivery], notes: Mapping[Delivery, NoteState], keys: Keys, number_of: NumberOf
+    deliveries: Iterable[Delivery], notes: Mapping[Delivery, NoteState], keys: Keys, number_of_first: NumberOfFirst
 ) -> list[Argument]:
     """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that differ only
     in the job and in the values of their fields share one word."""
-    groups: defaultdict[tuple[tuple[Argument, ...], tuple[str, ...]], list[Argument]] = defaultdict(list)
+    groups: defaultdict[tuple[tuple[Argument, ...], tuple[str, ...]], _Notes] = defaultdict(_Notes)
     for number, delivery in enumerate(deliveries, 1):
         if (note := notes.get(delivery)) is not None:
-            job, state, reason, life_s, fields, _ = note
+            (jid, job_class), state, reason, life_s, fields, _ = note
             names = tuple([name for name, _ in fields]) if fields else ()
-            group = groups[(state, life_s, reason, job.job_class), names]
-            group += (number, number_of(keys.record(job.jid)))
+            group = groups[(state, life_s, reason, job_class), names]
+            group.numbers.append(number)
+            group.records.append(keys.record(jid))
             if fields:
-                group += [value for _, value in fields]
+                group.values += [value for _, value in fields]
     arguments: list[Argument] = []
-    for (shared, names), told in groups.items():
-        arguments += ("notes", *shared, len(names), len(told) // (2 + len(names)), *names, *told)
+    for (shared, names), group in groups.items():
+        numbers = struct.pack(f">{len(group.numbers)}H", *group.numbers)
+        arguments += ("notes", *shared, numbers, number_of_first(group.records), len(names), *names, *group.values)
     return arguments
+
+
+class _Notes:
+    """Of deliveries: their numbers, the keys of their records, and the values of the fields of all."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.records: list[str] = []
+        self.values: list[Argument] = []
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

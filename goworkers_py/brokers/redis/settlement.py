@@ -86,10 +86,18 @@ class Settlement:
         that were not settled, by their number."""
         keys, now = self._keys, time.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
-        numbers: dict[str, int] = {}  # of the keys that this call needs beside the fixed ones
+        more_keys: list[str] = []  # that this call needs beside the fixed ones
+        numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:
-            return numbers.setdefault(key, len(numbers) + 1)
+            if key not in numbers:
+                numbers[key] = number_of_first([key])
+            return numbers[key]
+
+        def number_of_first(these: Sequence[str]) -> int:
+            """The number of the first of these keys. The others follow it."""
+            more_keys.extend(these)
+            return len(more_keys) - len(these) + 1
 
         arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
         for row in rows:
@@ -97,7 +105,7 @@ class Settlement:
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
         if notes:
-            arguments += encode_notes(chain.from_iterable(row.deliveries for row in rows), notes, keys, number_of)
+            arguments += encode_notes(chain.from_iterable(row.deliveries for row in rows), notes, keys, number_of_first)
         for item in items:
             arguments += self._encoded(item, number_of, now)
         fixed = (
@@ -105,7 +113,7 @@ class Settlement:
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
-        answer = self._connections.script(_SETTLE, (*fixed, *numbers), arguments)
+        answer = self._connections.script(_SETTLE, (*fixed, *more_keys), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
         return {
             at - 1: False if result == 0 else errors[result]

@@ -9,8 +9,8 @@
 --         newest first: 1 for an item; '' when not known), how many items, their raw payloads in the same order
 --       'large', the same for large payloads: a mark that is no job's payload, how many items, their raw payloads
 --       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
---         how many names of fields and how many items, the names, and for each item its number from 1 on, the number of
---         its record, and the values
+--         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
+--         follow), how many names of fields, the names, and for each item the values
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
 --         an option, and how many values follow; the values of the effect 'once' are effects, which happen only if its
@@ -278,18 +278,18 @@ end
 -- Writes the records of the items that were removed. Returns where the next row or item begins.
 local function note_each(i)
   local state, life, reason, class = arguments[i], arguments[i + 1], arguments[i + 2], arguments[i + 3]
-  local names, items, fields = tonumber(arguments[i + 4]), tonumber(arguments[i + 5]), {}
-  for j = 1, names do fields[2 * j - 1] = arguments[i + 5 + j] end
+  local items, record, names, fields = arguments[i + 4], FIXED + arguments[i + 5], tonumber(arguments[i + 6]), {}
+  i = i + 6
+  for j = 1, names do fields[2 * j - 1] = arguments[i + j] end
   if class ~= '' then fields[2 * names + 1], fields[2 * names + 2] = 'class', class end
-  i = i + 6 + names
-  for _ = 1, items do
-    for j = 1, names do fields[2 * j] = arguments[i + 1 + j] end
-    if not stays[tonumber(arguments[i])] then
-      note(KEYS[FIXED + arguments[i + 1]], life, state, reason, fields)
-    end
-    i = i + 2 + names
+  i = i + names
+  for at = 1, #items, 2 do
+    for j = 1, names do fields[2 * j] = arguments[i + j] end
+    local high, low = string.byte(items, at, at + 1)
+    if not stays[256 * high + low] then note(KEYS[record], life, state, reason, fields) end
+    record, i = record + 1, i + names
   end
-  return i
+  return i + 1
 end
 
 local i = 6
