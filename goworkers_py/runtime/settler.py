@@ -63,6 +63,7 @@ class Settler(Service):
         self._transport = transport
         self._unsettled = pool.unsettled
         self._prefetch = pool.prefetch
+        self._buffer = pool.buffer
         self._counters = shared.counters
         self._outage = shared.outage
         self._on_later = on_later
@@ -173,6 +174,10 @@ class Settler(Service):
         return max(0.01, HURRIED_PAUSE_S if self.stopping.is_set() else self._refused_until - time.monotonic())
 
     def _settle(self) -> None:
+        if not len(self._buffer):
+            # The fetcher goes first: behind this batch, its fetch would wait, and the workers with it, until the broker
+            # has done the batch. This releases the interpreter's lock, for which the fetcher waits.
+            time.sleep(0)
         if self._sent is None:
             held = self._unsettled.oldest(OLDEST_HELD)
             self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
