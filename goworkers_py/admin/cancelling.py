@@ -77,8 +77,8 @@ class Canceller:
         return job is not None
 
     def _is_left(self, lookup: JobLookup, jid: str, retry: bool) -> bool:
-        """Whether a copy of the job is held, and so out of reach. Those that wait are removed, unless a run is only to
-        be interrupted."""
+        """Whether a copy of the job is held, and so out of reach. Removes those that wait, unless the caller only wants
+        to interrupt a run."""
         while not (held := lookup.is_held(jid)) and not retry and self._remove(lookup, jid):
             pass  # it was held before, and has come back: from a process that stops, say
         return held

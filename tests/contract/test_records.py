@@ -102,14 +102,23 @@ def test_a_job_that_is_not_tracked_has_no_record(me: Process, store: Store) -> N
 # --- a settlement
 
 
+def two_lost(
+    me: Process, start: Processes, publish: Publish, jobs: int
+) -> tuple[Process, list[Delivery], list[Delivery]]:
+    """Of so many tracked jobs, a process that seemed dead has lost the first two, and the others are in progress here.
+    Returns that process, its deliveries and ours."""
+    publish(*(push(number) for number in range(jobs)))
+    dead = start()
+    lost, mine = dead.consume(2), me.consume(jobs - 2)
+    start.expire(dead)
+    me.recover(proof="")
+    return dead, lost, mine
+
+
 def test_of_jobs_that_are_settled_together_only_those_that_were_ours_are_noted(
     me: Process, start: Processes, publish: Publish, record: Read, admin: Admin
 ) -> None:
-    publish(*(push(number) for number in range(6)))
-    dead = start()
-    lost, mine = dead.consume(2), me.consume(4)
-    start.expire(dead)
-    me.recover(proof="")
+    dead, lost, mine = two_lost(me, start, publish, 6)
     ends = [
         (one, Done(effects=(note("completed", number, **{"result": str(number)} if number % 2 else {}),)))
         for number, one in enumerate([*lost, *mine])
@@ -127,11 +136,7 @@ def test_of_jobs_that_are_settled_together_only_those_that_were_ours_are_noted(
 def test_of_many_jobs_that_are_settled_together_the_last_ones_are_told_apart_too(
     me: Process, start: Processes, publish: Publish, record: Read
 ) -> None:
-    publish(*(push(number) for number in range(300)))
-    dead = start()
-    lost, mine = dead.consume(2), me.consume(298)
-    start.expire(dead)
-    me.recover(proof="")
+    _, lost, mine = two_lost(me, start, publish, 300)
     ends = [(one, Done(effects=(note("completed", number),))) for number, one in enumerate([*lost, *mine])]
     me.settle(*ends[2:], *ends[:2])
     assert [record(number).state for number in range(300)] == ["waiting"] * 2 + ["completed"] * 298

@@ -66,6 +66,24 @@ _SETTLE = Script(
 )
 
 
+class _MoreKeys:
+    """The keys that a call needs beside the fixed ones, numbered from 1 on."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number_of(self, key: str) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = self.number_of_first([key])
+        return self._numbers[key]
+
+    def number_of_first(self, keys: Sequence[str]) -> int:
+        """Adds these keys, and returns the number of the first one. The others follow it."""
+        self.keys.extend(keys)
+        return len(self.keys) - len(keys) + 1
+
+
 class Settlement:
     """Used by settlers and by recoveries, each with a settler name and batch numbers of its own."""
 
@@ -86,26 +104,16 @@ class Settlement:
         that were not settled, by their number."""
         keys, now = self._keys, time.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
-        more_keys: list[str] = []  # that this call needs beside the fixed ones
-        numbers: dict[str, int] = {}
-
-        def number_of(key: str) -> int:
-            if key not in numbers:
-                numbers[key] = number_of_first([key])
-            return numbers[key]
-
-        def number_of_first(these: Sequence[str]) -> int:
-            """The number of the first of these keys. The others follow it."""
-            more_keys.extend(these)
-            return len(more_keys) - len(these) + 1
-
+        more_keys = _MoreKeys()
+        number_of = more_keys.number_of
         arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
         for row in rows:
             word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
         if notes:
-            arguments += encode_notes(chain.from_iterable(row.deliveries for row in rows), notes, keys, number_of_first)
+            deliveries = chain.from_iterable(row.deliveries for row in rows)
+            arguments += encode_notes(deliveries, notes, keys, more_keys.number_of_first)
         for item in items:
             arguments += self._encoded(item, number_of, now)
         fixed = (
@@ -113,7 +121,7 @@ class Settlement:
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
-        answer = self._connections.script(_SETTLE, (*fixed, *more_keys), arguments)
+        answer = self._connections.script(_SETTLE, (*fixed, *more_keys.keys), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
         return {
             at - 1: False if result == 0 else errors[result]
