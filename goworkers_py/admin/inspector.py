@@ -25,6 +25,7 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
+from goworkers_py.core.lock import LockEntry
 
 
 class Inspector(Jobs):
@@ -59,6 +60,25 @@ class Inspector(Jobs):
     def resume(self, queue: str) -> bool:
         """`inspector.resume("mail")` ends a pause. Returns False if the queue was not paused."""
         return self._admin.resume(queue)
+
+    # --- locks of unique jobs
+
+    def locks(self, prefix: str = "") -> Iterator[LockEntry]:
+        """The locks that unique jobs hold, in no order: `[lock.holder.jid for lock in inspector.locks("Order:")]`.
+        `prefix` is the beginning of their names, which begin with the class."""
+        self._broker.require(Capability.LOCKS)
+        return self._broker.locks.entries(prefix)
+
+    def lock(self, name: str) -> LockEntry | None:
+        """One lock: `inspector.lock("Order:...")`; None if it is free."""
+        self._broker.require(Capability.LOCKS)
+        return self._broker.locks.entry(name)
+
+    def free_lock(self, name: str) -> bool:
+        """`inspector.free_lock("Order:...")` ends a lock, whatever its job does: from then on another job of this key
+        may be pushed. Returns False if it was free."""
+        self._broker.require(Capability.LOCKS)
+        return self._broker.locks.free(name)
 
     # --- lines and outboxes
 

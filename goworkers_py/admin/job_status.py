@@ -90,7 +90,7 @@ class JobLookup:
         """Where a tracked job waits. None for any other job, and for one that is not where its record says."""
         record = self._record(jid)
         due = float(record.due) if record is not None and record.due else None
-        seen = () if record is None else self._seen_at(_told(record), due)
+        seen = () if record is None else self.seen_at(_told(record), due)
         return next(((place, job) for place, _, job in seen if _is(job, jid)), None)
 
     def due_in(self, place: Place, jid: str) -> float | None:
@@ -116,7 +116,7 @@ class JobLookup:
         """Deletes all copies that are near the place where one was seen."""
         return [
             job
-            for place, number, job in self._seen_at(status, status.due)
+            for place, number, job in self.seen_at(status, status.due)
             if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
         ]
 
@@ -132,7 +132,8 @@ class JobLookup:
         parked = self._look(Place(JobState.PARKED), jid)
         return self._look_in_progress(jid) is not None or _first(parked) is not None
 
-    def _seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
+    def seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
+        """The jobs near the place where one was seen, each with its place and how many are before it."""
         if status.state in _PLACES and due is not None:
             place = Place(_PLACES[status.state])
             yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(due))

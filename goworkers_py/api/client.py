@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
 from goworkers_py.config.option_values import is_name
@@ -19,16 +18,17 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Tracked
-from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, DuplicateJob
+from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.lock import LockClaim
 from goworkers_py.links.atomic import holding
+from goworkers_py.policy.uniqueness import Uniqueness, uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import says_tracked, tracked_of
+from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.message import Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 BULK_SLICE = 1_000
-# A job that another program moves is in no place for a moment. So it is looked for twice before it counts as deleted.
-BETWEEN_LOOKS_S = 1.0
 
 # A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -39,16 +39,29 @@ class _Written(NamedTuple):
     queue: str
     payload: bytes
     track: Tracked | None = None
+    lock: LockClaim | None = None
+
+    def push(self, at: float | None) -> Push:
+        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock)
 
 
 class _Template:
-    """The fields that all jobs of one push share. The jobs differ only in their arguments and jids."""
+    """The fields that all jobs of one push share. The jobs differ only in their arguments and jids, and unique ones in
+    their locks."""
 
-    def __init__(self, fields: dict[str, Any], times: dict[str, Any]) -> None:
+    def __init__(self, fields: dict[str, Any], times: dict[str, Any], unique: Uniqueness | None = None) -> None:
         self.queue: str = fields["queue"]
         self._fields = fields
         self._times = times
         self._tracked = says_tracked(fields)
+        self._unique = unique
+        self._needs: Collection[str] = fields.get(FIELD, {}).get("needs", ())
+
+    def written(self, job: dict[str, Any]) -> _Written:
+        track, lock = tracked_of(job) if says_tracked(job) else None, None
+        if self._unique is not None and (found := lock_of(job)) is not None:
+            lock = self._unique.claim(found.name, job["jid"], job)
+        return _Written(job["jid"], job["queue"], payload.write(job), track, lock)
 
     def track(self, jid: str) -> Tracked | None:
         return Tracked(jid, self._fields["class"]) if self._tracked else None
@@ -62,8 +75,12 @@ class _Template:
             for args, jid in zip(each_args, jids, strict=True)
         ]
 
-    def as_dict(self, args: Sequence[Any], jid: str) -> dict[str, Any]:
-        return {**self._fields, "args": list(args), "jid": jid, **self._times}
+    def as_dict(self, args: Sequence[Any], jid: str, lock: str = "") -> dict[str, Any]:
+        """`lock`: the name of the lock of a unique job."""
+        fields = {**self._fields, "args": list(args), "jid": jid, **self._times}
+        if self._unique is not None:
+            fields[FIELD] = self._unique.field(lock, self._needs)
+        return fields
 
 
 class Client:
@@ -87,7 +104,7 @@ class Client:
         self.home = config.home
         self._clock = clock or Clock()
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
-        self._on_later = on_later
+        self._publisher = Publisher(broker, on_later)
 
     def push(
         self,
@@ -108,11 +125,13 @@ class Client:
         options: EnqueueOptions = NO_OPTIONS,
         needs: Collection[str] = (),
         kwargs: Mapping[str, Any] | None = None,
+        unique: Sequence[str] | None = None,
     ) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed.
 
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
-        All the jobs get the same `kwargs`.
+        All the jobs get the same `kwargs`. `unique` are the names of the locks of unique jobs, where they are not made
+        from the rows.
         """
         rows = list(rows)
         one_jid = options.said.get("jid")
@@ -127,58 +146,36 @@ class Client:
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs, needs)
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
-        form = _Template(fields, self._times(now, later))
+        uniqueness = uniqueness_of(options.said, job_class)
+        if uniqueness is not None:
+            self._broker().require(Capability.LOCKS)
+            unique = unique or [uniqueness.name(args, kwargs or {}) for args in rows]
+        form = _Template(fields, self._times(now, later), uniqueness)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
-            jobs = self._jobs(form, rows[start : start + BULK_SLICE], one_jid)
-            pushes = [Push(job.queue, job.payload, later, "", job.track) for job in jobs if job is not None]
-            self._push(pushes, needs, bool(one_jid))
-            jids += [None if job is None else job.jid for job in jobs]
+            end = start + BULK_SLICE
+            jobs = self._jobs(form, rows[start:end], one_jid, unique and unique[start:end])
+            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
+            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         return jids
 
-    def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> None:
+    def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):
                 self._workers.check(queue, needs)
         if (held := holding(self.home)) is not None:
-            held.add(self, [self._free(push) for push in pushes] if named else pushes)
+            held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)
         elif pushes:
             try:
-                self._publish(pushes)
+                return self._publisher.push(pushes)
             except BrokerUnreachable as error:
                 raise error.with_advice(self._address) from error
+        return [True] * len(pushes)
 
-    def _publish(self, pushes: Sequence[Push]) -> None:
-        published = self.publish(pushes)
-        if Published.DUPLICATE in published:
-            for push, one in zip(pushes, published, strict=True):
-                if one is Published.DUPLICATE and push.track is not None:
-                    self._publish_again(self._free(push), push.track.jid)
-
-    def _publish_again(self, push: Push, jid: str) -> None:
-        if self.publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
-            raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
-
-    def _free(self, push: Push) -> Push:
-        """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
-        no place any more, because another program has deleted it: the push replaces that record."""
-        if push.track is None or (record := self._broker().store.record(push.track.jid)) is None:
-            return push
-        for look in range(2):
-            if look:
-                threading.Event().wait(BETWEEN_LOOKS_S)
-            status = JobLookup(self._broker()).status(record.jid)
-            if not status.absent:
-                raise DuplicateJob(record.jid, status.state)
-        return dataclasses.replace(push, instead_of=record.version)
-
-    def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
-        published = self._broker().transport.publish(pushes)
-        for at in {push.at for push in pushes}:
-            if at is not None:
-                self._on_later(at)
-        return published
+    def publish(self, pushes: Sequence[Push]) -> object:
+        """Publishes pushes that were held back."""
+        return self._publisher.publish(pushes)
 
     def _fields(
         self,
@@ -204,18 +201,21 @@ class Client:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
-    def _jobs(self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None) -> list[_Written | None]:
+    def _jobs(
+        self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None, locks: Sequence[str] | None
+    ) -> list[_Written | None]:
         jids = [jid or new_jid() for _ in rows]
-        if not self._links:
+        if not self._links and locks is None:
             return [
                 _Written(jid, form.queue, text, form.track(jid))
                 for jid, text in zip(jids, form.as_texts(rows, jids), strict=True)
             ]
+        jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat(""), strict=False))
+        if not self._links:
+            return [form.written(job) for job in jobs]
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-        jobs = (
-            self._through_links(copy.deepcopy(form.as_dict(args, jid))) for args, jid in zip(rows, jids, strict=True)
-        )
-        return [None if job is None else _written(job) for job in jobs]
+        changed = (self._through_links(copy.deepcopy(job)) for job in jobs)
+        return [None if job is None else form.written(job) for job in changed]
 
     def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
         for link in self._links:
@@ -229,7 +229,8 @@ class Client:
         check_args(job.get("args"), "args")
         if job.get("kwargs"):
             check_kwargs(job["kwargs"])
-            job[FIELD] = field_of({*job.get(FIELD, {}).get("needs", ()), KWARGS})  # a link may have added them
+            field = job.get(FIELD, {})  # a link may have added kwargs
+            job[FIELD] = {**field, **field_of({*field.get("needs", ()), KWARGS})}
         payload.check_plain(job, "job", payload.MAX_NESTING)
         return job
 
@@ -241,8 +242,8 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
     return at if at is not None and at > now else None
 
 
-def _written(job: dict[str, Any]) -> _Written:
-    return _Written(job["jid"], job["queue"], payload.write(job), tracked_of(job) if says_tracked(job) else None)
+def _jid(job: _Written, answer: Answer) -> str | None:
+    return job.jid if answer is True else answer or None
 
 
 def check_args(args: Any, name: str) -> None:

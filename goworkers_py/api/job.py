@@ -12,6 +12,7 @@ from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
 from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.registry import JobSpec
+from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire.needs import ITERATE, TYPED
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Job(Generic[P, R]):
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
         arguments = self._spec.arguments
+        unique = self._locks(rows, kwargs, options)
         needs = {ITERATE} if self._spec.iterable else set[str]()
         for args in rows:
             arguments.check(args, kwargs)
@@ -98,7 +100,14 @@ class Job(Generic[P, R]):
             if written != given:
                 needs.add(TYPED)
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs)
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, unique)
+
+    def _locks(
+        self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
+    ) -> list[str] | None:
+        """The names of the locks of unique jobs whose key `unique_by` makes from the arguments as they were given."""
+        unique = uniqueness_of(options.said, self._spec.name)
+        return None if unique is None or unique.by is None else [unique.name(args, kwargs) for args in rows]
 
     def on_wire(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
         """The JSON that a push with these arguments sends, for `testing.assert_enqueued`: `job.on_wire([date], {})`."""

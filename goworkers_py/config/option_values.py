@@ -59,6 +59,10 @@ def is_life(value: Any) -> bool:
     return is_number(_seconds(value)) and 1 <= _seconds(value) <= ANY_COUNT
 
 
+def is_life_or_false(value: Any) -> bool:
+    return value is False or is_life(value)
+
+
 def whole_seconds(value: Any) -> int:
     return int(_seconds(value))
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.lock import LockClaim
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -31,7 +32,8 @@ class Push:
 
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
-    record whose `version` is `instead_of`: that of a job which was found nowhere.
+    record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
+    in the same step; where another job holds it, the claim says what happens.
     """
 
     queue: str
@@ -40,6 +42,12 @@ class Push:
     id: str = ""
     track: Tracked | None = None
     instead_of: str = ""
+    lock: LockClaim | None = None
+
+    @property
+    def tied(self) -> bool:
+        """Whether something else decides whether the push happens."""
+        return bool(self.id or self.track or self.lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +171,32 @@ class ShowStatus:
         return len(self.progress)
 
 
-Effect = PushJobs | PostJobs | StoreValue | NoteState | MeetTombstone | StoreCursor | ShowStatus
+@dataclass(frozen=True, slots=True)
+class FreeLock:
+    """Ends the lock, if this job holds it. Like NoteState, this effect may happen again, and may fail: a lock that
+    nobody frees ends with its time."""
+
+    jid: str
+    name: str
+    kind: ClassVar[str] = "lock"
+    size: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLock:
+    """Lets the lock last for at least `life_s` seconds from now on, if this job holds it: the job goes on, at `due` if
+    that is a time. Like FreeLock, this effect may happen again, and may fail."""
+
+    jid: str
+    name: str
+    life_s: int
+    due: float | None = None
+    kind: ClassVar[str] = "lock"
+    size: ClassVar[int] = 0
+
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus)
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
+
+Effect = PushJobs | PostJobs | StoreValue | Repeatable

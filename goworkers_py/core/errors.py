@@ -10,7 +10,7 @@ WorkersError
 ├── PoisonPill              a job killed its processes, proven by a death in quarantine
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
-├── DuplicateJob            a push names a jid whose job is still kept
+├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
 ├── JobCancelled            thrown into a job that was cancelled; `result` of one that was cancelled, deleted or expired
@@ -88,11 +88,13 @@ class TimeLimitExceeded(WorkersError):
 
 
 class DuplicateJob(WorkersError):
-    """`jid` and `state` are those of the job that is there."""
+    """`jid` and `state` are those of the job that is there. `lock` is the name of the lock that it holds, if the job
+    that was to be pushed is unique; its state is empty then, because nobody has looked."""
 
-    def __init__(self, jid: str, state: str) -> None:
-        super().__init__(f"job {jid} is {state}: nothing was pushed")
-        self.jid, self.state = jid, state
+    def __init__(self, jid: str, state: str = "", lock: str = "") -> None:
+        there = f"holds the lock {lock}" if lock else f"is {state}"
+        super().__init__(f"job {jid} {there}: nothing was pushed")
+        self.jid, self.state, self.lock = jid, state, lock
 
 
 class NoResult(WorkersError):

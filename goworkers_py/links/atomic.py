@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 import threading
@@ -129,10 +130,11 @@ class AtomicFinish:
         waited."""
         stamp = payload.splicer({"enqueued_at": self._timestamps.write(self._wall())})
         return (
-            push if push.at is not None else Push(push.queue, stamp(push.payload), track=push.track) for push in pushes
+            dataclasses.replace(push, payload=push.payload if push.at is not None else stamp(push.payload), id="")
+            for push in pushes
         )
 
 
 def _named(push: Push) -> Push:
     """With an id: it may be relayed more than once."""
-    return Push(push.queue, push.payload, push.at, push.id or secrets.token_hex(12), push.track)
+    return dataclasses.replace(push, id=push.id or secrets.token_hex(12))

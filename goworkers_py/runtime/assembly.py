@@ -33,6 +33,8 @@ from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
@@ -83,9 +85,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     tracker = Tracker(broker.store, tracking, lambda: health.running.values(), outage)
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
-    special_runs = SpecialRuns(
-        tracker, canceller, begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    )
+    iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
+    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -100,11 +101,13 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
+    locks = broker.locks if Capability.LOCKS in broker.capabilities else None
+    lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
     judge = judge_by(poison, tracking, clock.wall)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller)
+    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

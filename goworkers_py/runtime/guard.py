@@ -16,6 +16,7 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.wire import job_record, needs
+from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,14 @@ class Guard:
         fields = message.fields
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
+        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
+            begun = self._runs.locks.begin(message, lock)
+            if not isinstance(begun, Message):
+                return self._runs.run(message, delivery, lambda message: begun, self._expiry.run_stats)
+            if begun is not message:
+                delivery.message = message = begun
+                set_current(begun)  # `run` resets it
+                fields = begun.fields
         chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = self._timely

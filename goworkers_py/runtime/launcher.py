@@ -18,6 +18,7 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
+from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
@@ -46,11 +47,21 @@ class Services:
     relay: Relay
     tracker: Tracker
     canceller: Canceller
+    lock_keeper: LockKeeper
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
         return iter(
-            (self.recoverer, self.watchdog, self.pauses, self.scheduler, self.relay, self.tracker, self.canceller)
+            (
+                self.recoverer,
+                self.watchdog,
+                self.pauses,
+                self.scheduler,
+                self.relay,
+                self.tracker,
+                self.canceller,
+                self.lock_keeper,
+            )
         )
 
 

@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.consequences import moved
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -84,7 +85,8 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        return replace(decision, effects=effects)
+        ties = moved(raw, "waiting" if error is None else "dead")
+        return replace(decision, effects=(*effects, *ties))
 
     return judge
 

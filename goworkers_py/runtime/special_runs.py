@@ -1,23 +1,39 @@
-"""Runs a job that is tracked, or while jobs are to be cancelled."""
+"""Runs a job that is tracked or tied to something, or while jobs are to be cancelled."""
 
 from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import FIELD
 
 
 class SpecialRuns:
     """Shared by all workers of a process."""
 
-    def __init__(self, tracker: Tracker, canceller: Canceller, iterate: BeginIteration) -> None:
+    def __init__(
+        self,
+        tracker: Tracker,
+        canceller: Canceller,
+        iterate: BeginIteration,
+        locks: LockBegin,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate
+        self.locks = locks
+        self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
         self.ended = canceller.ended
@@ -40,4 +56,8 @@ class SpecialRuns:
             outcome = chain(message)
             if message.cancel is not None:
                 outcome = self.ended(message, outcome)
-        return outcome if run is None else self._tracker.tracking.noted(message, run, outcome)
+        if run is not None:
+            outcome = self._tracker.tracking.noted(message, run, outcome)
+        if FIELD in message.fields and (more := consequences(message.fields, outcome, self._wall())):
+            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, *more))
+        return outcome

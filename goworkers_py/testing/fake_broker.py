@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Batch, Published, Push, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Push, Settled
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -34,7 +34,7 @@ class FakeTransport(MemoryTransport):
         self._at_once = at_once
         self._published = published
 
-    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+    def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         results = super().publish(self._without_times(pushes))
         self.pushed += [push for push, result in zip(pushes, results, strict=True) if result is Published.PUSHED]
         self._published()

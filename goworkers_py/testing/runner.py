@@ -29,6 +29,7 @@ from goworkers_py.runtime.assembly import lane_of
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
@@ -70,9 +71,8 @@ class Runner:
         tracking = Tracking(plan.registry, plan.config, app.clock.wall)
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
-        self._special_runs = SpecialRuns(
-            tracker, canceller, begin_iteration(broker.store, lambda: False, app.clock.wall)
-        )
+        iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, app.clock.wall)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way

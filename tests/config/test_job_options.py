@@ -17,7 +17,8 @@ import redis as redis_py
 from apps import own_app, queue
 
 from goworkers_py import App, ArgumentError, ConfigError, EnqueueOptions, Job
-from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, WireOptions, options_of
+from goworkers_py.config.job_options import CodeOptions, PushOptions, SetOptions, options_of
+from goworkers_py.config.wire_options import WireOptions
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.core.outcome import Dead, Retry
 from goworkers_py.policy.retry import RetryPolicy
@@ -73,10 +74,12 @@ def pushed(redis: redis_py.Redis) -> dict[str, Any]:
 
 
 EXPIRIES = {"expires_in", "expires_at"}  # each replaces the other, so they have tests of their own
+# Together they are one field of the payload, see tests/api/test_unique_jobs.py.
+UNIQUE = {"unique_for", "unique_by", "unique_until", "on_conflict"}
 
 
 def test_every_wire_option_has_a_value_in_this_test() -> None:
-    assert set(VALUES) | EXPIRIES == set(options_of(WireOptions))
+    assert set(VALUES) | EXPIRIES | UNIQUE == set(options_of(WireOptions))
 
 
 def test_the_decorator_set_and_a_push_write_the_same_fields(app: App, redis: redis_py.Redis) -> None:

@@ -37,6 +37,7 @@ from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
@@ -140,7 +141,7 @@ def special_runs() -> SpecialRuns:
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    return SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False))
+    return SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False), LockBegin(broker, time.time))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

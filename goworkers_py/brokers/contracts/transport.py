@@ -25,6 +25,7 @@ from typing import Protocol
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
+from goworkers_py.core.lock import Conflict
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.policy.priorities import Ask
 
@@ -33,6 +34,9 @@ class Published(enum.Enum):
     PUSHED = "pushed"
     DUPLICATE = "duplicate"  # a push with the same id was published within the last day
 
+
+# With a Conflict, another job holds the lock of the push.
+PublishResult = Published | Conflict
 
 Finished = tuple[Delivery, Outcome]  # one is made for every job, and a NamedTuple takes several times as long
 
@@ -64,12 +68,18 @@ Settled = bool | str
 class Transport(Protocol):
     """Threads share it. Only one thread at a time consumes from a queue, and always from the same queues together."""
 
-    def publish(self, pushes: Sequence[Push]) -> Sequence[Published]:
+    def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
         result for each push, in order.
 
         A push with `track` makes the record of its job in the same step, see `wire.job_record`. While there is a record
         of that jid it is a duplicate, unless it is `instead_of` just that record.
+
+        A push with `lock` takes that lock in the same step, see `core.lock`. When another job holds the lock, the
+        result is a Conflict, and the claim says what was done. `skip` and `raise`: nothing. `replace`: the holder has
+        the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has not begun;
+        else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it begins. The
+        holder `instead_of` does not count.
 
         A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
         nothing. So a push with an id may be asked again when its reply was lost.

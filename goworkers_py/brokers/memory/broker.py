@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.leases import MemoryLeases
+from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
@@ -45,6 +46,7 @@ class MemoryBroker(Broker):
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
+        self.locks = MemoryLocks(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.fleet import Counts, Process, Running, ThreadPool
-from goworkers_py.brokers.memory.state import Shown, State
+from goworkers_py.brokers.memory.lease_record import Shown
+from goworkers_py.brokers.memory.state import State
 from goworkers_py.core.command import Command
 from goworkers_py.observe.executions import ByQueue
 from goworkers_py.wire.process_record import VERSION, Member, ProcessSnapshot

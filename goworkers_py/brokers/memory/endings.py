@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.memory.state import DeadLimits, State
+from goworkers_py.brokers.memory.state import PUSHED, DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    FreeLock,
+    KeepLock,
     MeetTombstone,
     NoteState,
     PostJobs,
     Push,
     PushJobs,
+    Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
 )
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.lock import RESCHEDULED_S, Conflict
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
 
 
@@ -72,7 +76,7 @@ class Endings:
                 case _:
                     self._note(effect)
 
-    def _note(self, effect: NoteState | MeetTombstone | StoreCursor | ShowStatus) -> None:
+    def _note(self, effect: Repeatable) -> None:
         match effect:
             case NoteState():
                 self._state.records.note(effect)
@@ -82,18 +86,26 @@ class Endings:
                 self._state.iterations.end_run(jid, cursor, has_ended)
             case ShowStatus():
                 pass
+            case FreeLock(jid, name):
+                self._state.locks.free(name, jid)
+            case KeepLock():
+                self._state.locks.keep(effect)
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:
             self._state.post(posted.to, push)
 
     def _push(self, push: Push) -> None:
-        if not self._state.records.bear(self._state.next_number(), push):
+        result = self._state.meet(self._state.next_number(), push)
+        at = push.at
+        if isinstance(result, Conflict) and result.how == "rescheduled":
+            at = max(at or 0.0, self._state.clock() + RESCHEDULED_S)
+        elif result is not PUSHED:
             return
-        if push.at is None:
+        if at is None:
             self._state.put(push.queue, push.payload)
         else:
-            self._state.put_timed(JobState.SCHEDULED, push.at, push.payload)
+            self._state.put_timed(JobState.SCHEDULED, at, push.payload)
 
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

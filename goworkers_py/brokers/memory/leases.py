@@ -19,7 +19,8 @@ from goworkers_py.brokers.contracts.recoverable import (
     Recovered,
     left_behind,
 )
-from goworkers_py.brokers.memory.state import DeadLimits, LeaseRecord, State
+from goworkers_py.brokers.memory.lease_record import LeaseRecord
+from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import NoteState
 from goworkers_py.core.errors import BrokerRefused

@@ -18,7 +18,6 @@ class JobRecords:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._records: Expiring[str, Fields] = Expiring(clock)
-        self._born: Expiring[str, int] = Expiring(clock)  # the number of the push that made the record
         self.listeners: dict[str, set[Callable[[], None]]] = {}  # by jid; they must not block
 
     def get(self, jid: str) -> Fields | None:
@@ -31,22 +30,21 @@ class JobRecords:
         state = "" if fields is None else fields["state"].decode()
         return fields is not None and (state not in ENDED or (or_dead and state == "dead"))
 
-    def bear(self, number: int, push: Push) -> bool:
-        """Makes the record of a tracked push. False when the job has one already. Answers the same for one push however
-        often it is asked."""
+    def is_known(self, push: Push) -> bool:
+        """Whether there is a record for this tracked push already, which the push does not replace."""
+        if push.track is None or self._records.get(push.track.jid) is None:
+            return False
+        return not push.instead_of or push.instead_of != self._version(push.track.jid)
+
+    def bear(self, push: Push) -> None:
+        """Makes the record of a tracked push."""
         if push.track is None:
-            return True
-        jid = push.track.jid
-        if push.instead_of and push.instead_of == self._version(jid):
-            self.forget(jid)
-        if self._records.get(jid) is None:
-            life_s = live_s(push.at, self._clock())
-            self._born.put(jid, number, life_s)
-            waiting = push.at is None
-            place = ("queue", push.queue) if waiting else ("due", repr(push.at))
-            state: StateWord = "waiting" if waiting else "scheduled"
-            self.note(NoteState(push.track, state, "pushed", life_s, (place,)))
-        return self._born.get(jid) == number
+            return
+        self.forget(push.track.jid)
+        life_s, waiting = live_s(push.at, self._clock()), push.at is None
+        place = ("queue", push.queue) if waiting else ("due", repr(push.at))
+        state: StateWord = "waiting" if waiting else "scheduled"
+        self.note(NoteState(push.track, state, "pushed", life_s, (place,)))
 
     def _version(self, jid: str) -> str:
         fields = self._records.get(jid)

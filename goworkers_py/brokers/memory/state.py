@@ -23,21 +23,23 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from goworkers_py.brokers.contracts.fleet import Counts, Process, Running
-from goworkers_py.brokers.contracts.recoverable import Presence
-from goworkers_py.brokers.contracts.transport import Published, Settled
+from goworkers_py.brokers.contracts.fleet import Counts
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.iterations import Iterations
+from goworkers_py.brokers.memory.lease_record import LeaseRecord
+from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.command import Command
-from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
+from goworkers_py.core.effect import ID_LIFE_S, FreeLock, KeepLock, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.core.lock import RESCHEDULED_S, Conflict
+from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
 Bell = SimpleQueue[None]
@@ -65,37 +67,16 @@ PUSHED, DUPLICATE = Published.PUSHED, Published.DUPLICATE
 
 
 @dataclass(slots=True)
-class Shown:
-    """A process as it shows itself to the fleet, and the commands that wait for it, each with its time."""
+class _Published:
+    """A push. The number stays when it is sorted in again."""
 
-    process: Process
-    running: list[Running]
-    asked: list[tuple[float, Command]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class LeaseRecord:
-    """An identity: its lease, the jobs in progress under it, and the process as it shows itself."""
-
-    presence: Presence  # as told in the last beat
-    began: float  # time of the first beat
-    heard: float = 0.0  # time of the last beat
-    expires_at: float = 0.0
-    beats: int = 0
-    died_at: float | None = None  # when the identity was declared dead
-    # Payloads by queue and receipt, the oldest first. The receipt is the number that the job had in its queue.
-    in_progress: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    shown: Shown | None = None
+    number: int
+    push: Push
+    result: PublishResult | None = None
 
     @property
-    def proof(self) -> str:
-        return str(self.beats)
-
-    def is_alive(self, now: float) -> bool:
-        return self.died_at is None and now < self.expires_at
-
-    def count(self, queue: str | None = None) -> int:
-        return sum(len(jobs) for name, jobs in self.in_progress.items() if queue in (None, name))
+    def happens(self) -> bool:
+        return self.result is PUSHED or (isinstance(self.result, Conflict) and self.result.how == "rescheduled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +107,47 @@ class State:
         self.applied: Expiring[tuple[str, str], bool] = Expiring(lambda: self.clock())  # by the id of an effect
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
+        self.locks = LockTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
         self._timed = {state: TimedJobs() for state in (JobState.SCHEDULED, JobState.RETRY, JobState.DEAD)}
-        self._published: deque[list[tuple[int, Push]]] = deque()  # `publish` appends without the lock
+        self._published: deque[list[_Published]] = deque()  # `publish` appends without the lock
 
-    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+    def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         """The append publishes all of them. If an exception ends this method before the jobs are sorted in, the next
         step that reads `queues` or `timed` sorts them in."""
-        numbered = [(next(self._numbers), push) for push in pushes]
+        numbered = [_Published(next(self._numbers), push) for push in pushes]
         self._published.append(numbered)
         with self.lock:
             self._sort_in()
-            return [PUSHED if self._is_first(number, push) else DUPLICATE for number, push in numbered]
+        return [DUPLICATE if one.result is None else one.result for one in numbered]
 
-    def _is_first(self, number: int, push: Push) -> bool:
-        """Under the lock. Answers the same for one push however often it is asked."""
-        if push.id and self._pushed.get(push.id) is None:
+    def meet(self, number: int, push: Push) -> PublishResult:
+        """Under the lock. Whether this push happens, for all that it is tied to."""
+        if push.id and self._pushed.get(push.id) is not None:
+            return DUPLICATE
+        if push.track is not None and self.records.is_known(push):
+            return DUPLICATE
+        conflict = self.locks.claim(push)
+        if conflict is not None and conflict.how != "rescheduled":
+            if conflict.how == "replaced" and push.lock is not None:
+                self._advance(self.locks.token(push.lock.name), push.at)
+            return conflict
+        if push.id:
             self._pushed.put(push.id, number, ID_LIFE_S)
-        return (not push.id or self._pushed.get(push.id) == number) and self.records.bear(number, push)
+        self.records.bear(push)
+        return conflict or PUSHED
+
+    def _advance(self, payload: bytes, at: float | None) -> None:
+        """Under the lock. Lets a scheduled job wait until an earlier time."""
+        due = self.clock() if at is None else at
+        scheduled = self._timed[JobState.SCHEDULED]
+        for job in [job for job in scheduled if job.payload == payload and job.at > due]:
+            scheduled.remove(job)
+            scheduled.add(job._replace(at=due))
 
     def next_number(self) -> int:
         return next(self._numbers)
@@ -168,15 +168,22 @@ class State:
         """Under the lock. If an exception ends this method halfway, its next call sorts in that batch again from the
         start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
         while self._published:
-            for number, push in self._published[0]:
-                if not self._is_first(number, push):
-                    continue
-                if push.at is None:
-                    self._queues.setdefault(push.queue, Waiting())[number] = push.payload
-                else:
-                    self._timed[JobState.SCHEDULED].add(TimedJob(push.at, number, push.payload))
+            for one in self._published[0]:
+                if one.result is None:
+                    one.result = self.meet(one.number, one.push)
+                if one.happens:
+                    self._add(one)
             self.ring()
             self._published.popleft()
+
+    def _add(self, one: _Published) -> None:
+        push, at = one.push, one.push.at
+        if one.result is not PUSHED:  # without its lock
+            at = max(at or 0.0, self.clock() + RESCHEDULED_S)
+        if at is None:
+            self._queues.setdefault(push.queue, Waiting())[one.number] = push.payload
+        else:
+            self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
 
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
@@ -233,17 +240,27 @@ class State:
         life_s: int = LIVE_S,
         due: float | None = None,
     ) -> None:
-        """Writes into the record of the job, if it has one, that people or the scheduler have moved it."""
+        """Writes into the record of the job, if it has one, that people or the scheduler have moved it. Does what its
+        ties ask for."""
+        self._follow(payload, state, due)
         if (job := job_in(payload)) is not None:
             fields = [*([("queue", queue)] if queue else []), *([("due", repr(due))] if due is not None else [])]
             life_s = life_s if due is None else live_s(due, self.clock())
             self.records.note(NoteState(job, state, reason, life_s, tuple(fields), only_known=True))
 
     def note_deletion(self, payload: bytes, reason: str, waited: bool) -> None:
-        """A job that has ended keeps its record: a dead one, and one of which a copy was left. A dead one that waited
-        in its queue again was put there by a program that writes no record."""
+        """Does what its ties ask for. A job that has ended keeps its record: a dead one, and one of which a copy was
+        left. A dead one that waited in its queue again was put there by a program that writes no record."""
+        self._follow(payload, "cancelled")
         if (job := job_in(payload)) is not None and self.records.is_live(job.jid, or_dead=waited):
             self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
+
+    def _follow(self, payload: bytes, state: StateWord, due: float | None = None) -> None:
+        for effect in moved(payload, state, due, self.clock()):
+            if isinstance(effect, FreeLock):
+                self.locks.free(effect.name, effect.jid)
+            elif isinstance(effect, KeepLock):
+                self.locks.keep(effect)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, PublishResult, Settled, Transport
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.state import Bell, State
 from goworkers_py.core.delivery import Delivery
@@ -30,7 +30,7 @@ class MemoryTransport(Transport):
         self._bells: dict[str, Bell] = {}  # by the first queue of those that are consumed together
         self._woken: set[str] = set()  # queues whose next `consume` does not wait
 
-    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+    def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         if os.getpid() != self._state.pid:
             raise BrokerRefused(
                 f"the jobs of this memory broker are in process {self._state.pid}; this is a forked child, whose "

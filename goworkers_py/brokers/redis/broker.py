@@ -13,6 +13,7 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.brokers.redis.locks import RedisLocks
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
@@ -34,6 +35,7 @@ class RedisBroker(Broker):
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
+        self.locks = RedisLocks(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits)
         self.neighbours = RedisNeighbours(connections, keys)
 

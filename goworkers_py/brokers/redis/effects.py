@@ -1,4 +1,4 @@
-"""Effects as arguments of settle.lua. Only this module writes them, and only `each_effect` in settle.lua reads them."""
+"""Effects as arguments of the scripts. Only this module writes them, and only effects.lua reads them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    FreeLock,
+    KeepLock,
     MeetTombstone,
     NoteState,
     PostJobs,
     Push,
     PushJobs,
+    Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
 )
 from goworkers_py.wire import sidekiq_status
-from goworkers_py.wire.job_record import live_s
 
-NumberOf = Callable[[str], int]
 NumberOfFirst = Callable[[Sequence[str]], int]
 
 
@@ -38,8 +40,8 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
     for effect in effects:
         match effect:
             case PushJobs():
-                yield from _pushes([push for push in effect.pushes if push.track is None], keys, number_of)
-                yield from _births((push for push in effect.pushes if push.track is not None), keys, number_of, now)
+                yield from _pushes([push for push in effect.pushes if not push.tied], keys, number_of)
+                yield from _births((push for push in effect.pushes if push.tied), keys, number_of, now)
             case PostJobs():
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
@@ -51,9 +53,7 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from _repeatable(effect, keys, number_of, now)
 
 
-def _repeatable(
-    effect: NoteState | MeetTombstone | StoreCursor | ShowStatus, keys: Keys, number_of: NumberOf, now: float
-) -> Iterator[Argument]:
+def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     match effect:
         case NoteState():
             known = ("class", effect.job.job_class) if effect.job.job_class else ()
@@ -69,6 +69,10 @@ def _repeatable(
         case ShowStatus(jid, status, progress):
             shown = keys.prefix + sidekiq_status.CHANNEL, jid, *sidekiq_status.fields(status, progress, now)
             yield from ("status", number_of(keys.status(jid)), sidekiq_status.LIFE_S, len(shown), *shown)
+        case FreeLock(jid, name):
+            yield from ("free", number_of(keys.lock(name)), jid, 0)
+        case KeepLock(jid, name, life_s, due):
+            yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
 
 
 def encode_notes(
@@ -137,11 +141,5 @@ def _pushes(pushes: Iterable[Push], keys: Keys, number_of: NumberOf) -> Iterator
 
 def _births(pushes: Iterable[Push], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
     for push in pushes:
-        if push.track is not None:
-            jid, job_class = push.track
-            rest = job_class, push.payload, push.instead_of
-            yield from ("born", number_of(keys.record(jid)), live_s(push.at, now), 3 + len(rest))
-            if push.at is None:
-                yield from ("back", number_of(keys.queue(push.queue)), push.queue, *rest)
-            else:
-                yield from ("schedule", number_of(keys.schedule), push.at, *rest)
+        values = push_arguments(push, keys, number_of, now)
+        yield from ("born", number_of(keys.schedule), "", len(values), *values)

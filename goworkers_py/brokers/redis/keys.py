@@ -57,7 +57,7 @@ class Keys:
     @property
     def any_inprogress(self) -> str:
         """A pattern for SCAN, for every in-progress list."""
-        return re.sub(r"([*?\[\]\\])", r"\\\1", self.prefix) + "queue:*:inprogress"
+        return _literally(self.prefix) + "queue:*:inprogress"
 
     def queue_and_owner(self, inprogress: str, queues: Iterable[str]) -> tuple[str, str]:
         """Both names in the key of an in-progress list. They may hold colons, so `queues` are the known names."""
@@ -95,6 +95,17 @@ class Keys:
     def record(self, jid: str) -> str:
         """Holds the record of a tracked job. Also the channel that tells its end."""
         return f"{self.prefix}pyworkers:job:{jid}"
+
+    def lock(self, name: str) -> str:
+        """Holds the lock of a unique job."""
+        return f"{self.prefix}pyworkers:lock:{name}"
+
+    def locks(self, prefix: str) -> str:
+        """A pattern for SCAN, for every lock whose name begins so."""
+        return _literally(self.lock(prefix)) + "*"
+
+    def lock_name(self, key: str) -> str:
+        return key.removeprefix(self.lock(""))
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
@@ -164,3 +175,8 @@ class Keys:
     def bare(self, queue: str) -> str:
         """The queue's name without the prefix that go-workers wrongly writes into the payloads that it retries."""
         return queue.removeprefix(self.prefix) if self.prefix else queue
+
+
+def _literally(text: str) -> str:
+    """The text as a part of a pattern."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", text)

@@ -12,6 +12,7 @@ import simplejson
 
 from goworkers_py.core.effect import Push
 from goworkers_py.wire.job_record import tracked_in
+from goworkers_py.wire.lock import claim_in
 from goworkers_py.wire.payload import encodable
 
 VERSION = 1
@@ -28,7 +29,8 @@ class LineEntry(NamedTuple):
 
     @property
     def push(self) -> Push:
-        return Push(self.queue, self.payload, self.due, self.id, tracked_in(self.payload))
+        payload = self.payload
+        return Push(self.queue, payload, self.due, self.id, tracked_in(payload), lock=claim_in(payload))
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

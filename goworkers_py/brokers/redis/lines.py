@@ -13,8 +13,11 @@ from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, 
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list
-from goworkers_py.brokers.redis.record_keys import RecordKeys, lives
+from goworkers_py.brokers.redis.moved_jobs import MovedJobs
+from goworkers_py.brokers.redis.record_keys import lives
+from goworkers_py.core.job_state import StateWord
 
+_STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
 _LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
 
 
@@ -85,14 +88,17 @@ class Lines:
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
         places = [move.entry.place for move in moves]
         near = 0 if None in places else 1 + max(place for place in places if place is not None)
-        records = RecordKeys(keys)
-        arguments: list[Argument] = [line, near, *self._dead_limits, *lives(self._dead_limits), len(queues)]
+        jobs = MovedJobs(keys)
+        entries: list[Argument] = []
         for move in moves:
-            record = records.number(move.entry.payload) if self._holds_jobs else 0
-            arguments += (move.step, numbers.get(move.queue, 0), move.queue, record, move.entry.raw, move.payload)
+            payload = move.entry.payload
+            record = jobs.record(payload) if self._holds_jobs else 0
+            entries += (move.step, numbers.get(move.queue, 0), move.queue, record, move.entry.raw, move.payload)
+            entries += jobs.effects(payload, _STATES.get(move.step, "waiting")) if self._holds_jobs else [0]
         fixed = (self._key(line), self._registry, keys.queues, keys.dead, keys.nothing)
-        names = (*fixed, *map(keys.queue, queues), *records.names)
-        answer = self._connections.script(_LEAVE_LINE, names, arguments)
+        names = (*fixed, *map(keys.queue, queues), *jobs.names)
+        shared = (line, near, *self._dead_limits, *lives(self._dead_limits), len(queues), jobs.records)
+        answer = self._connections.script(_LEAVE_LINE, names, [*shared, *entries])
         return [
             self._connections.explained(_LEAVE_LINE, text(told)) if isinstance(told, bytes) else told for told in answer
         ]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed, Decide, PlacedJobs
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.exchange import Argument, Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.list_pages import pages_of_list
-from goworkers_py.brokers.redis.record_keys import RecordKeys
+from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.job_record import ENDED_S
@@ -99,10 +99,12 @@ class QueueJobs(PlacedJobs):
 
     def _pick(self, chosen: list[StoredJob], first: int, last: int, reason: str) -> list[StoredJob]:
         place = (first, last, secrets.token_hex(16))
-        records = RecordKeys(self._keys)
-        numbered = [part for job in chosen for part in (records.number(job.payload), job.payload)]
-        keys = (self._key, self._keys.nothing, *records.names)
-        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, reason, *numbered))
+        jobs = MovedJobs(self._keys)
+        entries: list[Argument] = []
+        for job in chosen:
+            entries += (jobs.record(job.payload), job.payload, *jobs.effects(job.payload, "cancelled"))
+        keys = (self._key, self._keys.nothing, self._keys.queues, *jobs.names)
+        answer = self._connections.script(_PICK, keys, (*place, ENDED_S, reason, jobs.records, *entries))
         return list(itertools.compress(chosen, answer))
 
     def clear(self) -> int:

@@ -15,9 +15,10 @@ from goworkers_py.brokers.contracts.admin import DELETED, PAGE, Change, Changed,
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.record_keys import RecordKeys, lives
+from goworkers_py.brokers.redis.moved_jobs import MovedJobs
+from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.job_state import JobState
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.job_record import live_s
 from goworkers_py.wire.message import describe_job
@@ -111,21 +112,29 @@ class SetJobs(PlacedJobs):
         written = change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
         return _Step(entry, ENQUEUE, queue, written)
 
+    def _goal(self, step: _Step) -> tuple[StateWord, float | None]:
+        """The state in which the job is after this step, and when it is due."""
+        if step.what == LATER:
+            return ("scheduled" if self._state is JobState.SCHEDULED else "retry"), float(step.payload)
+        states: dict[int, StateWord] = {ENQUEUE: "waiting", BURY: "dead"}
+        return states.get(step.what, "cancelled"), None
+
     def _move(self, steps: Sequence[_Step]) -> tuple[Changed, list[bool]]:
         """Also says for each step whether it was done."""
         if not steps:
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        records = RecordKeys(self._keys)
-        state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
-        arguments: list[Argument] = [*self._dead_limits, *lives(self._dead_limits), state, len(queues)]
+        jobs, state = MovedJobs(self._keys), "scheduled" if self._state is JobState.SCHEDULED else "retry"
+        entries: list[Argument] = []
         for step in steps:
             number = numbers[step.name] if step.what == ENQUEUE else step.what
-            arguments += (number, step.name, records.number(step.entry), step.entry, step.payload)
+            entries += (number, step.name, jobs.record(step.entry), step.entry, step.payload)
+            entries += jobs.effects(step.entry, *self._goal(step))
         fixed = (self._key, self._keys.queues, self._keys.dead, self._keys.nothing)
-        keys = [*fixed, *map(self._keys.queue, queues), *records.names]
-        answer = self._connections.script(_MOVE, keys, arguments)
+        keys = [*fixed, *map(self._keys.queue, queues), *jobs.names]
+        shared = (*self._dead_limits, *lives(self._dead_limits), state, len(queues), jobs.records)
+        answer = self._connections.script(_MOVE, keys, [*shared, *entries])
         problems = [
             f"not moved: {describe_job(step.entry, step.name)}: {self._connections.explained(_MOVE, text(told))}"
             for step, told in zip(steps, answer, strict=True)

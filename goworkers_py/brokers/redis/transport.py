@@ -9,26 +9,29 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from goworkers_py.brokers.contracts.transport import Batch, Finished, Published, Settled, Transport
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Published, PublishResult, Settled, Transport
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.effects import by_place
-from goworkers_py.brokers.redis.exchange import Argument, RedisCommand, Script, text
+from goworkers_py.brokers.redis.exchange import RedisCommand, Script, text
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.locks import holder_of
 from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
+from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, only_note, target_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
+from goworkers_py.core.effect import NoteState, Push
+from goworkers_py.core.lock import Conflict, How
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.policy.priorities import Ask
-from goworkers_py.wire.job_record import live_s
 
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
 
-_PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int))
+_PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int, list))
+_HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
 
 class RedisTransport(Transport):
@@ -45,9 +48,9 @@ class RedisTransport(Transport):
         # in any thread. Each dict operation is one step.
         self._consumers: dict[frozenset[str], Consumer] = {}
 
-    def publish(self, pushes: Sequence[Push]) -> list[Published]:
-        if any(push.id or push.track for push in pushes):
-            return self._publish_once(pushes)
+    def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
+        if any(push.tied for push in pushes):
+            return self._publish_tied(pushes)
         commands = list(_push_commands(self._keys, pushes))
         if len(commands) <= 2:
             # Jobs of one queue are pushed by one command, which needs no transaction. That the queue is named before
@@ -57,24 +60,16 @@ class RedisTransport(Transport):
             self._connections.transaction(commands)
         return [Published.PUSHED] * len(pushes)
 
-    def _publish_once(self, pushes: Sequence[Push]) -> list[Published]:
+    def _publish_tied(self, pushes: Sequence[Push]) -> list[PublishResult]:
         numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:
             return numbers.setdefault(key, len(numbers) + 1)
 
-        arguments: list[Argument] = [ID_LIFE_S]
         now = time.time()
-        for push in pushes:
-            number = 0 if push.at is not None else number_of(self._keys.queue(push.queue))
-            id_number = number_of(self._keys.pushed(push.id)) if push.id else 0
-            jid, job_class = push.track or ("", "")
-            record = number_of(self._keys.record(jid)) if push.track else 0
-            arguments += (number, push.queue if push.at is None else push.at, id_number)
-            arguments += (record, live_s(push.at, now), push.instead_of, job_class, push.payload)
-        keys = (self._keys.queues, self._keys.schedule, *numbers)
-        new = self._connections.script(_PUBLISH, keys, arguments)
-        return [Published.PUSHED if one else Published.DUPLICATE for one in new]
+        arguments = [*chain.from_iterable(push_arguments(push, self._keys, number_of, now) for push in pushes)]
+        answer = self._connections.script(_PUBLISH, (self._keys.queues, *numbers), arguments)
+        return [_result(told) for told in answer]
 
     # --- consuming
 
@@ -162,6 +157,13 @@ class RedisTransport(Transport):
     def close(self) -> None:
         for consumer in list(self._consumers.values()):
             consumer.close()
+
+
+def _result(told: int | Sequence[bytes]) -> PublishResult:
+    if isinstance(told, int):
+        return Published.PUSHED if told else Published.DUPLICATE
+    how, *holder = map(text, told)
+    return Conflict(holder_of(*holder), _HOWS[how])
 
 
 def _push_commands(keys: Keys, pushes: Sequence[Push]) -> Iterator[RedisCommand]:

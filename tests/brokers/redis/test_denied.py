@@ -32,7 +32,7 @@ from goworkers_py.wire.stored_job import StoredJob
 
 SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
 # Options and names of ours are written in capitals and quotes too.
-NO_COMMANDS = {"EX", "XX", "NX", "LIMIT", "WITHSCORES", "RANK"}
+NO_COMMANDS = {"EX", "XX", "NX", "LT", "LIMIT", "WITHSCORES", "RANK"}
 COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})
 COMMANDS = [word for word in COMMANDS if word not in NO_COMMANDS]
 LARGE = "x" * 5_000

@@ -15,7 +15,7 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare"}
+NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -30,6 +30,7 @@ def every_key(keys: Keys) -> dict[str, str]:
         "outbox": keys.outbox("BROKER"),
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
+        "lock": keys.lock("CLASS:DIGEST"),
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
@@ -113,6 +114,7 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones": "pyworkers:tombstones",
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
+        "lock": "pyworkers:lock:CLASS:DIGEST",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
         "applied": "pyworkers:applied:KIND:JID",

@@ -20,8 +20,10 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.core.effect import FreeLock, KeepLock
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.outcome import Park
+from goworkers_py.core.lock import Begin
+from goworkers_py.core.outcome import Done, Park
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -94,8 +96,12 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
+        broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
+        broker.locks.keep([KeepLock("jid", "Order:1", 90)])
+        life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         called, undeclared = watch.undeclared()
-    assert called == set(SCRIPTS.values()) - {"note.lua", "sidekiq_status.lua"}  # included by others
+    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "push.lua", "effects.lua"}
+    assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
 
 

@@ -3,16 +3,26 @@
 -- end, so they are no farther from the end now. To look for them in the whole line takes long in a long line.
 --
 -- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then the records of
---       jobs that may be tracked
+--       jobs that may be tracked, then keys of effects
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
---       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, then for each entry: its
+--       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, then for each entry: its
 --       step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none), queue name, number of
---       its record (0: none), entry, payload in its new place (of a deletion: its reason)
+--       its record (0: none), entry, payload in its new place (of a deletion: its reason), how many
+--       arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 -- include note.lua
-local LINE, LINES, QUEUES, DEAD, NOTHING, FIXED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5
-local life, dead_life, deleted_life, queues = ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8])
-local AT_ONCE = 1000 -- as many values as Lua's `unpack` takes
+-- include sidekiq_status.lua
+-- include lock.lua
+local LINE, LINES, QUEUES, DEAD, NOTHING, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], 5, 7
+local life, dead_life, deleted_life = ARGV[5], ARGV[6], ARGV[7]
+local OF_RECORDS, arguments = OF_QUEUES + ARGV[8], ARGV
+local FIXED = OF_RECORDS + ARGV[9]
+-- include push.lua
+local function refusal()
+  return false
+end
+-- include effects.lua
+
 -- Where the access rules do not allow the commands that take entries out or put them back, the script fails here,
 -- before it writes anything: a job must not be in two places.
 redis.call('LREM', NOTHING, '1', '')
@@ -53,12 +63,14 @@ local function put_back(entry)
 end
 
 local answer, buried = {}, false
-for i = 9, #ARGV, 6 do
+local i = 10
+while i <= #ARGV do
   local step, number, name, record = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])
   local entry, payload = ARGV[i + 4], ARGV[i + 5]
-  local key = number == 0 and DEAD or KEYS[FIXED + number]
-  local result = 0
-  if take(entry) then
+  local key = number == 0 and DEAD or KEYS[OF_QUEUES + number]
+  local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 6]
+  local result = each_effect(first, last, effect_refusal) or 0
+  if result == 0 and take(entry) then
     local reply = put(step, key, payload)
     if type(reply) == 'table' and reply.err then
       result = reply.err .. ' (key ' .. key .. ')'
@@ -66,10 +78,12 @@ for i = 9, #ARGV, 6 do
     else
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
-      if record > 0 then note_move(step, KEYS[FIXED + queues + record], name, payload) end
+      if record > 0 then note_move(step, KEYS[OF_RECORDS + record], name, payload) end
+      each_effect(first, last, apply)
     end
   end
   answer[#answer + 1] = result
+  i = last + 1
 end
 
 local stay = {}

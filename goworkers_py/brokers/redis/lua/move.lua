@@ -1,14 +1,25 @@
 -- Moves entries of a set into their queues or the dead set, gives them another time, or deletes them. Each entry is written to its new place, then
 -- removed from the set, and only if it is still in the set: another process may have moved it.
--- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked
+-- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked, then keys
+--       of effects
 -- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, the state of the jobs of
---       the set, how many queues, then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it
+--       the set, how many queues, how many records, then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it
 --       stays, with another time), queue name (-1: the reason, -2: life of its record), number of its record (0: none), entry, payload
---       in its new place (-2: the time)
+--       in its new place (-2: the time), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 -- include note.lua
-local SET, QUEUES, DEAD, FIXED, SIZE = KEYS[1], KEYS[2], KEYS[3], 4, 5
-local life, dead_life, deleted_life, state, queues = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+-- include sidekiq_status.lua
+-- include lock.lua
+local SET, QUEUES, DEAD, OF_QUEUES, SIZE = KEYS[1], KEYS[2], KEYS[3], 4, 6
+local life, dead_life, deleted_life, state = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local OF_RECORDS, arguments = OF_QUEUES + ARGV[7], ARGV
+local FIXED = OF_RECORDS + ARGV[8]
+-- include push.lua
+local function refusal()
+  return false
+end
+-- include effects.lua
+
 -- Where the access rules do not allow ZREM, the script fails here, before it writes anything: an entry must not be in
 -- two places. And a server that is out of memory lets a script go on that has called a write command before.
 redis.call('ZREM', KEYS[4], '')
@@ -41,21 +52,25 @@ local function note_move(number, record, name, payload)
 end
 
 local answer, buried = {}, false
-for i = 8, #ARGV, SIZE do
+local i = 9
+while i <= #ARGV do
   local number, name, record, entry = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
   local result = 0
   if redis.call('ZMSCORE', SET, entry)[1] then
-    local goal = number == -2 and SET or number > 0 and KEYS[FIXED + number] or DEAD
-    local failed = put(number, goal, name, entry, ARGV[i + 4])
+    local goal = number == -2 and SET or number > 0 and KEYS[OF_QUEUES + number] or DEAD
+    local first, last = i + SIZE, i + SIZE - 1 + ARGV[i + 5]
+    local failed = each_effect(first, last, effect_refusal) or put(number, goal, name, entry, ARGV[i + 4])
     if failed then
       result = failed
     else
       if number ~= -2 then redis.call('ZREM', SET, entry) end
       result, buried = 1, buried or number == 0
-      if record > 0 then note_move(number, KEYS[FIXED + queues + record], name, ARGV[i + 4]) end
+      if record > 0 then note_move(number, KEYS[OF_RECORDS + record], name, ARGV[i + 4]) end
+      each_effect(first, last, apply)
     end
   end
   answer[#answer + 1] = result
+  i = i + SIZE + ARGV[i + 5]
 end
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[2])

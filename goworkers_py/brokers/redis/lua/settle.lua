@@ -12,16 +12,16 @@
 --         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
 --         follow), how many names of fields, the names, and for each item the values
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
---         there ('': the raw payload), how many arguments its effects have, and these: each effect begins with a word, the number of its key,
---         an option, and how many values follow; the values of the effect 'once' are effects, which happen only if its
---         key does not exist
+--         there ('': the raw payload), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
 --       for which it stays there
 -- include note.lua
 -- include sidekiq_status.lua
+-- include lock.lua
 local DEAD, QUEUES, LINES, OUTBOXES, RECEIPT, NOTHING = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[9], KEYS[10]
 local FIXED = 10
 local arguments = ARGV
+-- include push.lua
 local number, dead_limit, dead_age, day_life, receipt_life = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- The receipt has the number of this batch: the batch is done, its reply was lost, and the settler sends it again. To
@@ -77,120 +77,7 @@ local function put(what, key, goal)
   return type(reply) == 'table' and reply.err and reply.err .. ' (key ' .. key .. ')'
 end
 
-local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
-
--- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
-local function each_effect(first, last, act)
-  while first <= last do
-    local word, key, count = arguments[first], KEYS[FIXED + arguments[first + 1]], tonumber(arguments[first + 3])
-    local failed = act(word, key, arguments[first + 2], first + 4, first + 3 + count)
-    if failed then return word == 'once' and failed or failed .. ' (key ' .. key .. ')' end
-    first = first + 4 + count
-  end
-end
-
-local function wrong_type(step, key)
-  local to_set = step == 'retry' or step == 'schedule' or step == 'dead'
-  local reply = to_set and redis.pcall('ZCARD', key) or redis.pcall('LLEN', key)
-  return type(reply) == 'table' and reply.err
-end
-
--- Unlike a queue, a line or an outbox that is not registered may never be registered again. Its name may be there before
--- its first entry is.
-local function registry_error(key, name)
-  local reply = redis.pcall('SADD', key, name)
-  return type(reply) == 'table' and reply.err
-end
-
--- The effect 'born' pushes a tracked job, unless it has a record: its key is the record, its option the life of the
--- record. The values: 'back' or 'schedule', the number of the goal, the queue or the score, the class, the payload, the
--- version of the record that it replaces.
-local function born_refusal(first)
-  local step = arguments[first]
-  return refusal(step) or wrong_type(step, KEYS[FIXED + arguments[first + 1]])
-end
-
-local function bear(key, life, first)
-  local step, list, name = arguments[first], KEYS[FIXED + arguments[first + 1]], arguments[first + 2]
-  local class, payload, reply = arguments[first + 3], arguments[first + 4], nil
-  if redis.pcall('EXISTS', key) == 1 and not is_version(key, arguments[first + 5]) then return end
-  if step == 'schedule' then
-    reply = redis.pcall('ZADD', list, name, payload)
-  else
-    redis.pcall('SADD', QUEUES, name)
-    reply = redis.pcall('LPUSH', list, payload)
-  end
-  if type(reply) == 'table' and reply.err then return reply.err end
-  redis.pcall('DEL', key)
-  local later = step == 'schedule'
-  note(key, life, later and 'scheduled' or 'waiting', 'pushed by a job',
-    {'class', class, later and 'due' or 'queue', name})
-end
-
--- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
-local function effect_refusal(word, key, option, first, last)
-  if word == 'once' then return each_effect(first, last, effect_refusal) end
-  if word == 'note' or word == 'renote' or word == 'meet' or word == 'cursor' or word == 'status' then return false end
-  if word == 'born' then return born_refusal(first) end
-  return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
-    or (word == 'post' and registry_error(OUTBOXES, option))
-end
-
--- Removes the tombstone of a job, and tells who has cancelled it. It does not keep the job from being settled.
-local function meet(key, jid, first)
-  if redis.pcall('HDEL', key, jid) ~= 1 then return end
-  redis.pcall('SET', KEYS[FIXED + arguments[first]], now .. ' ' .. jid) -- the version, see tombstone.lua
-  redis.pcall('SET', KEYS[FIXED + arguments[first + 1]], arguments[first + 2], 'EX', '60')
-  redis.pcall('PUBLISH', KEYS[FIXED + arguments[first + 1]], arguments[first + 2])
-end
-
--- Stores the cursor of an iterable job, see begin_iteration.lua, or forgets it. Nothing is done after a later run has
--- begun, or while the key is that of another job with the same jid. The job is settled in any case. The values: number of
--- the run, '1' at the end of the job, cursor, seconds, `of`.
-local function store_cursor(key, life, first)
-  local run, ex = arguments[first], redis.pcall('HGET', key, 'ex')
-  if type(ex) == 'table' or (tonumber(ex or 0) or 0) > tonumber(run) then return end
-  if ex and redis.pcall('HGET', key, 'of') ~= arguments[first + 4] then return end
-  if arguments[first + 1] == '1' then return redis.pcall('DEL', key) end
-  redis.pcall('HSET', key, 'ex', run, 'py', run, 'v', '1', 'c', arguments[first + 2], 'rt', arguments[first + 3],
-    'of', arguments[first + 4])
-  redis.pcall('EXPIRE', key, life)
-end
-
--- Each of these calls passes as many values as Lua's `unpack` takes.
-local AT_ONCE = 1000
-
-local function apply(word, key, option, first, last)
-  if word == 'once' then -- the values are effects
-    if not redis.call('SET', key, '', 'NX', 'EX', option) then return end
-    local failed = each_effect(first, last, apply)
-    if failed then redis.call('DEL', key) end
-    return failed
-  end
-  if word == 'note' or word == 'renote' then -- the values: the state, the reason, then the fields
-    if word == 'renote' and not is_tracked(key) then return end
-    return note(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
-  end
-  if word == 'born' then return bear(key, option, first) end
-  if word == 'meet' then return meet(key, option, first) end
-  if word == 'cursor' then store_cursor(key, option, first) return end
-  if word == 'status' then -- the values: the channel, the jid, then names and values
-    show_status(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
-    return
-  end
-  if word == 'push' then redis.pcall('SADD', QUEUES, option) end
-  for from = first, last, AT_ONCE do
-    local to, reply = math.min(last, from + AT_ONCE - 1)
-    if word == 'push' or word == 'post' then
-      reply = redis.pcall('LPUSH', key, unpack(arguments, from, to))
-    elseif word == 'later' then
-      reply = redis.pcall('ZADD', key, unpack(arguments, from, to))
-    else
-      reply = redis.pcall('SET', key, arguments[from], 'EX', option)
-    end
-    if type(reply) == 'table' and reply.err then return reply.err end
-  end
-end
+-- include effects.lua
 
 -- `first` and `last`: the arguments of the effects.
 local function end_one(list, from, raw, what, goal, first, last)

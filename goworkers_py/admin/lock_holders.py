@@ -1,0 +1,62 @@
+"""Tells whether the job that holds a lock is still there. Another program may have deleted it, which frees no lock."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+from goworkers_py.admin.job_status import MOST_SEARCHED, JobLookup, JobStatus
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.lock import Holder
+from goworkers_py.wire.stored_job import StoredJob
+
+# A job that another program moves is in no place for a moment. So it is looked for twice before it counts as deleted.
+BETWEEN_LOOKS_S = 1.0
+# A holder that was seen is not looked for again for so many times as long as that took.
+REST = 10
+MOST_SEEN = 1_000
+
+
+class LockHolders:
+    """Threads share it: each change of `_seen` is one step, and a holder that is looked for twice does no harm."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._lookup = JobLookup(broker) if Capability.ADMIN in broker.capabilities else None
+        self._seen: dict[str, float] = {}  # by jid, the monotonic time until which its job counts as seen
+
+    def is_gone(self, holder: Holder) -> bool:
+        """Whether the job has ended, or is in no place. A search that cannot look at all places finds it there."""
+        began = time.monotonic()
+        if self._lookup is None or not holder.jid or self._seen.get(holder.jid, 0.0) > began:
+            return False
+        if not self._is_near(self._lookup, holder) and self._is_nowhere(self._lookup, holder.jid):
+            return True
+        if len(self._seen) >= MOST_SEEN:
+            self._seen = {}
+        ended = time.monotonic()
+        self._seen[holder.jid] = ended + REST * (ended - began)
+        return False
+
+    def _is_near(self, lookup: JobLookup, holder: Holder) -> bool:
+        """Whether the job is where it was when it got the lock, or is in progress in that queue."""
+        due: tuple[StateWord, ...] = ("scheduled", "retry") if holder.due is not None else ()
+        places = [JobStatus(holder.jid, state, False, False, due=holder.due) for state in due]
+        places.append(JobStatus(holder.jid, "waiting", False, False, queue=holder.queue, since=holder.at))
+        near = (job for place in places for _, _, job in lookup.seen_at(place, place.due))
+        return any(job.jid == holder.jid for job in itertools.chain(near, self._held(holder.queue)))
+
+    def _held(self, queue: str) -> Iterator[StoredJob]:
+        return (one.job for one in itertools.islice(self._broker.admin.in_progress(queue), MOST_SEARCHED))
+
+    def _is_nowhere(self, lookup: JobLookup, jid: str) -> bool:
+        for look in range(2):
+            if look:
+                threading.Event().wait(BETWEEN_LOOKS_S)
+            status = lookup.status(jid)
+            if not status.absent and not (status.verified and status.state in ENDED):
+                return False
+        return True

@@ -1,0 +1,94 @@
+"""Publishes the pushes of a client, and decides about those whose jid or lock another job has."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+
+from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.lock_holders import BETWEEN_LOOKS_S, LockHolders
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
+from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.core.lock import Conflict
+
+# Of one call, so many holders of locks are looked for. The other ones count as there.
+MOST_LOOKS = 100
+
+# For each push: True, or the jid of the job that runs in its place; None where none does.
+Answer = str | bool | None
+
+
+class Publisher:
+    def __init__(self, broker: Callable[[], Broker], on_later: Callable[[float], None]) -> None:
+        """`on_later` is called with the time of each push of scheduled jobs."""
+        self._broker = broker
+        self._on_later = on_later
+        self._holders: LockHolders | None = None  # made at the first conflict; two threads may each make one
+
+    def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
+        """Without a decision: for pushes that nobody waits for."""
+        published = self._broker().transport.publish(pushes)
+        for at in {push.at for push in pushes}:
+            if at is not None:
+                self._on_later(at)
+        return published
+
+    def push(self, pushes: Sequence[Push]) -> Sequence[Answer]:
+        """Raises DuplicateJob when a jid is that of another job, or for a lock with `raise`; the other jobs are pushed
+        then."""
+        results = self.publish(pushes)
+        if all(one is Published.PUSHED for one in results):
+            return [True] * len(pushes)
+        results = self._after_looks(pushes, results)
+        answers = [self._answer(push, one) for push, one in zip(pushes, results, strict=True)]
+        for push, one in zip(pushes, results, strict=True):
+            if push.lock is not None and push.lock.on_conflict == "raise" and isinstance(one, Conflict):
+                raise DuplicateJob(one.holder.jid, lock=push.lock.name)
+        return answers
+
+    def _answer(self, push: Push, result: PublishResult) -> Answer:
+        if result is Published.DUPLICATE and push.track is not None:
+            self._publish_again(self.free(push), push.track.jid)
+        if not isinstance(result, Conflict):
+            return True
+        if result.how == "replaced":
+            return result.holder.jid
+        return True if result.how == "rescheduled" else None
+
+    def _publish_again(self, push: Push, jid: str) -> None:
+        if self.publish([push])[0] is Published.DUPLICATE:  # somebody else was quicker
+            raise DuplicateJob(jid, JobLookup(self._broker()).status(jid).state)
+
+    def free(self, push: Push) -> Push:
+        """Raises DuplicateJob while there is a job with the jid of this push. A record does not count if its job is in
+        no place any more, because another program has deleted it: the push replaces that record."""
+        if push.track is None or (record := self._broker().store.record(push.track.jid)) is None:
+            return push
+        for look in range(2):
+            if look:
+                threading.Event().wait(BETWEEN_LOOKS_S)
+            status = JobLookup(self._broker()).status(record.jid)
+            if not status.absent:
+                raise DuplicateJob(record.jid, status.state)
+        return dataclasses.replace(push, instead_of=record.version)
+
+    def _after_looks(self, pushes: Sequence[Push], results: Sequence[PublishResult]) -> list[PublishResult]:
+        """Publishes again where the holder of the lock is gone, because another program has deleted it."""
+        after, looks = [*results], 0
+        for at, (push, one) in enumerate(zip(pushes, results, strict=True)):
+            if not isinstance(one, Conflict) or push.lock is None:
+                continue
+            if one.how == "rescheduled" or push.lock.outlasts:
+                continue  # the holder of the first is looked for when the job begins
+            looks += 1
+            if looks <= MOST_LOOKS and self._is_gone(one):
+                claim = push.lock._replace(instead_of=one.holder.jid)
+                after[at] = self.publish([dataclasses.replace(push, lock=claim)])[0]
+        return after
+
+    def _is_gone(self, conflict: Conflict) -> bool:
+        if self._holders is None:
+            self._holders = LockHolders(self._broker())
+        return self._holders.is_gone(conflict.holder)

@@ -1,0 +1,97 @@
+"""The locks of unique jobs in the state of a memory broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from goworkers_py.core.effect import KeepLock, Push
+from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, TooEarly
+from goworkers_py.wire.job_record import LIVE_S
+
+
+@dataclass(slots=True)
+class _Held:
+    holder: Holder
+    expires_at: float
+    token: bytes = b""  # the payload of a holder that reads `fields` as it begins
+    fields: bytes = b""
+
+
+class LockTable:
+    """Used under the lock of the state."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._held: dict[str, _Held] = {}
+        self._look_at = 1_000  # so many locks are looked through for expired ones
+
+    def get(self, name: str) -> _Held | None:
+        held = self._held.get(name)
+        return held if held is not None and held.expires_at > self._clock() else None
+
+    def names(self) -> list[str]:
+        return [name for name in self._held if self.get(name) is not None]
+
+    def claim(self, push: Push) -> Conflict | None:
+        """Takes the lock of a push; a Conflict when another job holds it."""
+        claim = push.lock
+        if claim is None:
+            return None
+        held = self.get(claim.name)
+        life_s = claim.for_s + max(0, (push.at or 0) - self._clock())
+        if held is None or held.holder.jid == claim.instead_of:
+            replaces = claim.on_conflict == "replace"
+            self.take(claim.name, Holder(claim.jid, push.queue, self._clock(), push.at),
+                      max(life_s, LIVE_S) if replaces else life_s, push.payload if replaces else b"")  # fmt: skip
+            return None
+        if claim.on_conflict == "replace" and held.token:
+            held.fields, held.holder = claim.fields, replace(held.holder, due=push.at)
+            held.expires_at = max(held.expires_at, self._clock() + max(life_s, LIVE_S))
+            return Conflict(held.holder, "replaced")
+        return Conflict(held.holder, "rescheduled" if claim.on_conflict == "reschedule" else "held")
+
+    def token(self, name: str) -> bytes:
+        held = self.get(name)
+        return b"" if held is None else held.token
+
+    def take(self, name: str, holder: Holder, life_s: float, token: bytes = b"") -> None:
+        self._held[name] = _Held(holder, self._clock() + life_s, token)
+        if len(self._held) >= self._look_at:
+            self._held = {name: held for name, held in self._held.items() if held.expires_at > self._clock()}
+            self._look_at = max(1_000, 2 * len(self._held))
+
+    def free(self, name: str, jid: str) -> None:
+        held = self.get(name)
+        if held is not None and held.holder.jid == jid:
+            del self._held[name]
+
+    def free_any(self, name: str) -> bool:
+        return self.get(name) is not None and self._held.pop(name, None) is not None
+
+    def keep(self, kept: KeepLock) -> None:
+        held = self.get(kept.name)
+        if held is not None and held.holder.jid == kept.jid:
+            held.expires_at = max(held.expires_at, self._clock() + kept.life_s)
+            held.holder = replace(held.holder, due=kept.due)
+
+    def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
+        held = self.get(begin.name)
+        if held is not None and held.holder.jid not in (begin.jid, begin.instead_of):
+            return held.holder if begin.take else Begun()
+        if held is None or held.holder.jid != begin.jid:
+            if begin.take and not begin.free:
+                self.take(begin.name, Holder(begin.jid, begin.queue, self._clock()), begin.for_s)
+            return Begun()
+        if begin.free:
+            self.free(begin.name, begin.jid)
+            return Begun()
+        if not begin.read:
+            return Begun()
+        due = held.holder.due
+        if held.token and held.fields and due is not None and due > self._clock():
+            return TooEarly(due)
+        held.token = b""
+        if not held.fields:
+            held.expires_at = self._clock() + begin.for_s
+        return Begun(held.fields)

@@ -1,0 +1,43 @@
+"""The keys and arguments that jobs need, which a script moves without a run, for their records and their effects."""
+
+from __future__ import annotations
+
+import time
+
+from goworkers_py.brokers.redis.effects import encode
+from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.record_keys import RecordKeys
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.policy.consequences import moved
+
+
+class MovedJobs:
+    """For one call of a script. The keys of the effects come after those of the records."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._records = RecordKeys(keys)
+        self._numbers: dict[str, int] = {}
+        self._now = time.time()
+
+    def record(self, payload: bytes) -> int:
+        """The number of the record of this job; 0 for a job that has none."""
+        return self._records.number(payload)
+
+    def effects(self, payload: bytes, state: StateWord, due: float | None = None) -> list[Argument]:
+        """How many arguments the effects of this move have, and these."""
+        effects = moved(payload, state, due, self._now)
+        encoded = [*encode(effects, self._keys, self._number_of, self._now)] if effects else []
+        return [len(encoded), *encoded]
+
+    def _number_of(self, key: str) -> int:
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+    @property
+    def records(self) -> int:
+        return len(self._records.names)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._records.names, *self._numbers]

@@ -1,0 +1,40 @@
+"""A push with ties as arguments of the scripts. Only this module writes them, and only push.lua reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.effect import ID_LIFE_S, Push
+from goworkers_py.core.lock import RESCHEDULED_S, LockClaim
+from goworkers_py.wire.job_record import live_s
+
+NumberOf = Callable[[str], int]
+
+
+def push_arguments(push: Push, keys: Keys, number_of: NumberOf, now: float) -> list[Argument]:
+    if push.at is None:
+        goal: tuple[Argument, ...] = "back", number_of(keys.queue(push.queue)), push.queue
+    else:
+        goal = "schedule", number_of(keys.schedule), push.at
+    ties = [*_ties(push, keys, number_of, now)]
+    return [*goal, push.track.job_class if push.track else "", push.payload, len(ties), *ties]
+
+
+def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    """For each tie a word, the number of its key, how many values follow, and these."""
+    if push.id:
+        yield from ("id", number_of(keys.pushed(push.id)), 1, ID_LIFE_S)
+    if push.track is not None:
+        record = number_of(keys.record(push.track.jid))
+        yield from ("record", record, 2, live_s(push.at, now), push.instead_of)
+    if (claim := push.lock) is not None:
+        life_s, schedule = lock_life_s(claim, push.at, now), number_of(keys.schedule)
+        known = claim.jid, life_s, claim.on_conflict, claim.instead_of
+        yield from ("lock", number_of(keys.lock(claim.name)), 8, *known)
+        yield from (schedule, RESCHEDULED_S, claim.fields, push.queue)
+
+
+def lock_life_s(claim: LockClaim, due: float | None, now: float) -> int:
+    return claim.for_s + (max(0, int(due - now)) if due is not None else 0)

@@ -1,0 +1,77 @@
+"""`locks list`, `locks show`, `locks free`: the locks of unique jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import click
+import simplejson
+
+from goworkers_py.api.app import App
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.listing import show_all
+from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.tables import Table, when
+from goworkers_py.core.lock import LockEntry
+
+
+@click.group(cls=CommandGroup)
+def locks() -> None:
+    """Shows or frees the locks of unique jobs. A lock's name is its class, a colon and a digest."""
+
+
+@locks.command("list")
+@click.option("--class", "job_class", default="", help="only locks of this class")
+@limit
+@as_json
+@connected
+def list_(app: App, job_class: str, limit: int, as_json: bool) -> None:
+    """Lists locks with the jobs that hold them, in no order."""
+    found = app.inspector.locks(f"{job_class}:" if job_class else "")
+    show_all([*itertools.islice(found, limit or None)], as_json, _show, "locks")
+
+
+@locks.command()
+@click.argument("name")
+@as_json
+@connected
+def show(app: App, name: str, as_json: bool) -> None:
+    """Shows a lock. `job show` shows the job that holds it. Exit code 1 when it is free."""
+    entry = app.inspector.lock(name)
+    if entry is None:
+        fail(f"lock {name} is free", FAILED)
+    if as_json:
+        click.echo(simplejson.dumps(dataclasses.asdict(entry)))
+    else:
+        _show([entry])
+
+
+@locks.command()
+@click.argument("names", nargs=-1, required=True)
+@dry_run
+@connected
+def free(app: App, names: Sequence[str], dry_run: bool) -> None:
+    """Frees locks. Their jobs stay, and run: a second one of the same key may be pushed then.
+
+    Exit code 1 when one of them is free already.
+    """
+    missing = False
+    for name in names:
+        there = app.inspector.lock(name) is not None if dry_run else app.inspector.free_lock(name)
+        missing = missing or not there
+        click.echo(f"{name}: {('would be freed' if dry_run else 'freed') if there else 'is free already'}")
+    if missing:
+        raise SystemExit(FAILED)
+
+
+def _show(entries: Sequence[LockEntry]) -> None:
+    table = Table("lock", "job", "queue", "since", "expires", "newer arguments")
+    table.add(
+        [
+            (entry.name, entry.holder.jid or "?", entry.holder.queue or "-", when(entry.holder.at or None),
+             when(entry.expires_at), "read" if entry.begun else "waiting" if entry.replaced else "-")
+            for entry in entries
+        ]
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""The lock of a unique job, as a push claims it and as people see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Until = Literal["success", "start", "expiry"]
+OnConflict = Literal["skip", "raise", "replace", "reschedule"]
+How = Literal["held", "replaced", "rescheduled"]
+
+# A job that could not get its lock is tried again after so long.
+RESCHEDULED_S = 5
+
+
+class LockClaim(NamedTuple):
+    """A push takes this lock in its step, or does not push: see `Transport.publish`."""
+
+    name: str
+    jid: str  # of the job that is to hold it
+    for_s: int  # how long the lock lasts from the time on at which the job is due
+    on_conflict: OnConflict = "skip"
+    fields: bytes = b""  # for `replace`: the fields with which the holder is to run instead, as a JSON object
+    instead_of: str = ""  # the jid of a holder that is in no place any more: the claim goes before that
+    outlasts: bool = False  # the lock outlasts its job
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The job that holds a lock, and where it was when it got the lock or was scheduled last."""
+
+    jid: str
+    queue: str = ""
+    at: float = 0.0  # when it was pushed
+    due: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The result of a push whose lock another job holds.
+
+    held: nothing was pushed. replaced: the holder runs with the fields of this push. rescheduled: the job was pushed
+    among the scheduled jobs, and takes the lock when it begins."""
+
+    holder: Holder
+    how: How = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry:
+    """A lock, as people see it."""
+
+    name: str
+    holder: Holder
+    expires_at: float
+    begun: bool = False  # of a lock with `replace`: its holder runs, so nothing is replaced any more
+    replaced: bool = False  # the holder will run with the arguments of a later push
+
+
+class Begin(NamedTuple):
+    """How a job begins that has a lock, see `Locks.begin`."""
+
+    name: str
+    jid: str
+    queue: str
+    for_s: int
+    take: bool = False  # it may not hold the lock yet
+    read: bool = False  # the lock may have newer fields
+    free: bool = False  # the lock ends as the job begins
+    instead_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The job may run."""
+
+    fields: bytes = b""  # a JSON object: the fields with which it is to run; empty: with its own
+
+
+@dataclass(frozen=True, slots=True)
+class TooEarly:
+    """A later push has given the job a later time."""
+
+    due: float

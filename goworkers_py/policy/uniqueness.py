@@ -1,0 +1,72 @@
+"""Which lock a unique job takes: by its class and a key, which is all its arguments, or what `unique_by` returns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simplejson
+
+from goworkers_py.config.option_values import whole_seconds
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.lock import LockClaim, OnConflict, Until
+from goworkers_py.wire import payload
+from goworkers_py.wire.lock import LOCK, lock_field, newest_of
+from goworkers_py.wire.needs import field_of
+
+# Hexadecimal digits of the digest in the name of a lock.
+DIGITS = 32
+_canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Uniqueness:
+    """The options of the pushes of one class."""
+
+    job_class: str
+    for_s: int
+    until: Until = "success"
+    on_conflict: OnConflict = "skip"
+    by: Callable[..., Any] | None = None
+
+    def name(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """The name of the lock of a job with these arguments."""
+        key = self._key(args, kwargs)
+        digest = hashlib.sha256(_canonical.encode(key).encode()).hexdigest()[:DIGITS]
+        return f"{self.job_class}:{digest}"
+
+    def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if self.by is None:
+            return [list(args), dict(kwargs)] if kwargs else [list(args)]
+        key = self.by(*args, **kwargs)
+        key = list(key) if isinstance(key, tuple) else key
+        try:
+            payload.check_plain(key, "the key")
+        except ArgumentError as error:
+            raise ArgumentError(f"unique_by: {error}; return a text, a number or a list of them") from None
+        return {"by": key}
+
+    def field(self, name: str, needs: Collection[str]) -> dict[str, Any]:
+        """The field of the payload."""
+        return {**field_of(needs), LOCK: lock_field(name, self.for_s, self.until, self.on_conflict)}
+
+    def claim(self, name: str, jid: str, fields: Mapping[str, Any]) -> LockClaim:
+        """`fields` are those of the payload; `replace` passes on what the holder needs of them."""
+        newest = newest_of(fields) if self.on_conflict == "replace" else b""
+        return LockClaim(name, jid, self.for_s, self.on_conflict, newest, outlasts=self.until == "expiry")
+
+
+def uniqueness_of(said: Mapping[str, Any], job_class: str) -> Uniqueness | None:
+    """The uniqueness that these options of a push ask for; None for a job that is not unique."""
+    for_s = said.get("unique_for")
+    if not for_s:
+        return None
+    until, on_conflict = said.get("unique_until", "success"), said.get("on_conflict", "skip")
+    if on_conflict == "replace" and until != "success":
+        raise ArgumentError(
+            f"on_conflict='replace' does not go with unique_until={until!r}: the newest arguments are in the lock, so "
+            "it lasts until the job has ended; use unique_until='success'"
+        )
+    return Uniqueness(job_class, whole_seconds(for_s), until, on_conflict, said.get("unique_by"))

@@ -1,0 +1,97 @@
+"""The lock of a unique job in its payload: `{"pyworkers": {"v": 1, "needs": ["unique"], "lock": {...}}}`.
+
+name      of the lock: the class and a digest of the key, see `policy.uniqueness`
+for       seconds for which the lock lasts from the time on at which the job is due
+until     "start" or "expiry"; missing: "success"
+conflict  "replace" or "reschedule", with which the job has to ask for its lock before it begins
+begun     true: the payload has the newest fields, and the lock is not to be read again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.lock import LockClaim, Until
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import FIELD, V
+
+LOCK, BEGUN = "lock", "begun"
+_UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
+_MARK = b'"lock"'
+
+
+class JobLock(NamedTuple):
+    name: str
+    for_s: int
+    until: Until
+    on_conflict: str
+    begun: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether the job has to ask for its lock before it begins."""
+        return self.until == "start" or self.on_conflict == "reschedule" or self.reads
+
+    @property
+    def reads(self) -> bool:
+        return self.on_conflict == "replace" and not self.begun
+
+
+def lock_field(name: str, for_s: int, until: str, on_conflict: str) -> dict[str, Any]:
+    field: dict[str, Any] = {"name": name, "for": for_s}
+    if until in _UNTIL:
+        field["until"] = until
+    if on_conflict in ("replace", "reschedule"):
+        field["conflict"] = on_conflict
+    return field
+
+
+def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
+    """The lock of a job with these fields; None for a job without one, and for one that this release cannot read."""
+    value = fields.get(FIELD)
+    lock = value.get(LOCK) if isinstance(value, dict) and value.get("v") == V else None
+    if not isinstance(lock, dict):
+        return None
+    name, for_s, conflict = lock.get("name"), lock.get("for"), lock.get("conflict")
+    if not isinstance(name, str) or not name or not payload.encodable(name):
+        return None
+    if isinstance(for_s, bool) or not isinstance(for_s, int) or for_s < 1:
+        return None
+    until = _UNTIL.get(lock.get("until"), "success") if isinstance(lock.get("until"), str) else "success"
+    return JobLock(name, for_s, until, conflict if isinstance(conflict, str) else "", lock.get(BEGUN) is True)
+
+
+def lock_in(raw: bytes) -> tuple[JobLock, str] | None:
+    """The lock of a payload, and the jid of its job."""
+    if _MARK not in raw:
+        return None
+    try:
+        fields = payload.read(raw)
+    except UnreadablePayload:
+        return None
+    lock, jid = lock_of(fields), fields.get("jid")
+    return None if lock is None or not isinstance(jid, str) else (lock, jid)
+
+
+def claim_in(raw: bytes) -> LockClaim | None:
+    """The claim of a push of this payload: for a push that waited to be relayed."""
+    found = lock_in(raw)
+    if found is None:
+        return None
+    lock, jid = found
+    if lock.on_conflict == "replace":
+        return LockClaim(lock.name, jid, lock.for_s, "replace", newest_of(payload.read(raw)))
+    return LockClaim(lock.name, jid, lock.for_s, "reschedule" if lock.on_conflict == "reschedule" else "skip")
+
+
+def newest_of(fields: Mapping[str, Any]) -> bytes:
+    """The fields that the holder of a lock takes over from a push with `replace`."""
+    return payload.write({name: fields[name] for name in ("args", "kwargs", "expires_at") if name in fields})
+
+
+def begun(raw: bytes, changes: Mapping[str, Any]) -> bytes:
+    """The payload of a job that has read its lock, with the fields that were there."""
+    lock = {**payload.read(raw)[FIELD][LOCK], BEGUN: True}
+    return payload.splice(payload.splice_into(raw, FIELD, {LOCK: lock}), changes)

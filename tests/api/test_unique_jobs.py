@@ -1,0 +1,318 @@
+"""Unique jobs: a push takes the lock of its class and key, and the end of its job frees it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import simplejson
+from apps import own_app, working
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
+from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import ArgumentError, DiscardJob, DuplicateJob, KillJob
+from goworkers_py.wire.message import current_message
+
+
+# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
+@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    if kind == "redis":
+        request.getfixturevalue("redis_server")
+    return kind
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
+    address = "memory://unique" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+    with own_app(address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
+        yield app
+    forget("memory://unique")
+
+
+def locks(app: App) -> list[str]:
+    return sorted(entry.holder.jid for entry in app.client._broker().locks.entries())
+
+
+def waits(app: App, *places: object) -> int:
+    return sum(app.inspector.count(place) for place in places or (waiting_in("q"),))  # type: ignore[arg-type]
+
+
+def test_a_second_job_of_the_same_arguments_is_not_pushed(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    first = order.enqueue(1)
+    assert first is not None
+    assert order.enqueue(1) is None
+    assert order.enqueue(2) is not None
+    assert waits(app) == 2
+    assert first in locks(app)
+
+
+def test_raise_names_the_job_that_holds_the_lock(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60, on_conflict="raise")
+    def order(order_id: int) -> None: ...
+
+    first = order.enqueue(1)
+    with pytest.raises(DuplicateJob) as caught:
+        order.enqueue(1)
+    assert caught.value.jid == first
+    assert "holds the lock Order:" in str(caught.value)
+
+
+def test_complaint_407_the_key_is_what_a_function_says(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60, unique_by=lambda order_id, *_: order_id)
+    def order(order_id: int, note: str) -> None: ...
+
+    assert order.enqueue(1, "a") is not None
+    assert order.enqueue(1, "b") is None
+    assert order.enqueue_bulk([[1, "c"], [2, "d"], [2, "e"]])[0] is None
+    assert waits(app) == 2
+
+
+def test_a_key_that_is_no_json_is_refused(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60, unique_by=lambda order_id: object())
+    def order(order_id: int) -> None: ...
+
+    with pytest.raises(ArgumentError, match="unique_by: the key is a object"):
+        order.enqueue(1)
+    assert waits(app) == 0
+
+
+def test_a_push_may_ask_for_a_lock_or_go_without_one(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    @app.job("Plain", queue="q")
+    def plain(order_id: int) -> None: ...
+
+    assert order.enqueue(1)
+    assert order.set(unique_for=False).enqueue(1)
+    assert plain.set(unique_for=60).enqueue(1)
+    assert plain.set(unique_for=60).enqueue(1) is None
+    options = EnqueueOptions(unique_for=60, unique_by=lambda number: number % 2)
+    assert app.enqueue_with_options("q", "Odd", [1], options)
+    assert app.enqueue_with_options("q", "Odd", [3], options) is None
+
+
+def test_of_a_bulk_push_only_the_first_job_of_a_key_is_pushed(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    jids = order.enqueue_bulk([[number % 500] for number in range(1500)])
+    assert sum(jid is not None for jid in jids) == 500
+    assert all(jids[:500])
+    assert waits(app) == 500
+
+
+def test_the_lock_is_free_when_the_job_has_succeeded(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    with working(app):
+        assert order.enqueue(1)
+        assert eventually(lambda: not locks(app))
+        assert order.enqueue(1)
+        assert eventually(lambda: not locks(app))
+
+
+def test_complaint_629_the_lock_lasts_through_retries_and_is_free_at_death(app: App) -> None:
+    runs: list[int] = []
+
+    @app.job("Order", queue="q", unique_for=5, retry=1, retry_in=30)
+    def order(order_id: int) -> None:
+        runs.append(order_id)
+        raise KillJob if len(runs) == 2 else KeyError("no such order")
+
+    with working(app):
+        jid = order.enqueue(1)
+        assert eventually(lambda: waits(app, RETRIES) == 1)
+        (entry,) = app.client._broker().locks.entries()
+        assert entry.expires_at > time.time() + 25  # beyond the time of the retry
+        assert order.enqueue(1) is None
+        assert locks(app) == [jid]
+        list(app.inspector.retry(RETRIES, Filter()))
+        assert eventually(lambda: app.inspector.stats().dead == 1)
+        assert not locks(app)
+        assert order.enqueue(1)
+
+
+@pytest.mark.parametrize("error", [DiscardJob, KillJob])
+def test_complaint_369_the_lock_is_free_when_the_job_ends_without_success(app: App, error: type[Exception]) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None:
+        raise error
+
+    with working(app):
+        assert order.enqueue(1)
+        assert eventually(lambda: not locks(app))
+
+
+def test_the_lock_is_free_when_the_job_expires_or_is_cancelled(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60, expires_in=0.01)
+    def order(order_id: int) -> None: ...
+
+    @app.job("Later", queue="q", unique_for=60)
+    def later(order_id: int) -> None: ...
+
+    order.enqueue(1)
+    cancelled = later.enqueue_in(60, 1)
+    time.sleep(0.05)
+    with working(app):
+        assert app.cancel(str(cancelled)) == "cancelled"
+        assert eventually(lambda: not locks(app))
+
+
+def test_a_lock_until_the_start_is_free_while_the_job_runs(app: App) -> None:
+    runs: list[str] = []
+    go_on = threading.Event()
+
+    @app.job("Order", queue="q", unique_for=60, unique_until="start")
+    def order(order_id: int) -> None:
+        runs.append(str(order.enqueue(1)) if not runs else "second")
+        go_on.wait(10)
+
+    with working(app):
+        first = order.enqueue(1)
+        assert eventually(lambda: len(runs) == 2)
+        assert runs[0] not in ("None", first)
+        go_on.set()
+
+
+def test_a_lock_until_its_expiry_outlives_the_job(app: App) -> None:
+    done = threading.Event()
+
+    @app.job("Order", queue="q", unique_for=2, unique_until="expiry")
+    def order(order_id: int) -> None:
+        done.set()
+
+    with working(app):
+        assert order.enqueue(1)
+        assert done.wait(10)
+        assert eventually(lambda: app.inspector.stats().processed == 1)
+        assert order.enqueue(1) is None
+        assert eventually(lambda: order.enqueue(1) is not None)
+
+
+def test_replace_lets_the_waiting_job_run_with_the_newest_arguments(app: App) -> None:
+    seen: list[object] = []
+
+    @app.job("Index", queue="q", unique_for=60, unique_by=lambda key, *_, **__: key, on_conflict="replace")
+    def index(key: int, text: str, *, more: str = "") -> None:
+        message = current_message()
+        seen.append((text, more, message and message.jid))
+
+    jid = index.enqueue(1, "old")
+    assert index.enqueue(1, "newer") == jid
+    assert index.enqueue(1, "newest", more="of it") == jid
+    assert waits(app) == 1
+    with working(app):
+        assert eventually(lambda: not locks(app))
+    assert seen == [("newest", "of it", jid)]
+
+
+def test_replace_puts_the_job_off_or_brings_it_forward(app: App) -> None:
+    ran: dict[int, float] = {}
+
+    @app.job("Index", queue="q", unique_for=60, on_conflict="replace")
+    def index(key: int) -> None:
+        ran[key] = time.time()
+
+    began = time.time()
+    index.enqueue(1)
+    index.enqueue_in(2, 1)
+    index.enqueue_in(60, 2)
+    index.enqueue(2)
+    with working(app):
+        assert eventually(lambda: len(ran) == 2)
+    assert ran[2] < began + 1.9 < began + 2 <= ran[1] < began + 30
+
+
+def test_once_begun_a_job_is_not_replaced_and_its_retries_keep_the_arguments(app: App) -> None:
+    seen: list[str] = []
+    go_on = threading.Event()
+
+    @app.job("Index", queue="q", unique_for=60, unique_by=lambda key, *_, **__: key, on_conflict="replace", retry_in=30)
+    def index(key: int, text: str) -> None:
+        seen.append(text)
+        go_on.wait(10)
+        if len(seen) == 1:
+            raise KeyError(text)
+
+    index.enqueue(1, "old")
+    index.enqueue(1, "newest")
+    with working(app):
+        assert eventually(lambda: seen == ["newest"])
+        assert index.enqueue(1, "too late") is None
+        go_on.set()
+        assert eventually(lambda: waits(app, RETRIES) == 1)
+        (job,) = app.inspector.jobs(RETRIES)
+        assert simplejson.loads(job.payload)["args"] == [1, "newest"]
+        list(app.inspector.retry(RETRIES, Filter()))
+        assert eventually(lambda: not locks(app))
+    assert seen == ["newest", "newest"]
+
+
+def test_rescheduled_jobs_run_one_after_the_other(app: App) -> None:
+    running, most, done = [0], [0], []
+
+    @app.job("Order", queue="q", unique_for=60, unique_by=lambda *_: "one", on_conflict="reschedule")
+    def order(number: int) -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.1)
+        running[0] -= 1
+        done.append(number)
+
+    jids = [order.enqueue(number) for number in range(2)]
+    assert len(set(jids)) == 2
+    assert (waits(app), waits(app, SCHEDULED)) == (1, 1)
+    with working(app):
+        assert eventually(lambda: len(done) == 2, within_s=20)
+    assert most == [1]
+    assert not locks(app)
+
+
+def test_a_lock_is_free_at_the_next_push_when_another_program_has_deleted_its_job(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    assert order.enqueue(1)
+    assert order.enqueue_in(60, 2)
+    app.client._broker().admin.jobs_in(waiting_in("q")).clear()
+    app.client._broker().admin.jobs_in(SCHEDULED).clear()
+    assert order.enqueue(1)
+    assert order.enqueue_in(60, 2)
+
+
+def test_a_held_back_push_takes_its_lock_when_the_job_has_ended(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int) -> None: ...
+
+    @app.job("Outer", queue="other", atomic=True)
+    def outer() -> None:
+        order.enqueue(1)
+        order.enqueue(1)
+
+    with app.atomic():
+        order.enqueue(1)
+        order.enqueue(2)
+        order.enqueue(2)
+        assert not locks(app)
+    assert waits(app) == 2
+
+
+def test_replace_goes_with_a_lock_until_success_only(app: App) -> None:
+    with pytest.raises(ArgumentError, match="does not go with unique_until='start'"):
+        app.enqueue_with_options(
+            "q", "Odd", [1], EnqueueOptions(unique_for=60, unique_until="start", on_conflict="replace")
+        )
