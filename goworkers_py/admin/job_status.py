@@ -91,7 +91,7 @@ class JobLookup:
         record = self._record(jid)
         due = float(record.due) if record is not None and record.due else None
         seen = () if record is None else self.seen_at(_told(record), due)
-        return next(((place, job) for place, _, job in seen if _is(job, jid)), None)
+        return next(((place, job) for place, _, job in seen if is_job(job, jid)), None)
 
     def due_in(self, place: Place, jid: str) -> float | None:
         """The time of a tracked job, if it is in this place."""
@@ -117,7 +117,7 @@ class JobLookup:
         return [
             job
             for place, number, job in self.seen_at(status, status.due)
-            if _is(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
+            if is_job(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
         ]
 
     def _waiting_copies(self, jid: str) -> Iterator[JobStatus]:
@@ -157,7 +157,7 @@ class JobLookup:
             place = self._admin.jobs_in(Place(_PLACES[record.state]))
             return (
                 replace(told, verified=True)
-                if any(_is(job, record.jid) for job in place.at(float(record.due)))
+                if any(is_job(job, record.jid) for job in place.at(float(record.due)))
                 else None
             )
         return replace(told, verified=record.state in ENDED)
@@ -166,7 +166,7 @@ class JobLookup:
         if not record.queue:
             return None
         for place, job in self._admin.jobs_in(Place(JobState.WAITING, record.queue)).around(record.at):
-            if _is(job, record.jid):
+            if is_job(job, record.jid):
                 return replace(told, verified=True, place=place)
         held = _first(self._held(record))  # fetched
         if held is None:
@@ -177,7 +177,7 @@ class JobLookup:
 
     def _held(self, record: JobRecord) -> Iterator[InProgressJob]:
         held = self._admin.in_progress(record.queue, record.owner)
-        return (one for one in itertools.islice(held, MOST_SEARCHED) if _is(one.job, record.jid))
+        return (one for one in itertools.islice(held, MOST_SEARCHED) if is_job(one.job, record.jid))
 
     def _elsewhere(self, record: JobRecord) -> JobStatus:
         """Another program has moved it, or somebody has deleted it."""
@@ -212,26 +212,26 @@ class JobLookup:
 
     def _look_in_progress(self, jid: str) -> JobStatus | None:
         for held in itertools.islice(self._admin.in_progress(), MOST_SEARCHED):
-            if _is(held.job, jid):
+            if is_job(held.job, jid):
                 state: StateWord = "waiting" if held.running_since is None else "running"
                 seen = _seen(held.job, state, held.queue)
                 return replace(seen, owner=held.owner.identity, since=held.running_since)
         ours = {owner.identity for owner in self._admin.owners()}
         for one in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
-            if one.identity not in ours and _is(one.job, jid):
+            if one.identity not in ours and is_job(one.job, jid):
                 return replace(_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
         return None
 
     def _look(self, place: Place, jid: str) -> Iterator[StoredJob]:
         jobs = itertools.chain.from_iterable(self._admin.jobs_in(place).pages())
-        return (job for job in itertools.islice(jobs, MOST_SEARCHED) if _is(job, jid))
+        return (job for job in itertools.islice(jobs, MOST_SEARCHED) if is_job(job, jid))
 
 
 def _first(found: Iterator[T]) -> T | None:
     return next(found, None)
 
 
-def _is(job: StoredJob, jid: str) -> bool:
+def is_job(job: StoredJob, jid: str) -> bool:
     return jid.encode("utf-8", "replace") in job.payload and job.jid == jid
 
 

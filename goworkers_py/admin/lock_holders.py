@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from goworkers_py.admin.job_status import MOST_SEARCHED, JobLookup, JobStatus
+from goworkers_py.admin.job_status import MOST_SEARCHED, JobLookup, JobStatus, is_job
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import Holder
@@ -47,7 +47,7 @@ class LockHolders:
         places = [JobStatus(holder.jid, state, False, False, due=holder.due) for state in due]
         places.append(JobStatus(holder.jid, "waiting", False, False, queue=holder.queue, since=holder.at))
         near = (job for place in places for _, _, job in lookup.seen_at(place, place.due))
-        return any(job.jid == holder.jid for job in itertools.chain(near, self._held(holder.queue)))
+        return any(is_job(job, holder.jid) for job in itertools.chain(near, self._held(holder.queue)))
 
     def _held(self, queue: str) -> Iterator[StoredJob]:
         return (one.job for one in itertools.islice(self._broker.admin.in_progress(queue), MOST_SEARCHED))

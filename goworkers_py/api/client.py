@@ -57,6 +57,15 @@ class _Template:
         self._unique = unique
         self._needs: Collection[str] = fields.get(FIELD, {}).get("needs", ())
 
+    def claims(
+        self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str]
+    ) -> Iterable[LockClaim | None]:
+        unique = self._unique
+        if unique is None:
+            return repeat(None, len(rows))
+        told = zip(rows, jids, locks, strict=True)
+        return [unique.claim(lock, jid, {**self._fields, "args": list(args)}) for args, jid, lock in told]
+
     def written(self, job: dict[str, Any]) -> _Written:
         track, lock = tracked_of(job) if says_tracked(job) else None, None
         if self._unique is not None and (found := lock_of(job)) is not None:
@@ -66,13 +75,15 @@ class _Template:
     def track(self, jid: str) -> Tracked | None:
         return Tracked(jid, self._fields["class"]) if self._tracked else None
 
-    def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str]) -> list[bytes]:
-        if len(rows) == 1:
-            return [payload.write(self.as_dict(rows[0], jids[0]))]  # for one job, this is faster than joining parts
-        head, tail, *each_args = payload.encode_each([self._fields, self._times, *rows])
+    def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str] = ()) -> list[bytes]:
+        if len(rows) == 1:  # for one job, this is faster than joining parts
+            return [payload.write(self.as_dict(rows[0], jids[0], *locks))]
+        fields = {name: value for name, value in self._fields.items() if not locks or name != FIELD}
+        head, tail, *each_args = payload.encode_each([fields, self._times, *rows])
+        each_lock = [f'"{FIELD}":{self._unique.text(lock, self._needs)},' for lock in locks] if self._unique else []
         return [
-            f'{head[:-1]},"args":{args},"jid":{payload.encode(jid)},{tail[1:]}'.encode()
-            for args, jid in zip(each_args, jids, strict=True)
+            f'{head[:-1]},"args":{args},"jid":{payload.encode(jid)},{lock}{tail[1:]}'.encode()
+            for args, jid, lock in zip(each_args, jids, each_lock or repeat("", len(rows)), strict=True)
         ]
 
     def as_dict(self, args: Sequence[Any], jid: str, lock: str = "") -> dict[str, Any]:
@@ -205,14 +216,14 @@ class Client:
         self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None, locks: Sequence[str] | None
     ) -> list[_Written | None]:
         jids = [jid or new_jid() for _ in rows]
-        if not self._links and locks is None:
-            return [
-                _Written(jid, form.queue, text, form.track(jid))
-                for jid, text in zip(jids, form.as_texts(rows, jids), strict=True)
-            ]
-        jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat(""), strict=False))
+        locks = locks or []
         if not self._links:
-            return [form.written(job) for job in jobs]
+            claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
+            return [
+                _Written(jid, form.queue, text, form.track(jid), claim)
+                for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
+            ]
+        jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
         changed = (self._through_links(copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]

@@ -106,8 +106,8 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str] | None:
         """The names of the locks of unique jobs whose key `unique_by` makes from the arguments as they were given."""
-        unique = uniqueness_of(options.said, self._spec.name)
-        return None if unique is None or unique.by is None else [unique.name(args, kwargs) for args in rows]
+        unique = uniqueness_of(options.said, self._spec.name) if "unique_by" in options.said else None
+        return None if unique is None else [unique.name(args, kwargs) for args in rows]
 
     def on_wire(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
         """The JSON that a push with these arguments sends, for `testing.assert_enqueued`: `job.on_wire([date], {})`."""

@@ -48,6 +48,10 @@ class Uniqueness:
             raise ArgumentError(f"unique_by: {error}; return a text, a number or a list of them") from None
         return {"by": key}
 
+    def text(self, name: str, needs: Collection[str]) -> str:
+        """The field of the payload as JSON."""
+        return payload.encode(self.field(name, needs))
+
     def field(self, name: str, needs: Collection[str]) -> dict[str, Any]:
         """The field of the payload."""
         return {**field_of(needs), LOCK: lock_field(name, self.for_s, self.until, self.on_conflict)}

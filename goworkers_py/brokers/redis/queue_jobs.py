@@ -51,7 +51,7 @@ class QueueJobs(PlacedJobs):
         middle = self._place_of(time, size)
         # Jobs of one bulk push have the same time, so the place of one may be far before the last of them.
         near = range(middle, max(0, middle - PAGES_NEAR * NEAR) - NEAR, -NEAR)
-        for start in dict.fromkeys(max(0, place) for place in (0, size - NEAR, *near)):
+        for start in dict.fromkeys(max(0, place) for place in (middle, 0, size - NEAR, *near)):
             listed = self._connections.call("LRANGE", self._key, -start - NEAR, -start - 1)
             for place, payload in enumerate(reversed(listed), start):
                 yield place, StoredJob(payload, self._queue)

@@ -11,7 +11,7 @@ local other = other_holder(LOCK, jid, ARGV[4])
 if other then return take and {'held', unpack(other)} or {'run', ''} end
 if not holds(LOCK, jid) then
   if free or not take then return {'run', ''} end
-  local failed = take_lock(LOCK, jid, life, queue, '', '')
+  local failed = take_lock(LOCK, jid, life, queue, '', '', true)
   if failed then return {err = failed} end
   return {'run', ''}
 end

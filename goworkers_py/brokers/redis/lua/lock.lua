@@ -29,11 +29,10 @@ local function keep_lock(key, jid, life, due)
   if due == '' then redis.pcall('HDEL', key, 'due') else redis.pcall('HSET', key, 'due', due) end
 end
 
--- Returns the error, if any.
-local function take_lock(key, jid, life, queue, due, token)
-  local reply = redis.pcall('DEL', key)
-  if type(reply) == 'table' then return reply.err end
-  reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now)
+-- Returns the error, if any. `held`: another job held the lock.
+local function take_lock(key, jid, life, queue, due, token, held)
+  if held then redis.pcall('DEL', key) end
+  local reply = redis.pcall('HSET', key, 'v', LOCK_V, 'jid', jid, 'queue', queue, 'at', now)
   if type(reply) == 'table' then return reply.err end
   if due ~= '' then redis.pcall('HSET', key, 'due', due) end
   if token ~= '' then
@@ -48,11 +47,11 @@ local function take_lock(key, jid, life, queue, due, token)
 end
 
 -- The holder as {jid, queue, at, due}; nil when the lock is free, or its holder is `jid` or `instead_of`. A lock of
--- another version is held by a job that nobody knows.
+-- another version is held by a job that nobody knows. The second value says whether there is a lock.
 local function other_holder(key, jid, instead_of)
   local told = redis.pcall('HMGET', key, 'v', 'jid', 'queue', 'at', 'due')
-  if told.err or redis.pcall('EXISTS', key) ~= 1 then return end
+  if told.err or not told[1] then return nil, false end
   if told[1] ~= LOCK_V then return {'', '', '0', ''} end
-  if told[2] == jid or told[2] == instead_of then return end
+  if told[2] == jid or told[2] == instead_of then return nil, true end
   return {told[2], told[3] or '', told[4] or '0', told[5] or ''}
 end

@@ -7,7 +7,8 @@
 local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
 -- include push.lua
 local answer, first = {}, 1
-while first <= #ARGV do
+-- All or none: a push that fails alone has written nothing.
+while first <= #ARGV and PUSH_SIZE + ARGV[6] < #ARGV do
   local failed = check_push(first)
   if failed then return {err = failed} end
   first = first + PUSH_SIZE + ARGV[first + 5]

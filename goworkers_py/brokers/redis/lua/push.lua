@@ -1,5 +1,5 @@
 -- Included by other scripts after note.lua and lock.lua. They have `arguments`, FIXED and QUEUES.
--- A push has ties to keys, and each tie may forbid it. Its arguments: 'back' or 'schedule', number of the goal, the
+-- A push has ties to keys, at most one of each kind, and each tie may forbid it. Its arguments: 'back' or 'schedule', number of the goal, the
 -- queue or the score, the class, the payload, how many arguments its ties have, and these: each tie begins with a
 -- word, the number of its key and how many values follow:
 --   'id'      the life of an id: a push whose id is known is a duplicate
@@ -15,14 +15,15 @@ local function key_at(at)
   return KEYS[FIXED + arguments[at]]
 end
 
--- Calls `act(word, key, at)` for each tie of the push, `at` its first value. Returns the first answer that is not nil.
-local function each_tie(first, act)
-  local at, last = first + PUSH_SIZE, first + PUSH_SIZE - 1 + arguments[first + 5]
+-- Where the ties of a push begin: `id`, `record` and `lock`, nil for a tie that it has not.
+local function ties_of(first)
+  local at, last, id, record, lock = first + PUSH_SIZE, first + PUSH_SIZE - 1 + arguments[first + 5], nil, nil, nil
   while at <= last do
-    local answer = act(arguments[at], key_at(at + 1), at + TIE_SIZE)
-    if answer ~= nil then return answer end
+    local word = arguments[at]
+    if word == 'id' then id = at elseif word == 'record' then record = at else lock = at end
     at = at + TIE_SIZE + arguments[at + 2]
   end
+  return id, record, lock
 end
 
 -- The holder of the lock gets the newest fields, if it has not begun. Where it waits for a later time than the newest
@@ -38,10 +39,11 @@ local function replace(key, at, due)
   return true
 end
 
--- Returns how the push meets the lock of another job, and the error, if any; nil when the lock is free.
+-- Returns how the push meets the lock of another job, and the error, if any; nil when it may take the lock, and whether
+-- that of `instead_of` is there.
 local function meet_lock(key, at, due)
-  local other = other_holder(key, '', arguments[at + 3])
-  if not other then return end
+  local other, held = other_holder(key, '', arguments[at + 3])
+  if not other then return nil, nil, held end
   local how, replaced, failed = arguments[at + 2] == 'reschedule' and 'rescheduled' or 'held'
   if arguments[at + 2] == 'replace' then replaced, failed = replace(key, at, due) end
   return {replaced and 'replaced' or how, unpack(other)}, failed
@@ -49,48 +51,45 @@ end
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
-  local goal = key_at(first + 1)
+  local goal, id, record, lock = key_at(first + 1), ties_of(first)
   local reply = arguments[first] == 'schedule' and redis.pcall('ZCARD', goal) or redis.pcall('LLEN', goal)
-  if type(reply) == 'table' then return reply.err end
-  return each_tie(first, function(word, key)
-    reply = redis.pcall(word == 'lock' and 'HLEN' or 'EXISTS', key)
-    if type(reply) == 'table' then return reply.err end
-  end)
+  if type(reply) ~= 'table' and id then reply = redis.pcall('EXISTS', key_at(id + 1)) end
+  if type(reply) ~= 'table' and record then reply = redis.pcall('EXISTS', key_at(record + 1)) end
+  if type(reply) ~= 'table' and lock then reply = redis.pcall('HLEN', key_at(lock + 1)) end
+  return type(reply) == 'table' and reply.err or nil
 end
 
 -- `reason` is for the timeline of a tracked job. Returns the answer, or the error as a second value.
 local function push(first, reason)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
+  local id, record, lock = ties_of(first)
+  local id_key, record_key, lock_key = id and key_at(id + 1), record and key_at(record + 1), lock and key_at(lock + 1)
   if step == 'schedule' then due = name end
 
-  local answer = each_tie(first, function(word, key, at)
-    local known = word ~= 'lock' and redis.pcall('EXISTS', key) == 1
-    if known and (word == 'id' or not is_version(key, arguments[at + 1])) then return 0 end
-  end)
-  if answer then return answer end
-  local waits, failed -- waits: the job is pushed without its lock, which another job holds
-  answer = each_tie(first, function(word, key, at)
-    if word ~= 'lock' then return end
-    local met
-    met, failed = meet_lock(key, at, due)
-    if failed or not met or met[1] ~= 'rescheduled' then return met end
-    waits, step, goal = met, 'schedule', key_at(at + 4)
+  if id and redis.pcall('EXISTS', id_key) == 1 then return 0 end
+  if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
+    return 0
+  end
+  local met, failed, held, reply
+  if lock then met, failed, held = meet_lock(lock_key, lock + TIE_SIZE, due) end
+  if met then
+    if failed or met[1] ~= 'rescheduled' then return met, failed end
+    local at = lock + TIE_SIZE
     name = string.format('%.6f', math.max(now + arguments[at + 5], tonumber(due) or 0))
-  end)
-  if answer then return answer, failed end
+    lock, step, goal = nil, 'schedule', key_at(at + 4) -- the job is pushed without its lock
+  end
 
   -- First, so that a job is not pushed twice, or without its lock, where this is refused.
-  failed = each_tie(first, function(word, key, at)
-    if word == 'id' then
-      local reply = redis.pcall('SET', key, '', 'EX', arguments[at])
-      if reply.err then return reply.err end
-    elseif word == 'lock' and not waits then
-      return take_lock(key, arguments[at], arguments[at + 1], arguments[at + 7], due,
-        arguments[at + 2] == 'replace' and payload or '')
-    end
-  end)
-  local reply
+  if id then
+    reply = redis.pcall('SET', id_key, '', 'EX', arguments[id + TIE_SIZE])
+    failed = reply.err
+  end
+  if lock and not failed then
+    local at = lock + TIE_SIZE
+    local token = arguments[at + 2] == 'replace' and payload or ''
+    failed = take_lock(lock_key, arguments[at], arguments[at + 1], arguments[at + 7], due, token, held)
+  end
   if not failed and step == 'schedule' then
     reply = redis.pcall('ZADD', goal, name, payload)
   elseif not failed then
@@ -99,20 +98,17 @@ local function push(first, reason)
   end
   failed = failed or (type(reply) == 'table' and reply.err)
   if failed then
-    each_tie(first, function(word, key, at)
-      -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
-      if word == 'id' then redis.pcall('EXPIRE', key, '0') end
-      if word == 'lock' and not waits then free_lock(key, arguments[at]) end
-    end)
+    -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
+    if id then redis.pcall('EXPIRE', id_key, '0') end
+    if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
     return 0, failed
   end
 
-  each_tie(first, function(word, key, at)
-    if word ~= 'record' then return end
-    redis.pcall('DEL', key)
+  if record then
+    redis.pcall('DEL', record_key)
     local scheduled = step == 'schedule'
-    note(key, arguments[at], scheduled and 'scheduled' or 'waiting', reason,
+    note(record_key, arguments[record + TIE_SIZE], scheduled and 'scheduled' or 'waiting', reason,
       {'class', class, scheduled and 'due' or 'queue', name})
-  end)
-  return waits or 1
+  end
+  return met or 1
 end
