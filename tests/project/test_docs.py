@@ -277,6 +277,17 @@ def test_the_example_of_typed_arguments_runs(own_redis: RedisServer, tmp_path: P
         _await(log, "thank you, Ada, for the order of ")
 
 
+def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r sync", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python sync.py", EXAMPLES / "python", env)
+        _await(log, "indexed page home: last draft")
+        _await(log, "synced account 7")
+    assert "holds the lock sync_account:" in said
+    assert "first draft" not in log.read_text("utf-8")
+    assert "from the beginning" not in log.read_text("utf-8")
+
+
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:

@@ -1,0 +1,76 @@
+"""Pushes of unique jobs, or daemons that run one, which kill themselves at the n-th step, see `crash_points`.
+
+    python unique_crash_points.py push|run ADDRESS STRIDE
+
+The job of step n has the argument n, so it has a lock of its own, and is in queue `unique-n`. With `push`, a step is a
+line of the push. With `run`, it is a line of the run and its end: the job has got its newest arguments from a second
+push before. Prints `n killed` for each step, until one survives, which prints `n survived`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from functools import partial
+
+from crash_points import LONGEST_LIFE_S, Killer, survives
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.api.job import Job
+from goworkers_py.config.options import QueueConfig
+
+
+def unique_job(app: App, step: int) -> Job[[int, str], None]:
+    @app.job(
+        "Unique",
+        queue=f"unique-{step}",
+        unique_for=3600,
+        unique_by=lambda number, text: number,
+        on_conflict="replace",
+    )
+    def unique(number: int, text: str) -> None:
+        app.broker.store  # noqa: B018  # the run itself is traced as well
+        app.enqueue(f"ran-{step}", "Ran", [text])
+
+    return unique
+
+
+def push(address: str, step: int) -> None:
+    app = App()
+    app.configure(broker=address)
+    job, killer = unique_job(app, step), Killer(step)
+    killer.begin()
+    sys.settrace(lambda frame, event, argument: killer.of_main(frame))
+    job.enqueue(step, "only")
+
+
+def run(address: str, step: int) -> None:
+    app, killer, queue = App(), Killer(step), f"unique-{step}"
+    app.configure(broker=address)
+    app.use(dataclasses.replace(app.config, queues=(QueueConfig(queue, concurrency=1),)))
+    job = unique_job(app, step)
+    job.enqueue(step, "old")
+    job.enqueue(step, "newest")
+    killer.begin()
+    threading.settrace(killer)
+    app.start()
+    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
+    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"step {step}: the job was not settled")
+        time.sleep(0.005)
+
+
+def main(what: str, address: str, stride: str) -> None:
+    step, alive = 1, False
+    while not alive:
+        alive = survives(step, partial({"push": push, "run": run}[what], address, step))
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
