@@ -16,6 +16,7 @@ class _Held:
     expires_at: float
     token: bytes = b""  # the payload of a holder that reads `fields` as it begins
     fields: bytes = b""
+    number: int = 0  # of the push that took the lock
 
 
 class LockTable:
@@ -33,17 +34,20 @@ class LockTable:
     def names(self) -> list[str]:
         return [name for name in self._held if self.get(name) is not None]
 
-    def claim(self, push: Push) -> Conflict | None:
-        """Takes the lock of a push; a Conflict when another job holds it."""
+    def claim(self, number: int, push: Push) -> Conflict | None:
+        """Takes the lock of a push; a Conflict when another job holds it. Answers the same for one push, which is known
+        by its number, however often it is asked."""
         claim = push.lock
         if claim is None:
             return None
         held = self.get(claim.name)
+        if held is not None and held.number == number:
+            return None
         life_s = claim.for_s + max(0, (push.at or 0) - self._clock())
         if held is None or held.holder.jid == claim.instead_of:
             replaces = claim.on_conflict == "replace"
-            self.take(claim.name, Holder(claim.jid, push.queue, self._clock(), push.at),
-                      max(life_s, LIVE_S) if replaces else life_s, push.payload if replaces else b"")  # fmt: skip
+            holder = Holder(claim.jid, push.queue, self._clock(), push.at)
+            self.take(claim.name, holder, max(life_s, LIVE_S) if replaces else life_s, number, push)
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=push.at)
@@ -55,8 +59,10 @@ class LockTable:
         held = self.get(name)
         return b"" if held is None else held.token
 
-    def take(self, name: str, holder: Holder, life_s: float, token: bytes = b"") -> None:
-        self._held[name] = _Held(holder, self._clock() + life_s, token)
+    def take(self, name: str, holder: Holder, life_s: float, number: int = 0, push: Push | None = None) -> None:
+        reads = push is not None and push.lock is not None and push.lock.on_conflict == "replace"
+        token = push.payload if push is not None and reads else b""
+        self._held[name] = _Held(holder, self._clock() + life_s, token, number=number)
         if len(self._held) >= self._look_at:
             self._held = {name: held for name, held in self._held.items() if held.expires_at > self._clock()}
             self._look_at = max(1_000, 2 * len(self._held))

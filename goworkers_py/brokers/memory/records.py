@@ -18,6 +18,7 @@ class JobRecords:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._records: Expiring[str, Fields] = Expiring(clock)
+        self._born: Expiring[str, int] = Expiring(clock)  # the number of the push that made the record
         self.listeners: dict[str, set[Callable[[], None]]] = {}  # by jid; they must not block
 
     def get(self, jid: str) -> Fields | None:
@@ -30,18 +31,21 @@ class JobRecords:
         state = "" if fields is None else fields["state"].decode()
         return fields is not None and (state not in ENDED or (or_dead and state == "dead"))
 
-    def is_known(self, push: Push) -> bool:
-        """Whether there is a record for this tracked push already, which the push does not replace."""
+    def is_known(self, number: int, push: Push) -> bool:
+        """Whether another push has made a record for this tracked job, which this one does not replace."""
         if push.track is None or self._records.get(push.track.jid) is None:
+            return False
+        if self._born.get(push.track.jid) == number:
             return False
         return not push.instead_of or push.instead_of != self._version(push.track.jid)
 
-    def bear(self, push: Push) -> None:
-        """Makes the record of a tracked push."""
+    def bear(self, number: int, push: Push) -> None:
+        """Makes the record of a tracked push, with this number."""
         if push.track is None:
             return
         self.forget(push.track.jid)
         life_s, waiting = live_s(push.at, self._clock()), push.at is None
+        self._born.put(push.track.jid, number, life_s)
         place = ("queue", push.queue) if waiting else ("due", repr(push.at))
         state: StateWord = "waiting" if waiting else "scheduled"
         self.note(NoteState(push.track, state, "pushed", life_s, (place,)))

@@ -126,19 +126,20 @@ class State:
         return [DUPLICATE if one.result is None else one.result for one in numbered]
 
     def meet(self, number: int, push: Push) -> PublishResult:
-        """Under the lock. Whether this push happens, for all that it is tied to."""
-        if push.id and self._pushed.get(push.id) is not None:
+        """Under the lock. Whether this push happens, for all that it is tied to. Answers the same for one push however
+        often it is asked: an exception may strike before the answer is kept."""
+        if push.id and self._pushed.get(push.id) not in (None, number):
             return DUPLICATE
-        if push.track is not None and self.records.is_known(push):
+        if self.records.is_known(number, push):
             return DUPLICATE
-        conflict = self.locks.claim(push)
+        conflict = self.locks.claim(number, push)
         if conflict is not None and conflict.how != "rescheduled":
             if conflict.how == "replaced" and push.lock is not None:
                 self._advance(self.locks.token(push.lock.name), push.at)
             return conflict
         if push.id:
             self._pushed.put(push.id, number, ID_LIFE_S)
-        self.records.bear(push)
+        self.records.bear(number, push)
         return conflict or PUSHED
 
     def _advance(self, payload: bytes, at: float | None) -> None:
