@@ -337,6 +337,9 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         "key",
         "day_key",
         "key_at",
+        "id_key",
+        "record_key",
+        "lock_key",
         "goal",
         *(["QUEUES"] if "Included" in script.read_text("utf-8") else []),
     }

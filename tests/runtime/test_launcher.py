@@ -76,8 +76,9 @@ def test_a_process_is_one_manager_a_queue_and_one_of_each_shared_service(app: Ap
     with started(app) as launcher:
         names = sorted(thread.name for thread in threading.enumerate() if thread.name not in before)
         assert names == [
-            "canceller", "fetcher:a", "fetcher:b", "heartbeat", "listener", "pauses", "recoverer", "relay", "scheduler",
-            "settler:a", "settler:b", "tracker", "watchdog", "worker:a:1", "worker:b:1", "worker:b:2",
+            "canceller", "fetcher:a", "fetcher:b", "heartbeat", "listener", "lock keeper", "pauses", "recoverer",
+            "relay", "scheduler", "settler:a", "settler:b", "tracker", "watchdog", "worker:a:1", "worker:b:1",
+            "worker:b:2",
         ]  # fmt: skip
         assert launcher.workers_alive == 3
         assert launcher.stop()
