@@ -20,6 +20,8 @@ from goworkers_py.wire.needs import FIELD, V
 LOCK, BEGUN = "lock", "begun"
 _UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
 _MARK = b'"lock"'
+# What a holder takes over from a later push with `replace`.
+_NEWEST = ("args", "kwargs", "expires_at")
 
 
 class JobLock(NamedTuple):
@@ -87,11 +89,11 @@ def claim_in(raw: bytes) -> LockClaim | None:
 
 
 def newest_of(fields: Mapping[str, Any]) -> bytes:
-    """The fields that the holder of a lock takes over from a push with `replace`."""
-    return payload.write({name: fields[name] for name in ("args", "kwargs", "expires_at") if name in fields})
+    return payload.write({name: fields[name] for name in _NEWEST if name in fields})
 
 
 def begun(raw: bytes, changes: Mapping[str, Any]) -> bytes:
-    """The payload of a job that has read its lock, with the fields that were there."""
+    """The payload of a job that has read its lock, with the fields that were there in place of its own."""
     lock = {**payload.read(raw)[FIELD][LOCK], BEGUN: True}
-    return payload.splice(payload.splice_into(raw, FIELD, {LOCK: lock}), changes)
+    replaced = [name for name in _NEWEST if name not in changes] if changes else ()
+    return payload.splice(payload.splice_into(raw, FIELD, {LOCK: lock}), changes, drop=replaced)

@@ -220,6 +220,20 @@ def test_replace_lets_the_waiting_job_run_with_the_newest_arguments(app: App) ->
     assert seen == [("newest", "of it", jid)]
 
 
+def test_what_the_newest_push_leaves_out_is_not_taken_from_an_older_one(app: App) -> None:
+    seen: list[str] = []
+
+    @app.job("Index", queue="q", unique_for=60, unique_by=lambda key, **_: key, on_conflict="replace")
+    def index(key: int, *, text: str = "none") -> None:
+        seen.append(text)
+
+    index.set(expires_in=0.1).enqueue(1, text="old")
+    index.enqueue(1)
+    time.sleep(0.2)
+    with working(app):
+        assert eventually(lambda: seen == ["none"])
+
+
 def test_replace_puts_the_job_off_or_brings_it_forward(app: App) -> None:
     ran: dict[int, float] = {}
 
