@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ T = TypeVar("T")
 MOST_SEARCHED = 10_000
 # The reason in the timeline of a job that was cancelled while it waited.
 CANCELLED = "cancelled"
+BETWEEN_LOOKS_S = 1.0
 # A job may move while it is looked for.
 MOST_LOOKS = 3
 
@@ -85,6 +87,15 @@ class JobLookup:
             record = again
         found, complete = self._searched(jid)
         return found or JobStatus(jid, "unknown", False, tracked=False, absent=complete)
+
+    def settled_status(self, jid: str) -> JobStatus:
+        """Like `status`. A job that another program moves is in no place for a moment, so a job that was found in none
+        is looked for twice."""
+        status = self.status(jid)
+        if status.absent:
+            threading.Event().wait(BETWEEN_LOOKS_S)
+            status = self.status(jid)
+        return status
 
     def place_of(self, jid: str) -> tuple[Place, StoredJob] | None:
         """Where a tracked job waits. None for any other job, and for one that is not where its record says."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Iterator
 
@@ -13,8 +12,6 @@ from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import Holder
 from goworkers_py.wire.stored_job import StoredJob
 
-# A job that another program moves is in no place for a moment. So it is looked for twice before it counts as deleted.
-BETWEEN_LOOKS_S = 1.0
 # A holder that was seen is not looked for again for so many times as long as that took.
 REST = 10
 MOST_SEEN = 1_000
@@ -33,8 +30,10 @@ class LockHolders:
         began = time.monotonic()
         if self._lookup is None or not holder.jid or self._seen.get(holder.jid, 0.0) > began:
             return False
-        if not self._is_near(self._lookup, holder) and self._is_nowhere(self._lookup, holder.jid):
-            return True
+        if not self._is_near(self._lookup, holder):
+            status = self._lookup.settled_status(holder.jid)
+            if status.absent or (status.verified and status.state in ENDED):
+                return True
         if len(self._seen) >= MOST_SEEN:
             self._seen = {}
         ended = time.monotonic()
@@ -51,12 +50,3 @@ class LockHolders:
 
     def _held(self, queue: str) -> Iterator[StoredJob]:
         return (one.job for one in itertools.islice(self._broker.admin.in_progress(queue), MOST_SEARCHED))
-
-    def _is_nowhere(self, lookup: JobLookup, jid: str) -> bool:
-        for look in range(2):
-            if look:
-                threading.Event().wait(BETWEEN_LOOKS_S)
-            status = lookup.status(jid)
-            if not status.absent and not (status.verified and status.state in ENDED):
-                return False
-        return True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Sequence
 
 from goworkers_py.admin.job_status import JobLookup
-from goworkers_py.admin.lock_holders import BETWEEN_LOOKS_S, LockHolders
+from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
 from goworkers_py.core.errors import DuplicateJob
@@ -66,12 +65,9 @@ class Publisher:
         no place any more, because another program has deleted it: the push replaces that record."""
         if push.track is None or (record := self._broker().store.record(push.track.jid)) is None:
             return push
-        for look in range(2):
-            if look:
-                threading.Event().wait(BETWEEN_LOOKS_S)
-            status = JobLookup(self._broker()).status(record.jid)
-            if not status.absent:
-                raise DuplicateJob(record.jid, status.state)
+        status = JobLookup(self._broker()).settled_status(record.jid)
+        if not status.absent:
+            raise DuplicateJob(record.jid, status.state)
         return dataclasses.replace(push, instead_of=record.version)
 
     def _after_looks(self, pushes: Sequence[Push], results: Sequence[PublishResult]) -> list[PublishResult]:

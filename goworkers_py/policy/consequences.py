@@ -1,7 +1,7 @@
-"""What else happens in the step in which a job moves or ends, because the job is tied to something: its lock.
+"""The effects of a move or an end of a job on its lock, in the step of the move.
 
-It depends on the payload only, so that it is the same for a worker that ends the job, for a process that recovers it
-from a dead one, and for people who delete or kill it.
+They depend on the payload only. So they are the same for a worker that ends the job, for a process that recovers the
+job from a dead one, and for people who delete or kill the job.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from goworkers_py.core.effect import Effect, FreeLock, KeepLock
 from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire.lock import JobLock, lock_in, lock_of
 
@@ -37,8 +38,7 @@ def _of_lock(lock: JobLock, jid: str, state: StateWord, due: float | None, now: 
         return ()  # it may be retried by hand, and its newest arguments are in the lock; the next push takes the lock
     if state in ENDED:
         return (FreeLock(jid, lock.name),)
-    wait_s = 0 if due is None else max(0, int(due - now))
-    return (KeepLock(jid, lock.name, lock.for_s + wait_s, due),)
+    return (KeepLock(jid, lock.name, lock_life_s(lock.for_s, due, now), due),)
 
 
 def _state_of(outcome: Outcome) -> StateWord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import simplejson
@@ -188,6 +189,38 @@ def test_a_lock_until_the_start_is_free_while_the_job_runs(app: App) -> None:
         go_on.set()
 
 
+def test_a_long_run_keeps_its_lock(app: App) -> None:
+    over, go_on = [], threading.Event()
+
+    @app.job("Order", queue="q", unique_for=3)
+    def order(order_id: int) -> None:
+        go_on.wait(6)
+        over.append(order_id)
+
+    with working(app):
+        order.enqueue(1)
+        while not over:
+            assert locks(app) or over
+            time.sleep(0.05)
+        assert eventually(lambda: not locks(app))
+
+
+def test_a_client_middleware_sees_the_job_and_keeps_its_lock(app: App) -> None:
+    @app.client_middleware
+    def tag(job: dict[str, Any]) -> dict[str, Any]:
+        return {**job, "tags": ["seen"], "kwargs": {"more": 1}}
+
+    @app.job("Order", queue="q", unique_for=60)
+    def order(order_id: int, more: int = 0) -> None: ...
+
+    assert order.enqueue(1)
+    assert order.enqueue(1) is None
+    [job] = app.inspector.jobs(waiting_in("q"))
+    fields = simplejson.loads(job.payload)
+    assert (fields["tags"], fields["pyworkers"]["needs"]) == (["seen"], ["kwargs", "unique"])
+    assert fields["pyworkers"]["lock"]["name"].startswith("Order:")
+
+
 def test_a_lock_until_its_expiry_outlives_the_job(app: App) -> None:
     done = threading.Event()
 
@@ -308,14 +341,9 @@ def test_a_lock_is_free_at_the_next_push_when_another_program_has_deleted_its_jo
     assert order.enqueue_in(60, 2)
 
 
-def test_a_held_back_push_takes_its_lock_when_the_job_has_ended(app: App) -> None:
+def test_a_held_back_push_takes_its_lock_at_the_end_of_the_block(app: App) -> None:
     @app.job("Order", queue="q", unique_for=60)
     def order(order_id: int) -> None: ...
-
-    @app.job("Outer", queue="other", atomic=True)
-    def outer() -> None:
-        order.enqueue(1)
-        order.enqueue(1)
 
     with app.atomic():
         order.enqueue(1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from goworkers_py.core.effect import KeepLock, Push
-from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, TooEarly
+from goworkers_py.core.lock import Begin, Begun, Conflict, Holder, TooEarly, lock_life_s
 from goworkers_py.wire.job_record import LIVE_S
 
 
@@ -43,11 +43,12 @@ class LockTable:
         held = self.get(claim.name)
         if held is not None and held.number == number:
             return None
-        life_s = claim.for_s + max(0, (push.at or 0) - self._clock())
+        life_s = lock_life_s(claim.for_s, push.at, self._clock())
         if held is None or held.holder.jid == claim.instead_of:
-            replaces = claim.on_conflict == "replace"
             holder = Holder(claim.jid, push.queue, self._clock(), push.at)
-            self.take(claim.name, holder, max(life_s, LIVE_S) if replaces else life_s, number, push)
+            reads = claim.on_conflict == "replace"
+            token = push.payload if reads else b""
+            self.take(claim.name, holder, max(life_s, LIVE_S) if reads else life_s, token, number)
             return None
         if claim.on_conflict == "replace" and held.token:
             held.fields, held.holder = claim.fields, replace(held.holder, due=push.at)
@@ -59,9 +60,7 @@ class LockTable:
         held = self.get(name)
         return b"" if held is None else held.token
 
-    def take(self, name: str, holder: Holder, life_s: float, number: int = 0, push: Push | None = None) -> None:
-        reads = push is not None and push.lock is not None and push.lock.on_conflict == "replace"
-        token = push.payload if push is not None and reads else b""
+    def take(self, name: str, holder: Holder, life_s: float, token: bytes = b"", number: int = 0) -> None:
         self._held[name] = _Held(holder, self._clock() + life_s, token, number=number)
         if len(self._held) >= self._look_at:
             self._held = {name: held for name, held in self._held.items() if held.expires_at > self._clock()}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import ID_LIFE_S, Push
-from goworkers_py.core.lock import RESCHEDULED_S, LockClaim
+from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
@@ -30,11 +30,7 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         record = number_of(keys.record(push.track.jid))
         yield from ("record", record, 2, live_s(push.at, now), push.instead_of)
     if (claim := push.lock) is not None:
-        life_s, schedule = lock_life_s(claim, push.at, now), number_of(keys.schedule)
+        life_s, schedule = lock_life_s(claim.for_s, push.at, now), number_of(keys.schedule)
         known = claim.jid, life_s, claim.on_conflict, claim.instead_of
         yield from ("lock", number_of(keys.lock(claim.name)), 8, *known)
         yield from (schedule, RESCHEDULED_S, claim.fields, push.queue)
-
-
-def lock_life_s(claim: LockClaim, due: float | None, now: float) -> int:
-    return claim.for_s + (max(0, int(due - now)) if due is not None else 0)
