@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goworkers_py.admin.filter import Wanted
-from goworkers_py.admin.job_status import JobLookup, JobStatus, check_jid
+from goworkers_py.admin.job_lookup import JobLookup
+from goworkers_py.admin.job_status import JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED

@@ -1,35 +1,20 @@
-"""Tells the state of one job: from its record, compared with the place where the job should be then, or by a search."""
+"""The state of one job as people see it, from its record or from a place where the job was seen."""
 
 from __future__ import annotations
 
-import itertools
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.brokers.contracts.admin import Admin, Place
-from goworkers_py.brokers.contracts.fleet import InProgressJob
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.job_state import ENDED, JobState, StateWord
+from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord, Move, Progress
 from goworkers_py.wire.message import Message, epoch
 from goworkers_py.wire.payload import encodable
 from goworkers_py.wire.stored_job import StoredJob
 
-T = TypeVar("T")
-
-# Jobs that are looked at in each place when a job without a record is searched.
-MOST_SEARCHED = 10_000
-# The reason in the timeline of a job that was cancelled while it waited.
-CANCELLED = "cancelled"
-BETWEEN_LOOKS_S = 1.0
-# A job may move while it is looked for.
-MOST_LOOKS = 3
-
-_WAITS = ("scheduled", "retry", "waiting")  # states of a job that a cancel deletes
-_PLACES: dict[str, JobState] = {
+# The sets of jobs that wait for a time, or for people.
+PLACES: dict[str, JobState] = {
     "scheduled": JobState.SCHEDULED,
     "retry": JobState.RETRY,
     "dead": JobState.DEAD,
@@ -67,186 +52,7 @@ def check_jid(jid: object) -> None:
         raise ArgumentError(f"a jid is a text, not {jid!r}{why}")
 
 
-class JobLookup:
-    def __init__(self, broker: Broker) -> None:
-        broker.require(Capability.ADMIN)
-        self._admin: Admin = broker.admin
-        self._store = broker.store if Capability.DELAYS in broker.capabilities else None
-
-    def status(self, jid: str) -> JobStatus:
-        check_jid(jid)
-        record = self._record(jid)
-        for _ in range(MOST_LOOKS):
-            if record is None:
-                break
-            if (found := self._verified(record)) is not None:
-                return found
-            again = self._record(jid)  # it may have moved since it was read
-            if again is not None and again.moves == record.moves:
-                return self._elsewhere(record)
-            record = again
-        found, complete = self._searched(jid)
-        return found or JobStatus(jid, "unknown", False, tracked=False, absent=complete)
-
-    def settled_status(self, jid: str) -> JobStatus:
-        """Like `status`. A job that another program moves is in no place for a moment, so a job that was found in none
-        is looked for twice."""
-        status = self.status(jid)
-        if status.absent:
-            threading.Event().wait(BETWEEN_LOOKS_S)
-            status = self.status(jid)
-        return status
-
-    def place_of(self, jid: str) -> tuple[Place, StoredJob] | None:
-        """Where a tracked job waits. None for any other job, and for one that is not where its record says."""
-        record = self._record(jid)
-        due = float(record.due) if record is not None and record.due else None
-        seen = () if record is None else self.seen_at(_told(record), due)
-        return next(((place, job) for place, _, job in seen if is_job(job, jid)), None)
-
-    def due_in(self, place: Place, jid: str) -> float | None:
-        """The time of a tracked job, if it is in this place."""
-        found = self.place_of(jid)
-        return found[1].at if found is not None and found[0] == place else None
-
-    def remove(self, jid: str) -> StoredJob | None:
-        """Deletes a job that waits in a queue or for a time, and the copies of it: a client sends a push again whose
-        reply was lost. None when it was found in neither."""
-        removed: list[StoredJob] = []
-        for _ in range(MOST_LOOKS):  # it may move meanwhile
-            record = self._record(jid)
-            if removed or record is None or record.state not in _WAITS:
-                break
-            removed = self._take_out(jid, _told(record))
-        # The record tells of one copy. Others may wait elsewhere.
-        for seen in self._waiting_copies(jid):
-            removed += self._take_out(jid, seen)
-        return _first(iter(removed))
-
-    def _take_out(self, jid: str, status: JobStatus) -> list[StoredJob]:
-        """Deletes all copies that are near the place where one was seen."""
-        return [
-            job
-            for place, number, job in self.seen_at(status, status.due)
-            if is_job(job, jid) and self._admin.jobs_in(place).take_out(job, number, CANCELLED)
-        ]
-
-    def _waiting_copies(self, jid: str) -> Iterator[JobStatus]:
-        """Where copies of the job wait, in the order in which a job moves."""
-        for state, place in self._places():
-            if state in _WAITS:
-                for job in [*self._look(place, jid)]:
-                    yield _seen(job, state, place.queue or job.queue)
-
-    def is_held(self, jid: str) -> bool:
-        """Whether a process holds the job, or a copy of it, or a copy is parked."""
-        parked = self._look(Place(JobState.PARKED), jid)
-        return self._look_in_progress(jid) is not None or _first(parked) is not None
-
-    def seen_at(self, status: JobStatus, due: float | None) -> Iterator[tuple[Place, int, StoredJob]]:
-        """The jobs near the place where one was seen, each with its place and how many are before it."""
-        if status.state in _PLACES and due is not None:
-            place = Place(_PLACES[status.state])
-            yield from ((place, 0, job) for job in self._admin.jobs_in(place).at(due))
-        elif status.state == "waiting" and status.queue:
-            place = Place(JobState.WAITING, status.queue)
-            since = status.since or 0.0
-            yield from ((place, number, job) for number, job in self._admin.jobs_in(place).around(since))
-
-    def _record(self, jid: str) -> JobRecord | None:
-        return None if self._store is None else self._store.record(jid)
-
-    def _verified(self, record: JobRecord) -> JobStatus | None:
-        """None when the job is not where its record says."""
-        told = _told(record)
-        if record.state == "waiting":
-            return self._waiting(record, told)
-        if record.state == "running":
-            held = _first(self._held(record))
-            return None if held is None or not held.owner.alive else replace(told, verified=True)
-        if record.due and record.state in _PLACES:
-            place = self._admin.jobs_in(Place(_PLACES[record.state]))
-            return (
-                replace(told, verified=True)
-                if any(is_job(job, record.jid) for job in place.at(float(record.due)))
-                else None
-            )
-        return replace(told, verified=record.state in ENDED)
-
-    def _waiting(self, record: JobRecord, told: JobStatus) -> JobStatus | None:
-        if not record.queue:
-            return None
-        for place, job in self._admin.jobs_in(Place(JobState.WAITING, record.queue)).around(record.at):
-            if is_job(job, record.jid):
-                return replace(told, verified=True, place=place)
-        held = _first(self._held(record))  # fetched
-        if held is None:
-            return None
-        if held.running_since is not None:  # begun, and its record could not be written
-            return replace(told, state="running", verified=True, owner=held.owner.identity, since=held.running_since)
-        return replace(told, verified=True, place=0, owner=held.owner.identity)
-
-    def _held(self, record: JobRecord) -> Iterator[InProgressJob]:
-        held = self._admin.in_progress(record.queue, record.owner)
-        return (one for one in itertools.islice(held, MOST_SEARCHED) if is_job(one.job, record.jid))
-
-    def _elsewhere(self, record: JobRecord) -> JobStatus:
-        """Another program has moved it, or somebody has deleted it."""
-        (found, complete), told = self._searched(record.jid), _told(record)
-        if found is None:
-            return replace(told, absent=complete)
-        return replace(
-            found, tracked=True, progress=told.progress, timeline=told.timeline,
-            error_class=found.error_class or told.error_class, error_message=found.error_message or told.error_message,
-        )  # fmt: skip
-
-    def _searched(self, jid: str) -> tuple[JobStatus | None, bool]:
-        """In the order in which a job moves, so that one that moves meanwhile is not missed. The second value says
-        whether every place was searched to its end."""
-        complete = True
-        for state, place in self._places():
-            if (job := _first(self._look(place, jid))) is not None:
-                return _seen(job, state, place.queue or job.queue), True
-            complete = complete and self._admin.jobs_in(place).count() <= MOST_SEARCHED
-            if place.state is JobState.SCHEDULED and (held := self._look_in_progress(jid)) is not None:
-                return held, True
-        held = self._look_in_progress(jid)  # again: it may have been fetched meanwhile
-        return held, complete
-
-    def _places(self) -> Iterator[tuple[StateWord, Place]]:
-        yield "scheduled", Place(JobState.SCHEDULED)
-        yield "retry", Place(JobState.RETRY)
-        for queue in self._admin.queues():
-            yield "waiting", Place(JobState.WAITING, queue.name)
-        yield "waiting", Place(JobState.PARKED)
-        yield "dead", Place(JobState.DEAD)
-
-    def _look_in_progress(self, jid: str) -> JobStatus | None:
-        for held in itertools.islice(self._admin.in_progress(), MOST_SEARCHED):
-            if is_job(held.job, jid):
-                state: StateWord = "waiting" if held.running_since is None else "running"
-                seen = _seen(held.job, state, held.queue)
-                return replace(seen, owner=held.owner.identity, since=held.running_since)
-        ours = {owner.identity for owner in self._admin.owners()}
-        for one in self._admin.running():  # Sidekiq's processes hold their jobs nowhere else
-            if one.identity not in ours and is_job(one.job, jid):
-                return replace(_seen(one.job, "running", one.queue), owner=one.identity, since=one.since)
-        return None
-
-    def _look(self, place: Place, jid: str) -> Iterator[StoredJob]:
-        jobs = itertools.chain.from_iterable(self._admin.jobs_in(place).pages())
-        return (job for job in itertools.islice(jobs, MOST_SEARCHED) if is_job(job, jid))
-
-
-def _first(found: Iterator[T]) -> T | None:
-    return next(found, None)
-
-
-def is_job(job: StoredJob, jid: str) -> bool:
-    return jid.encode("utf-8", "replace") in job.payload and job.jid == jid
-
-
-def _told(record: JobRecord) -> JobStatus:
+def as_told(record: JobRecord) -> JobStatus:
     return JobStatus(
         jid=record.jid,
         state=record.state,
@@ -265,7 +71,7 @@ def _told(record: JobRecord) -> JobStatus:
     )
 
 
-def _seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
+def as_seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
     message = job.message
     fields = message.fields if message is not None else {}
 
@@ -284,7 +90,7 @@ def _seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
         due=job.at if state in ("scheduled", "retry") else None,
         error_class=text("error_class"),
         error_message=text("error_message"),
-        timeline=[] if message is None else _past(message, job.at if state in _PLACES else None, state),
+        timeline=[] if message is None else _past(message, job.at if state in PLACES else None, state),
     )
 
 

@@ -6,7 +6,8 @@ import itertools
 import time
 from collections.abc import Iterator
 
-from goworkers_py.admin.job_status import MOST_SEARCHED, JobLookup, JobStatus, is_job
+from goworkers_py.admin.job_lookup import MOST_SEARCHED, JobLookup, is_job
+from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import Holder

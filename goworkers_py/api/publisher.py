@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push

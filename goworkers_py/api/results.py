@@ -11,7 +11,8 @@ from typing import Any
 import simplejson
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.job_status import JobLookup, JobStatus, check_jid
+from goworkers_py.admin.job_lookup import JobLookup
+from goworkers_py.admin.job_status import JobStatus, check_jid
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import DELETED
 from goworkers_py.core.errors import ArgumentError, JobCancelled, JobFailed, NoResult

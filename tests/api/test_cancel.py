@@ -13,7 +13,7 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, Place, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget

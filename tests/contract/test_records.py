@@ -12,7 +12,7 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.brokers.contracts.admin import Admin, Change, Place
 from goworkers_py.brokers.contracts.recoverable import Recoverable

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chaos import STATED
 from goworkers_py.admin.cancelling import Canceller
-from goworkers_py.admin.job_status import JobLookup
+from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.api.client import Client
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.config.enqueue_options import EnqueueOptions
