@@ -184,7 +184,7 @@ def test_a_lock_until_the_start_is_free_while_the_job_runs(app: App) -> None:
 
     with working(app):
         first = order.enqueue(1)
-        assert eventually(lambda: len(runs) == 2)
+        assert eventually(lambda: len(runs) == 2), runs
         assert runs[0] not in ("None", first)
         go_on.set()
 
