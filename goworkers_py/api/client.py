@@ -147,6 +147,41 @@ class Client:
         rows = list(rows)
         one_jid = options.said.get("jid")
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
+        form, later, needs, unique = self._form(queue, job_class, rows, options, needs, kwargs, unique)
+        jids: list[str | None] = []
+        for start in range(0, len(rows), BULK_SLICE):
+            end = start + BULK_SLICE
+            jobs = self._jobs(form, rows[start:end], one_jid, unique and unique[start:end])
+            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
+            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+        return jids
+
+    def draft(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        lock: str | None = None,
+    ) -> tuple[str, Push] | None:
+        """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
+        form, later, _, unique = self._form(queue, job_class, [args], options, needs, kwargs, lock and [lock])
+        [job] = self._jobs(form, [args], None, unique)
+        return None if job is None else (job.jid, job.push(later))
+
+    def _form(
+        self,
+        queue: str,
+        job_class: str,
+        rows: Sequence[Sequence[Any]],
+        options: EnqueueOptions,
+        needs: Collection[str],
+        kwargs: Mapping[str, Any] | None,
+        unique: Sequence[str] | None,
+    ) -> tuple[_Template, float | None, Collection[str], Sequence[str] | None]:
+        """Checks the rows. Returns the form of the jobs, their time if it is not now, their needs and their locks."""
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
@@ -161,14 +196,7 @@ class Client:
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             unique = unique or [uniqueness.name(args, kwargs or {}) for args in rows]
-        form = _Template(fields, self._times(now, later), uniqueness)
-        jids: list[str | None] = []
-        for start in range(0, len(rows), BULK_SLICE):
-            end = start + BULK_SLICE
-            jobs = self._jobs(form, rows[start:end], one_jid, unique and unique[start:end])
-            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
-            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
-        return jids
+        return _Template(fields, self._times(now, later), uniqueness), later, needs, unique
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""

@@ -98,6 +98,7 @@ class Firing(NamedTuple):
     jid: str = ""
     push: Push | None = None
     missed_from: float | None = None  # the first slot that is given up with this one
+    asked: bool = False  # settles a demand of people, not a slot
     skips: bool = False  # when another job holds the lock, the slot is given up; else nothing is changed
 
 

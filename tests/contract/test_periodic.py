@@ -156,7 +156,7 @@ def test_people_ask_for_a_firing_also_of_a_paused_schedule(me: Process, periodic
     assert periodic.ask("app", "nightly")
     asked = state_of(periodic, named())
     assert asked.asked == 1
-    demand = firing(asked, word="asked", slot=asked.since)
+    demand = firing(asked, word="asked", asked=True, slot=asked.since)
     assert periodic.fire(APP, demand).word == "asked"
     assert periodic.fire(APP, demand).fired is Fired.CHANGED
     after = state_of(periodic, named())

@@ -51,7 +51,7 @@ class Periodic(Protocol):
 
     def fire(self, release: Release, firing: Firing) -> FiringResult:
         """Settles a slot, in one step: its job is pushed, if there is one, the slot is the last one of its schedule,
-        and the history tells it. With the word `asked`, a demand of people is settled instead of a slot.
+        and the history tells it. With `asked`, a demand of people is settled instead of a slot.
 
         CHANGED, and nothing happens, when the state has another number, the schedule is paused (not so for a demand),
         or the generation is not the newest any more. EARLY when the slot is not due by the broker's clock.

@@ -61,7 +61,7 @@ class MemoryPeriodic(Periodic):
             newest = self._table.releases.get(release.source)
             if kept is None or newest is None or newest.order != release.order or kept.number != firing.number:
                 return FiringResult(Fired.CHANGED)
-            if kept.paused and firing.word != "asked":
+            if kept.paused and not firing.asked:
                 return FiringResult(Fired.CHANGED)
             if firing.slot > now:
                 return FiringResult(Fired.EARLY)
@@ -83,7 +83,7 @@ class MemoryPeriodic(Periodic):
             [result] = self._state.publish_within([firing.push])
             word, jid = _told(result, word, jid)
         kept.number += 1
-        if firing.word == "asked":
+        if firing.asked:
             kept.asked = max(0, kept.asked - 1)
         else:
             kept.last = firing.slot

@@ -67,7 +67,8 @@ class RedisPeriodic(Periodic):
         source = self._keys.periodic_source(release.source)
         keys = (self._keys.queues, source, *self._keys_of(release.source, firing.name), *numbers)
         missed_from = "" if firing.missed_from is None else firing.missed_from
-        told = (firing.number, firing.slot, firing.word, firing.jid, missed_from, int(firing.skips))
+        flags = int(firing.asked), int(firing.skips)
+        told = (firing.number, firing.slot, firing.word, firing.jid, missed_from, *flags)
         arguments = (release.order, *told, MOST_FIRINGS, LIFE_S, *push)
         how, *more = map(text, self._connections.script(_FIRE, keys, arguments))
         if how == "done":

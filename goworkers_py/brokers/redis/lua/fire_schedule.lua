@@ -1,17 +1,17 @@
 -- Settles a slot of a schedule, or a demand of people: pushes the job, if there is one, and writes where the schedule is
 -- and its history.
 -- KEYS: queues, source, record of the schedule, history, then queues, the schedule set, and the keys of ties of the push
--- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: skips when the lock is held, how
---   many entries the history has, life, then the push if there is one
+-- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked, 1: skips
+--   when the lock is held, how many entries the history has, life, then the push if there is one
 -- Answer: {'done', word}, {'changed'}, {'early'} or {'held', then the holder as {jid, queue, at, due}}
 -- include note.lua
 -- include lock.lua
 local QUEUES, FIXED, arguments = KEYS[1], 4, ARGV
 -- include push.lua
 local SOURCE, RECORD, HISTORY = KEYS[2], KEYS[3], KEYS[4]
-local V, PUSH = '1', 10
-local slot, word, jid, missed_from, life = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9]
-local asked = word == 'asked'
+local V, PUSH = '1', 11
+local slot, word, jid, missed_from, most, life = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[9], ARGV[10]
+local asked, skips = ARGV[7] == '1', ARGV[8] == '1'
 
 local function is_as_it_was()
   return (redis.call('HGET', SOURCE, 'order') or '') == ARGV[1] and redis.call('HGET', RECORD, 'v') == V
@@ -29,7 +29,7 @@ if #ARGV >= PUSH then
   if failed then return {err = failed} end
   local _, _, lock = ties_of(PUSH)
   local conflict = lock and arguments[lock + TIE_SIZE + 2]
-  if ARGV[7] ~= '1' and (conflict == 'skip' or conflict == 'raise') then
+  if not skips and (conflict == 'skip' or conflict == 'raise') then
     local other = other_holder(key_at(lock + 1), '', arguments[lock + TIE_SIZE + 3])
     if other then return {'held', unpack(other)} end
   end
@@ -54,6 +54,6 @@ end
 local count = (word == 'fired' or word == 'asked') and 'fired' or word == 'missed' and 'missed' or 'skipped'
 redis.pcall('HSET', RECORD, count, string.format('%d', number_of(count) + 1))
 redis.pcall('LPUSH', HISTORY, table.concat({word, slot, now, missed_from, jid}, ' '))
-redis.pcall('LTRIM', HISTORY, 0, ARGV[8] - 1)
+redis.pcall('LTRIM', HISTORY, 0, most - 1)
 redis.pcall('EXPIRE', HISTORY, life)
 return {'done', word}
