@@ -24,6 +24,7 @@ from goworkers_py.config.parsers import (
     text,
     whole,
     words,
+    yes_or_no,
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
@@ -97,8 +98,19 @@ class MiddlewareConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EchoConfig:
+    """The section [echo]."""
+
+    queue: str = option(
+        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
+    )
+    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
+    locks: str = option("echo", one_of("echo", "none"), "echo the jobs that hold a lock of Ruby: echo or none")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools` and `middleware`."""
+    """The section [pyworkers], with the other sections in `queues`, `pools`, `middleware` and `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -171,6 +183,7 @@ class Config:
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     middleware: MiddlewareConfig = MiddlewareConfig()
+    echo: EchoConfig = EchoConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -179,6 +192,11 @@ class Config:
         if self.process and self.needs_a_parent:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
+            )
+        if self.echo.queue in {queue.name for queue in self.queues}:
+            raise ConfigError(
+                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
+                "queue that only Ruby works"
             )
         if self.poison_limit == 1:
             raise ConfigError(
