@@ -19,6 +19,7 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.effect import Tracked
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.levels import level_of
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.links.atomic import holding
 from goworkers_py.policy.uniqueness import Uniqueness, uniqueness_of
@@ -152,6 +153,9 @@ class Client:
         if kwargs:
             check_kwargs(kwargs)
         needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        base, queue = queue, level_of(queue, options.said.get("priority"))
+        if queue != base and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(base, queue)
         now = self._clock.wall()
         later = _later(options, now)
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs, needs)

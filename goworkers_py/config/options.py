@@ -55,6 +55,12 @@ class QueueConfig:
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
+    priorities: bool = option(
+        False,
+        yes_or_no,
+        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes or no; yes where "
+        "the code of a job of this queue names a priority",
+    )
 
 
 @dataclass(frozen=True, slots=True)

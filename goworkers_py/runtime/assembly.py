@@ -9,6 +9,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.core.levels import base_of
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
@@ -116,7 +117,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
 
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
     """The test modes run jobs through such a lane too."""
-    run_stats = RunStats(plan.registry.names_in(queue))
+    run_stats = RunStats(plan.registry.names_in(base_of(queue)))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
