@@ -144,8 +144,8 @@ class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Running, Testa
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
-        interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
+        Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
+        timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
         unique_for, unique_by, unique_until, on_conflict, log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """

@@ -19,6 +19,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.links.atomic import holding
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
@@ -134,6 +135,8 @@ class Client:
         if kwargs:
             check_kwargs(kwargs)
         needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
@@ -146,6 +149,13 @@ class Client:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
         return _Form(JobWriter(fields, self._times(now, later), uniqueness), later, needs, locks)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
