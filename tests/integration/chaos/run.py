@@ -15,7 +15,7 @@ import redis as redis_py
 from proxy import Proxy
 from servers import RedisServer
 
-from chaos import EFFECTS, JID, SHAPED, STATED, shape_judge
+from chaos import EFFECTS, JID, STATED, shape_judge
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
@@ -23,6 +23,7 @@ from chaos.nodes import Node
 from chaos.notes import read_deaths, read_pushes, read_runs, read_stated_runs
 from chaos.producer import Producer
 from chaos.shape_judge import ShapeJudge, read_shaped_runs
+from chaos.shaped_jobs import CLASSES
 from chaos.shaper import Shaper
 from chaos.state_judge import CONVICTING, StateJudge
 from chaos.states import CancelAsker, Pusher, look_at_all
@@ -79,7 +80,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
         shapes_left = shape_judge.what_is_left(client)
-        shaped_dead = {jid for jid in map(_jid, client.zrange("dead", 0, -1)) if jid.startswith(SHAPED)}
+        shaped_dead = {_jid(raw) for raw in client.zrange("dead", 0, -1) if json.loads(raw).get("class") in CLASSES}
         states = look_at_all(server.url, pusher.pushed)
     lives = [life for node in nodes for life in node.lives]
     runs = read_runs(directory)
@@ -163,7 +164,8 @@ def what_is_left(client: redis_py.Redis) -> Left:
     for key in ("schedule", "retry"):
         lists[key] = client.zrange(key, 0, -1)
     dead = {_jid(raw): json.loads(raw) for raw in client.zrange("dead", 0, -1)}
-    dead = {jid: job for jid, job in dead.items() if not jid.startswith((STATED, SHAPED))}  # their own judges do
+    dead = {jid: job for jid, job in dead.items() if not jid.startswith(STATED)}  # `states` judges those
+    dead = {jid: job for jid, job in dead.items() if job.get("class") not in CLASSES}  # `shape_judge` judges those
     poison = {jid: CONVICTING.search(job["error_message"]) for jid, job in dead.items()}
     return Left(
         {key: [_jid(raw) for raw in raws] for key, raws in lists.items() if raws},

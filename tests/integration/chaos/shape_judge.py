@@ -2,6 +2,7 @@
 
     every kind  each job that was surely pushed has ended well; a second run of it has a reason, see `judge`
     one         no two jobs of a key run at the same time
+    tick        each slot from the first to the last has one job
 
 Of a job that was given to another process, the first run may go on for a while beside the second one. That first run
 holds nothing any more: only runs that may have settled the job count.
@@ -22,7 +23,7 @@ import redis as redis_py
 
 from chaos.judge import Judge
 from chaos.notes import Run, whole_lines
-from chaos.shaped_jobs import ONE
+from chaos.shaped_jobs import ONE, TICK, TICKS_S
 from chaos.shaper import Pushed
 
 AT_ONCE = {ONE: 1}  # how many jobs of a key run at the same time
@@ -82,12 +83,24 @@ class ShapeJudge:
         verdict.complaints += [f"lost: {jid}, of kind {kind}" for jid, kind in self._lost(pushed.sure)]
         verdict.complaints += self._repetitions(verdict.repeated)
         verdict.complaints += self._too_many_at_once()
+        verdict.complaints += self._slots(verdict.count)
         return verdict
 
     def _lost(self, sure: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for jid, kind in sure.items():
             if jid not in self._buried and not any(_ended_well(run) for run in self._of[jid]):
                 yield jid, kind
+
+    def _slots(self, count: Counter[str]) -> Iterator[str]:
+        jids: dict[int, set[str]] = defaultdict(set)
+        for run in self._runs:
+            if run.kind == TICK:
+                jids[int(run.key)].add(run.jid)
+        count[TICK] = len(jids)
+        for slot in range(min(jids, default=0), max(jids, default=-1) + 1, TICKS_S):
+            if len(jids[slot]) != 1:
+                yield f"slot {slot} has {len(jids[slot])} jobs: {', '.join(sorted(jids[slot]))}"
+            yield from (f"lost: {jid}, of slot {slot}" for jid, _ in self._lost(dict.fromkeys(jids[slot], TICK)))
 
     def _repetitions(self, repeated: Counter[str]) -> Iterator[str]:
         of_attempt: dict[tuple[str, int], list[ShapedRun]] = defaultdict(list)

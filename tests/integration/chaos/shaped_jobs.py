@@ -13,8 +13,10 @@ from typing import Any
 
 from goworkers_py import App, Job
 
-ONE = "one"  # kinds
+ONE, TICK = "one", "tick"  # kinds
+CLASSES = {"One", "Tick"}
 UNIQUE_FOR_S = 3_600
+TICKS_S = 2  # seconds between two slots
 
 # Called with the kind, the key, and further words.
 NoteRun = Callable[..., AbstractContextManager[None]]
@@ -33,5 +35,12 @@ def declare(app: App, noted: NoteRun) -> ShapedJobs:
         """No two jobs of a key at once."""
         with noted(ONE, key):
             time.sleep(seconds)
+
+    @app.periodic(every=TICKS_S, args=lambda slot: [int(slot.timestamp())], catch_up="all")
+    @job("Tick", queue="short")
+    def tick(slot: int) -> None:
+        """Fires once for each slot."""
+        with noted(TICK, slot):
+            pass
 
     return ShapedJobs(one)

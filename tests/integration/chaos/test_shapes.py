@@ -11,21 +11,35 @@ from chaos.judge import Judge
 from chaos.monkeys import LEASE_S, LONG, Window
 from chaos.nodes import Life
 from chaos.shape_judge import ShapedRun, ShapeJudge, Verdict, read_shaped_runs
-from chaos.shaped_jobs import ONE
+from chaos.shaped_jobs import ONE, TICK, TICKS_S
 from chaos.shaper import Pushed
 
 LIVES = (Life(1, "n1", 0.0), Life(2, "n2", 0.0), Life(3, "n3", 0.0, ended=11.5, how="killed"))
 
 
-def ran(jid: str, began: float, ended: float = math.inf, life: int = 1, key: str = "k", **of: object) -> ShapedRun:
-    return ShapedRun(jid, 0, life, began, ended, kind=ONE, key=key, **of)  # type: ignore[arg-type]
+def ran(
+    jid: str,
+    began: float,
+    ended: float = math.inf,
+    life: int = 1,
+    kind: str = ONE,
+    key: str = "k",
+    failed: bool = False,
+) -> ShapedRun:
+    return ShapedRun(jid, 0, life, began, ended, failed=failed, kind=kind, key=key)
 
 
-def judged(*runs: ShapedRun, left: tuple[str, ...] = (), buried: tuple[str, ...] = ()) -> Verdict:
+def ticked(jid: str, slot: int, ended: float = 2) -> ShapedRun:
+    return ran(jid, 1, ended, kind=TICK, key=str(slot))
+
+
+def judged(
+    *runs: ShapedRun, left: tuple[str, ...] = (), buried: tuple[str, ...] = (), sure: tuple[str, ...] = ("j1",)
+) -> Verdict:
     windows = [Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)]
     judge = Judge(LIVES, windows, {1: [18.0]})
     ordered = sorted(runs, key=lambda run: run.began)
-    return ShapeJudge(judge, ordered, buried).verdict(Pushed({"j1": ONE}), left)
+    return ShapeJudge(judge, ordered, buried).verdict(Pushed(dict.fromkeys(sure, ONE)), left)
 
 
 def test_a_job_that_ended_well_is_in_order() -> None:
@@ -62,6 +76,14 @@ def test_a_run_whose_job_another_process_has_ended_counts_no_more() -> None:
     stale, taken_over = ran("j1", 10, 18.2), ran("j1", 17, 17.5, life=2)
     assert judged(stale, taken_over, ran("j2", 18, 19, life=2)).complaints == []
     assert len(judged(stale, taken_over, ran("j2", 17.2, 19, life=2)).complaints) == 1
+
+
+def test_each_slot_has_one_job() -> None:
+    slots = [10 * TICKS_S, 11 * TICKS_S, 12 * TICKS_S]
+    assert judged(*map(ticked, "abc", slots), sure=()).complaints == []
+    assert judged(ticked("a", slots[0]), ticked("c", slots[2]), sure=()).complaints == ["slot 22 has 0 jobs: "]
+    assert judged(ticked("a", slots[0]), ticked("b", slots[0]), sure=()).complaints == ["slot 20 has 2 jobs: a, b"]
+    assert judged(ticked("a", slots[0], math.inf), sure=()).complaints == ["lost: a, of slot 20"]
 
 
 def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:
