@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from goworkers_py.core.effect import Push
 from goworkers_py.core.lock import Holder
@@ -144,3 +144,19 @@ class ScheduleRecord:
     fired: int = 0
     skipped: int = 0
     last: HistoryEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSchedule:
+    """A schedule that another program of the fleet fires."""
+
+    program: str  # sidekiq-cron or sidekiq-scheduler
+    name: str
+    told: str  # its rule in its own words
+    cron: str  # empty: its rule is no cron expression of ours
+    every: int  # seconds; 0: its rule is no interval of whole seconds
+    timezone: str
+    job_class: str
+    queue: str
+    args: list[Any]
+    enabled: bool

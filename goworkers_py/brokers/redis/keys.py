@@ -121,6 +121,24 @@ class Keys:
         """Holds the newest generation of a source of periodic jobs."""
         return f"{self.prefix}pyworkers:periodic-source:{source}"
 
+    def cron_jobs(self, namespace: str) -> str:
+        """The gem sidekiq-cron's: the names of its jobs."""
+        return f"{self.prefix}cron_jobs:{namespace}"
+
+    @property
+    def any_cron_jobs(self) -> str:
+        """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
+        return _literally(self.cron_jobs("").removesuffix(":")) + "*"
+
+    def cron_job(self, member: str) -> str:
+        """One of its jobs, by a member of these sets."""
+        return f"{self.prefix}{member}"
+
+    @property
+    def schedules(self) -> str:
+        """The gem sidekiq-scheduler's: its jobs."""
+        return f"{self.prefix}schedules"
+
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
         return f"{self.prefix}pyworkers:cancelled:{jid}"

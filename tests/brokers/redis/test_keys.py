@@ -15,7 +15,17 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
+NO_KEYS = {
+    "prefix",
+    "types",
+    "inprogress_of",
+    "any_inprogress",
+    "queue_and_owner",
+    "bare",
+    "locks",
+    "lock_name",
+    "any_cron_jobs",
+}
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -34,6 +44,9 @@ def every_key(keys: Keys) -> dict[str, str]:
         "periodic": keys.periodic("SOURCE", "NAME"),
         "periodic_history": keys.periodic_history("SOURCE", "NAME"),
         "periodic_source": keys.periodic_source("SOURCE"),
+        "cron_jobs": keys.cron_jobs("NAMESPACE"),
+        "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
+        "schedules": keys.schedules,
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
@@ -118,6 +131,9 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "cron_jobs": "cron_jobs:NAMESPACE",
+        "cron_job": "cron_job:NAMESPACE:NAME",
+        "schedules": "schedules",
         "periodics": "pyworkers:periodics",
         "periodic": "pyworkers:periodic:SOURCE:NAME",
         "periodic_history": "pyworkers:periodic-history:SOURCE:NAME",
