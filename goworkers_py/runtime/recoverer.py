@@ -18,6 +18,7 @@ from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
@@ -85,8 +86,9 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        ties = moved(raw, "waiting" if error is None else "dead")
-        return replace(decision, effects=(*effects, *ties))
+        ties, written = moved(raw, "waiting" if error is None else "dead"), decision.payload
+        written = written if error is None else buried(written)
+        return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
@@ -15,6 +15,7 @@ from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
@@ -58,6 +59,16 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields and (more := consequences(message.fields, outcome, self._wall())):
-            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, *more))
+        if FIELD in message.fields:
+            return self._with_ties(message, outcome)
+        return outcome
+
+    def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome with what it means for the ties of the job."""
+        more = consequences(message.fields, outcome, self._wall())
+        if more:
+            effects = (*outcome.effects, *more) if outcome.effects else more
+            outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
+        if isinstance(outcome, Dead):
+            outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
         return outcome

@@ -29,6 +29,7 @@ class Keys:
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
@@ -38,7 +39,7 @@ class Keys:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
-            **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -106,6 +107,14 @@ class Keys:
 
     def lock_name(self, key: str) -> str:
         return key.removeprefix(self.lock(""))
+
+    def batch(self, bid: str) -> str:
+        """Holds the record of a batch."""
+        return f"{self.prefix}pyworkers:batch:{bid}"
+
+    def deaths(self, bid: str) -> str:
+        """Holds the newest deaths of the jobs of a batch."""
+        return f"{self.prefix}pyworkers:deaths:{bid}"
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
