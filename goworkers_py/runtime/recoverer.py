@@ -19,6 +19,7 @@ from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
@@ -88,10 +89,12 @@ def judge_by(
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        ties = moved(raw, "waiting" if error is None else "dead")
-        if echoes is not None and error is not None:
-            ties += echoes.of_move(raw, "dead", f"{type(error).__name__}: {error}")
-        return replace(decision, effects=(*effects, *ties))
+        ties, written = moved(raw, "waiting" if error is None else "dead"), decision.payload
+        if error is not None:
+            written = buried(written)
+            if echoes is not None:
+                ties += echoes.of_move(raw, "dead", f"{type(error).__name__}: {error}")
+        return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge
 
