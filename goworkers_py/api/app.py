@@ -145,7 +145,7 @@ class App(Hooks, Pushing, Results, Cancelling, Running, Testable):
 
         Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
         interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
-        unique_for, unique_by, unique_until, on_conflict, log_level.
+        unique_for, unique_by, unique_until, on_conflict, group_grace, group_max_delay, group_max_size, log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 

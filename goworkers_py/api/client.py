@@ -20,6 +20,7 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.links.atomic import holding
+from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_record import says_tracked
@@ -94,13 +95,17 @@ class Client:
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
         if needs:
             fields[FIELD] = {**field_of(needs), **ties.members}
+        grouping = grouping_of(options.said, kwargs or {})
+        if grouping is not None:
+            self._broker().require(Capability.GROUPS)
+            fields[FIELD] |= grouping.field()
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
         uniqueness, locks = uniqueness_of(options.said, job_class), ties.locks
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        form = JobWriter(fields, self._times(now, later), uniqueness)
+        form = JobWriter(fields, self._times(now, later), uniqueness, grouping)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             end = start + BULK_SLICE
@@ -155,8 +160,9 @@ class Client:
         locks = locks or []
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
+            joining = form.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim, joining)
                 for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
             ]
         jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.cursor import Cursor
+from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import LockClaim
 
@@ -33,7 +34,8 @@ class Push:
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens.
+    in the same step; where another job holds it, the claim says what happens. With `group`, the job joins that group
+    instead of its queue.
     """
 
     queue: str
@@ -43,11 +45,12 @@ class Push:
     track: Tracked | None = None
     instead_of: str = ""
     lock: LockClaim | None = None
+    group: Joining | None = None  # without `at`
 
     @property
     def tied(self) -> bool:
-        """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock)
+        """Whether something else decides whether the push happens, or where to."""
+        return bool(self.id or self.track or self.lock or self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,22 @@ class PushJobs:
     @property
     def size(self) -> int:
         return sum(len(push.payload) for push in self.pushes)
+
+
+@dataclass(frozen=True, slots=True)
+class EndSet:
+    """Deletes the members of a set of a group, and does `effects` with it: the push of the job that runs in their
+    place, and the ends of the members. Where the set is gone already, because another job has aggregated it, nothing
+    happens."""
+
+    jid: str  # of the job that aggregates the set
+    group: Group
+    effects: tuple[Effect, ...] = ()
+    kind: ClassVar[str] = "set"
+
+    @property
+    def size(self) -> int:
+        return sum(effect.size for effect in self.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,4 +218,4 @@ class KeepLock:
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
 
-Effect = PushJobs | PostJobs | StoreValue | Repeatable
+Effect = PushJobs | EndSet | PostJobs | StoreValue | Repeatable

@@ -13,6 +13,7 @@ from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
@@ -28,11 +29,13 @@ class SpecialRuns:
         canceller: Canceller,
         iterate: BeginIteration,
         locks: LockBegin,
+        groups: GroupMembers,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate
         self.locks = locks
+        self.groups = groups
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller

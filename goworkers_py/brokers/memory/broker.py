@@ -12,6 +12,7 @@ from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -47,6 +48,7 @@ class MemoryBroker(Broker):
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
+        self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

@@ -30,13 +30,14 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.effect import ID_LIFE_S, FreeLock, KeepLock, NoteState, Push
+from goworkers_py.core.effect import ID_LIFE_S, EndSet, FreeLock, KeepLock, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.lock import RESCHEDULED_S, Conflict
 from goworkers_py.policy.consequences import moved
@@ -108,6 +109,7 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
+        self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
@@ -122,7 +124,7 @@ class State:
         numbered = [_Published(next(self._numbers), push) for push in pushes]
         self._published.append(numbered)
         with self.lock:
-            self._sort_in()
+            self.sort_in()
         return [DUPLICATE if one.result is None else one.result for one in numbered]
 
     def meet(self, number: int, push: Push) -> PublishResult:
@@ -150,22 +152,19 @@ class State:
             scheduled.remove(job)
             scheduled.add(job._replace(at=due))
 
-    def next_number(self) -> int:
-        return next(self._numbers)
-
     @property
     def queues(self) -> dict[str, Waiting]:
         """Under the lock. Every queue that a job was put into."""
-        self._sort_in()
+        self.sort_in()
         return self._queues
 
     @property
     def timed(self) -> dict[JobState, TimedJobs]:
         """Under the lock."""
-        self._sort_in()
+        self.sort_in()
         return self._timed
 
-    def _sort_in(self) -> None:
+    def sort_in(self) -> None:
         """Under the lock. If an exception ends this method halfway, its next call sorts in that batch again from the
         start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
         while self._published:
@@ -173,18 +172,25 @@ class State:
                 if one.result is None:
                     one.result = self.meet(one.number, one.push)
                 if one.happens:
-                    self._add(one)
+                    self._add(one.number, one.push, one.result)
             self.ring()
             self._published.popleft()
 
-    def _add(self, one: _Published) -> None:
-        push, at = one.push, one.push.at
-        if one.result is not PUSHED:  # without its lock
+    def add(self, push: Push) -> None:
+        """Under the lock. Pushes a job that a settlement pushes."""
+        self._published.append([_Published(next(self._numbers), push)])
+        self.sort_in()
+
+    def _add(self, number: int, push: Push, result: PublishResult | None) -> None:
+        at = push.at
+        if result is not PUSHED:  # without its lock
             at = max(at or 0.0, self.clock() + RESCHEDULED_S)
-        if at is None:
-            self._queues.setdefault(push.queue, Waiting())[one.number] = push.payload
+        if at is not None:
+            self._timed[JobState.SCHEDULED].add(TimedJob(at, number, push.payload))
+        elif push.group is not None:
+            self.groups.join(number, push.group, push.payload)
         else:
-            self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
+            self._queues.setdefault(push.queue, Waiting())[number] = push.payload
 
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
@@ -260,6 +266,8 @@ class State:
         for effect in moved(payload, state, due, self.clock()):
             if isinstance(effect, FreeLock):
                 self.locks.free(effect.name, effect.jid)
+            elif isinstance(effect, EndSet):
+                self.groups.end_set(effect.group)
             elif isinstance(effect, KeepLock):
                 self.locks.keep(effect)
 

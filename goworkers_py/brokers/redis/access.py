@@ -37,6 +37,7 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink zscore srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),

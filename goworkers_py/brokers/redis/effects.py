@@ -9,6 +9,7 @@ from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
@@ -17,6 +18,7 @@ from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    EndSet,
     FreeLock,
     KeepLock,
     MeetTombstone,
@@ -46,6 +48,11 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
                     yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
+            case EndSet(_, group, others):
+                values = [*encode(others, keys, number_of, now)]
+                groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
+                yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
+                yield from (groups, registry, group.job_class, *values)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)

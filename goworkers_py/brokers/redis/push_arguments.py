@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from goworkers_py.brokers.redis import group_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.effect import ID_LIFE_S, Push
@@ -34,3 +35,5 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         known = claim.jid, life_s, claim.on_conflict, claim.instead_of
         yield from ("lock", number_of(keys.lock(claim.name)), 8, *known)
         yield from (schedule, RESCHEDULED_S, claim.fields, push.queue)
+    if push.group is not None:
+        yield from group_entry.tie(push.group, keys, number_of)

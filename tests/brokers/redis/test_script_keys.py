@@ -18,10 +18,12 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, KeepLock
+from goworkers_py.core.effect import EndSet, FreeLock, KeepLock, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
 from goworkers_py.core.lock import Begin
 from goworkers_py.core.outcome import Done, Park
 
@@ -99,10 +101,25 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
+        of_groups(broker, life)
         called, undeclared = watch.undeclared()
-    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "push.lua", "effects.lua"}
+    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "group.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
+
+
+def of_groups(broker: Broker, life: ProcessLife) -> None:
+    full, group = GroupSettings(60, 0, 1), Group("q", "Job", "one")
+    broker.transport.publish([Push("q", job(), group=Joining(group)), Push("q", job(), group=Joining(group, full))])
+    joined = Push("q", job(), group=Joining(group))
+    life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
+    broker.groups.configure(group, OwnSettings(10))
+    broker.groups.take_out(group, job(), "cancelled")
+    broker.groups.make_due(group)
+    for number, due in enumerate(broker.groups.due("Job", 10).groups):
+        broker.groups.flush(due, due if due.set else due._replace(set=f"set-{number}"), job())
+        ended = EndSet("jid", due._replace(set=due.set or f"set-{number}"), (PushJobs("jid", (joined,)),))
+        life.settle(lambda payload, ended=ended: Done(effects=(ended,)))  # type: ignore[misc]
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:
