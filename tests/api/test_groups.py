@@ -106,7 +106,7 @@ def test_a_bulk_push_fills_a_group_of_the_largest_size(app: App) -> None:
 
 
 def test_complaint_887_an_aggregator_that_fails_is_retried_and_the_members_are_safe(app: App) -> None:
-    invoices = Invoices(app, retry_in=0.001)
+    invoices = Invoices(app)
     invoices.failures = [RuntimeError("first"), RuntimeError("second")]
     invoices.job.set(group="user:7").enqueue_bulk([[1], [2]])
     with working(app):
