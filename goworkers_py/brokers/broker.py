@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.periodic import Periodic
@@ -31,6 +32,7 @@ class Capability(enum.Enum):
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
+    GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -57,6 +59,7 @@ class Broker:
     locks: Locks
     periodic: Periodic
     batches: Batches
+    groups: Groups
     admin: Admin
     neighbours: Neighbours | None = None
 

@@ -344,6 +344,10 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         "lock_key",
         "batch_key",
         "goal",
+        "hash",
+        "groups",
+        "registry",
+        "set",
         *(["QUEUES"] if "Included" in script.read_text("utf-8") else []),
     }
     for command, key in calls:

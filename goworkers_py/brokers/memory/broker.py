@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
@@ -51,6 +52,7 @@ class MemoryBroker(Broker):
         self.locks = MemoryLocks(state)
         self.periodic = MemoryPeriodic(state)
         self.batches = MemoryBatches(state)
+        self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
+from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.listener import Listener
@@ -39,6 +40,7 @@ class RedisBroker(Broker):
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
+        self.groups = RedisGroups(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.periodic = RedisPeriodic(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))
