@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.wire.ruby_lock import RubyLock
 
 
 class NoNeighbours(Neighbours):
@@ -24,6 +25,9 @@ class NoNeighbours(Neighbours):
 
     def of_go_workers(self, others: Sequence[Process]) -> list[str]:
         return []
+
+    def begin_lock(self, lock: RubyLock) -> bool:
+        return True
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         raise ConfigError(f"broker: cannot mark a deploy: Sidekiq's Metrics page does not read {self._broker}")

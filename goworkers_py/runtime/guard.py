@@ -37,7 +37,7 @@ class Guard:
         self._expiry = expiry
         self._timely = expiry.around(chain)
         self._runs = runs
-        self._echoes = runs.echoes
+        self._ruby = runs.ruby
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -54,7 +54,7 @@ class Guard:
             # One `in` for each is quicker than a set of them.
             if (
                 _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
-                or _POISON in fields or self._runs.alert or (self._echoes is not None and self._echoes.marked(fields))
+                or _POISON in fields or self._runs.alert or (self._ruby is not None and self._ruby.marked(fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
@@ -69,14 +69,13 @@ class Guard:
         fields = message.fields
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
-        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
-            begun = self._runs.locks.begin(message, lock)
-            if not isinstance(begun, Message):
-                return self._runs.run(message, delivery, lambda message: begun, self._expiry.run_stats)
-            if begun is not message:
-                delivery.message = message = begun
-                set_current(begun)  # `run` resets it
-                fields = begun.fields
+        begun = self._begin_lock(message)
+        if not isinstance(begun, Message):
+            return self._runs.run(message, delivery, lambda message: begun, self._expiry.run_stats)
+        if begun is not message:
+            delivery.message = message = begun
+            set_current(begun)  # `run` resets it
+            fields = begun.fields
         chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
         if expires:
             chain = self._timely
@@ -85,3 +84,11 @@ class Guard:
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
         return self._runs.run(message, delivery, chain, self._expiry.run_stats)
+
+    def _begin_lock(self, message: Message) -> Message | Outcome:
+        """The message with which the job runs; or the outcome of a job whose lock keeps it from beginning now."""
+        fields = message.fields
+        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
+            return self._runs.locks.begin(message, lock)
+        refused = None if self._ruby is None else self._ruby.begin(message)
+        return message if refused is None else refused

@@ -13,9 +13,9 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
-from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
@@ -31,10 +31,10 @@ class SpecialRuns:
         iterate: BeginIteration,
         locks: LockBegin,
         wall: Callable[[], float] = time.time,
-        echoes: Echoes | None = None,
+        ruby: RubyJobs | None = None,
     ) -> None:
-        """`iterate` begins a run of an iterable job."""
-        self.echoes = echoes
+        """`iterate` begins a run of an iterable job; `ruby` is None where nothing is done for Ruby."""
+        self.ruby = ruby
         self.iterate = iterate
         self.locks = locks
         self._wall = wall
@@ -65,6 +65,6 @@ class SpecialRuns:
         more: tuple[Effect, ...] = ()
         if FIELD in message.fields:
             more = consequences(message.fields, outcome, self._wall())
-        if self.echoes is not None:
-            more += self.echoes.of_run(message, outcome)
+        if self.ruby is not None:
+            more += self.ruby.ended(message, outcome)
         return dataclasses.replace(outcome, effects=(*outcome.effects, *more)) if more else outcome

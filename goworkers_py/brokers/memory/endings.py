@@ -12,6 +12,7 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     FreeLock,
+    FreeRubyLock,
     KeepLock,
     MeetTombstone,
     NoteState,
@@ -23,6 +24,7 @@ from goworkers_py.core.effect import (
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.lock import RESCHEDULED_S, Conflict
@@ -87,7 +89,7 @@ class Endings:
                 self._state.tombstones.meet(jid, state)
             case StoreCursor(jid, cursor, has_ended):
                 self._state.iterations.end_run(jid, cursor, has_ended)
-            case ShowStatus():
+            case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
             case FreeLock(jid, name):
                 self._state.locks.free(name, jid)

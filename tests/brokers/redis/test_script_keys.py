@@ -20,10 +20,11 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, KeepLock
+from goworkers_py.core.effect import FreeLock, FreeRubyLock, KeepLock, TakeRubyLock
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.lock import Begin
 from goworkers_py.core.outcome import Done, Park
+from goworkers_py.wire.ruby_lock import RubyLock
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -99,8 +100,11 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
+        broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
+        again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
+        life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
         called, undeclared = watch.undeclared()
-    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "push.lua", "effects.lua"}
+    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "ruby_lock.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
 
