@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.ruby_lock import RubyLock
 
 
@@ -28,6 +29,9 @@ class NoNeighbours(Neighbours):
 
     def begin_lock(self, lock: RubyLock) -> bool:
         return True
+
+    def schedules(self) -> list[ForeignSchedule]:
+        return []
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         raise ConfigError(f"broker: cannot mark a deploy: Sidekiq's Metrics page does not read {self._broker}")

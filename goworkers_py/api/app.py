@@ -20,6 +20,7 @@ from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
+from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
 from goworkers_py.api.running import Running
@@ -51,7 +52,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Results, Cancelling, Running, Testable):
+class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Running, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -221,7 +222,7 @@ class App(Hooks, Pushing, Results, Cancelling, Running, Testable):
 
     def plan(self) -> Plan:
         """Checks the configuration and imports the code that it names, without opening a broker."""
-        plan = self._declared.plan(self.config)
+        plan = self._with_periodic(self._declared.plan(self.config))
         # Modules of tests may have set `timing`.
         return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
 

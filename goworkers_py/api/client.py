@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
@@ -31,6 +31,15 @@ BULK_SLICE = 1_000
 
 # A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class _Form(NamedTuple):
+    """What the jobs of one push share."""
+
+    writer: JobWriter
+    later: float | None  # their time, if it is not now
+    needs: Collection[str]
+    locks: Sequence[str] | None
 
 
 class Client:
@@ -85,6 +94,42 @@ class Client:
         rows = list(rows)
         one_jid = options.said.get("jid")
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
+        form = self._form(queue, job_class, rows, options, needs, kwargs, ties)
+        jids: list[str | None] = []
+        for start in range(0, len(rows), BULK_SLICE):
+            end = start + BULK_SLICE
+            jobs = self._jobs(form.writer, rows[start:end], one_jid, form.locks and form.locks[start:end])
+            pushes = [job.push(form.later) for job in jobs if job is not None]
+            answers = iter(self._push(pushes, form.needs, bool(one_jid)))
+            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+        return jids
+
+    def draft(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> tuple[str, Push] | None:
+        """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        [job] = self._jobs(form.writer, [args], None, form.locks)
+        return None if job is None else (job.jid, job.push(form.later))
+
+    def _form(
+        self,
+        queue: str,
+        job_class: str,
+        rows: Sequence[Sequence[Any]],
+        options: EnqueueOptions,
+        needs: Collection[str],
+        kwargs: Mapping[str, Any] | None,
+        ties: Ties,
+    ) -> _Form:
+        """Checks the rows."""
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
@@ -103,14 +148,7 @@ class Client:
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        form = JobWriter(fields, self._times(now, later), uniqueness)
-        jids: list[str | None] = []
-        for start in range(0, len(rows), BULK_SLICE):
-            end = start + BULK_SLICE
-            jobs = self._jobs(form, rows[start:end], one_jid, locks and locks[start:end])
-            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
-            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
-        return jids
+        return _Form(JobWriter(fields, self._times(now, later), uniqueness), later, needs, locks)
 
     def _level(self, queue: str, priority: Priority) -> str:
         """The queue of jobs with this priority, which a live process must work."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.api.client import ClientLink
 from goworkers_py.api.defaults import Defaults
+from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
@@ -32,6 +33,7 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
         self._lock = threading.Lock()
 

@@ -50,6 +50,11 @@ class Job(Generic[P, R]):
         """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
 
+    @property
+    def target(self) -> tuple[JobSpec, str, EnqueueOptions]:
+        """What its pushes are made of: the code, the queue and the options. For periodic jobs."""
+        return self._spec, self._queue, self._complete
+
     # `self` and a time are positional only: a job may have parameters of these names.
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.levels import base_of
@@ -28,6 +27,7 @@ from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.firer import Firer
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.health_handlers import HealthHandlers
@@ -61,16 +61,18 @@ from goworkers_py.wire.message import Timestamps
 NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
 
 
-def _needed(config: Config) -> list[Capability]:
+def _needed(plan: Plan) -> list[Capability]:
+    config = plan.config
+    for_periodic = [Capability.PERIODIC] if plan.periodic.jobs else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
-    return [*NEEDED, *for_several, *for_pages]
+    return [*NEEDED, *for_several, *for_pages, *for_periodic]
 
 
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
-    broker.require(*_needed(plan.config))
+    broker.require(*_needed(plan))
     config = plan.config
     poison = PoisonPolicy.of(config)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
@@ -112,7 +114,10 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
+    firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
+    services = Services(
+        heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, firer
+    )
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

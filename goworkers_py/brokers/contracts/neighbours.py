@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
+from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.ruby_lock import RubyLock
 
 
@@ -34,6 +35,9 @@ class Neighbours(Protocol):
         A lock that lasts until the job begins is freed, and one that is held while the job runs is taken. Returns False
         when other jobs hold that one: then nothing was done, and the job must not begin.
         """
+
+    def schedules(self) -> list[ForeignSchedule]:
+        """Returns the periodic jobs that other programs of the fleet fire."""
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         """Marks the minute of `at` (epoch seconds) on Sidekiq's Metrics page with `label`.

@@ -34,6 +34,7 @@ from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.records import JobRecords
+from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.effect import ID_LIFE_S, FreeLock, KeepLock, NoteState, Push
@@ -108,6 +109,7 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
+        self.schedules = ScheduleTable()
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
@@ -123,6 +125,13 @@ class State:
         self._published.append(numbered)
         with self.lock:
             self._sort_in()
+        return [DUPLICATE if one.result is None else one.result for one in numbered]
+
+    def publish_within(self, pushes: Sequence[Push]) -> list[PublishResult]:
+        """`publish` under the lock, as a part of a step."""
+        numbered = [_Published(next(self._numbers), push) for push in pushes]
+        self._published.append(numbered)
+        self._sort_in()
         return [DUPLICATE if one.result is None else one.result for one in numbered]
 
     def meet(self, number: int, push: Push) -> PublishResult:

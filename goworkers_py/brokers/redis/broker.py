@@ -15,6 +15,7 @@ from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.locks import RedisLocks
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
+from goworkers_py.brokers.redis.periodic import RedisPeriodic
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
@@ -38,6 +39,7 @@ class RedisBroker(Broker):
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
+        self.periodic = RedisPeriodic(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)
 
     @classmethod

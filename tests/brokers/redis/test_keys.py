@@ -15,7 +15,17 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
+NO_KEYS = {
+    "prefix",
+    "types",
+    "inprogress_of",
+    "any_inprogress",
+    "queue_and_owner",
+    "bare",
+    "locks",
+    "lock_name",
+    "any_cron_jobs",
+}
 
 
 RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
@@ -34,6 +44,12 @@ def every_key(keys: Keys) -> dict[str, str]:
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
         "lock": keys.lock("CLASS:DIGEST"),
+        "periodic": keys.periodic("SOURCE", "NAME"),
+        "periodic_history": keys.periodic_history("SOURCE", "NAME"),
+        "periodic_source": keys.periodic_source("SOURCE"),
+        "cron_jobs": keys.cron_jobs("NAMESPACE"),
+        "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
+        "schedules": keys.schedules,
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
@@ -119,6 +135,13 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "cron_jobs": "cron_jobs:NAMESPACE",
+        "cron_job": "cron_job:NAMESPACE:NAME",
+        "schedules": "schedules",
+        "periodics": "pyworkers:periodics",
+        "periodic": "pyworkers:periodic:SOURCE:NAME",
+        "periodic_history": "pyworkers:periodic-history:SOURCE:NAME",
+        "periodic_source": "pyworkers:periodic-source:SOURCE",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
         "ruby_lock": "uniquejobs:DIGEST:LOCKED",

@@ -18,13 +18,16 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, FreeRubyLock, KeepLock, TakeRubyLock
+from goworkers_py.core.effect import FreeLock, FreeRubyLock, KeepLock, Push, TakeRubyLock
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.lock import Begin
+from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Done, Park
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.wire.ruby_lock import RubyLock
+from goworkers_py.wire.schedule import schedule
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -99,6 +102,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(RETRIES, Filter()))
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
+        _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
         again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
@@ -107,6 +111,14 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
     included = {"note.lua", "sidekiq_status.lua", "lock.lua", "ruby_lock.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
+
+
+def _fire(periodic: Periodic) -> None:
+    release, one = Release("app", "1"), schedule("nightly", Rule(every=60), {"class": "Job"})
+    [state] = periodic.register(release, [one]).states
+    push = Push("q", job(), lock=LockClaim("Job:nightly", "jid", 60))
+    assert periodic.fire(release, Firing("nightly", state.number, state.since, "fired", push=push)).fired is Fired.DONE
+    assert periodic.pause("app", "nightly")
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:
