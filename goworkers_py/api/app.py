@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.batches import Batching, OpenBatches
 from goworkers_py.api.cancelling import Cancelling
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
@@ -52,7 +53,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Running, Testable):
+class App(Hooks, Pushing, Batching, Results, Cancelling, DeclaringPeriodic, Running, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -78,6 +79,7 @@ class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Running, Testa
             lambda: self.clock.wall(),
             lambda message: self.handlers.tell_of_cancel(message),
         )
+        self.batches = OpenBatches(lambda: self.client)
         remember(self)
 
     # --- configuration

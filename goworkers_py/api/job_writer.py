@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ class WrittenJob(NamedTuple):
     track: Tracked | None = None
     lock: LockClaim | None = None
 
-    def push(self, at: float | None) -> Push:
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock)
+    def push(self, at: float | None, bid: str = "") -> Push:
+        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, batch=bid)
 
 
 class Ties(NamedTuple):
@@ -33,6 +33,8 @@ class Ties(NamedTuple):
     # The names of the locks of unique jobs, one for each job, where the push does not make them from the arguments.
     locks: Sequence[str] | None = None
     members: Mapping[str, Any] = MappingProxyType({})  # of the payload's field `pyworkers`, beside the needs
+    needs: Collection[str] = ()
+    batch: str = ""  # the batch that the jobs join
 
 
 NO_TIES = Ties()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import LockClaim
@@ -33,7 +34,8 @@ class Push:
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens.
+    in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
+    job in the same step; a batch that has ended takes no job, and the push does not happen.
     """
 
     queue: str
@@ -43,11 +45,12 @@ class Push:
     track: Tracked | None = None
     instead_of: str = ""
     lock: LockClaim | None = None
+    batch: str = ""
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock)
+        return bool(self.id or self.track or self.lock or self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +241,26 @@ class TakeRubyLock:
         return f"take {self.digest}"
 
 
+class EndInBatch(NamedTuple):
+    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
+    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
+
+    jid: str
+    member: Membership
+    way: Way
+    death: bytes = b""  # how it has failed, see `wire.batch`
+
+    @property
+    def kind(self) -> str:
+        return "batch"
+
+    @property
+    def size(self) -> int:
+        return len(self.death)
+
+
 # These happen again where they are asked again, as on two servers: twice is as good as once.
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock)
 
-Effect = PushJobs | PostJobs | PushEcho | StoreValue | Repeatable
+Effect = PushJobs | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

@@ -20,6 +20,7 @@ from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
@@ -88,10 +89,12 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         state: StateWord = "waiting" if error is None else "dead"
-        ties = moved(raw, state)
+        ties, written = moved(raw, state), decision.payload
+        if error is not None:
+            written = buried(written)
         if ruby is not None:
             ties += ruby.of_move(raw, state, "" if error is None else f"{type(error).__name__}: {error}")
-        return replace(decision, effects=(*effects, *ties))
+        return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
@@ -17,6 +17,7 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
@@ -62,9 +63,20 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
+        if FIELD in message.fields or self.ruby is not None:
+            return self._with_ties(message, outcome)
+        return outcome
+
+    def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome with what it means for the ties of the job."""
         more: tuple[Effect, ...] = ()
         if FIELD in message.fields:
             more = consequences(message.fields, outcome, self._wall())
+            if isinstance(outcome, Dead):
+                outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
         if self.ruby is not None:
             more += self.ruby.ended(message, outcome)
-        return dataclasses.replace(outcome, effects=(*outcome.effects, *more)) if more else outcome
+        if more:
+            effects = (*outcome.effects, *more) if outcome.effects else more
+            outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
+        return outcome

@@ -9,6 +9,7 @@ import logging
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
+from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
@@ -49,6 +50,7 @@ class MemoryBroker(Broker):
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
         self.periodic = MemoryPeriodic(state)
+        self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

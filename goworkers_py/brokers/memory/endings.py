@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.memory.state import PUSHED, DeadLimits, State
+from goworkers_py.brokers.memory.published_push import PUSHED
+from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
-    FreeLock,
+    EndInBatch,
     FreeRubyLock,
-    KeepLock,
     MeetTombstone,
     NoteState,
     PostJobs,
@@ -78,6 +78,8 @@ class Endings:
                     self._state.put(queue, payload)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
+                case EndInBatch():
+                    self._state.follow([effect])
                 case _:
                     self._note(effect)
 
@@ -91,10 +93,8 @@ class Endings:
                 self._state.iterations.end_run(jid, cursor, has_ended)
             case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
-            case FreeLock(jid, name):
-                self._state.locks.free(name, jid)
-            case KeepLock():
-                self._state.locks.keep(effect)
+            case _:  # of a tie
+                self._state.follow([effect])
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

@@ -6,6 +6,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
+from goworkers_py.brokers.redis.batches import RedisBatches
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
@@ -38,6 +39,7 @@ class RedisBroker(Broker):
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
+        self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)

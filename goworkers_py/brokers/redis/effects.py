@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.core.batch import Membership
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    EndInBatch,
     FreeLock,
     FreeRubyLock,
     KeepLock,
@@ -54,6 +57,9 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
+            case EndInBatch(_, member, way, death):
+                place = batch_place(member, keys, number_of)
+                yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
 
@@ -109,6 +115,21 @@ def encode_notes(
     for (shared, names), group in groups.items():
         numbers = struct.pack(f">{len(group.numbers)}H", *group.numbers)
         arguments += ("notes", *shared, numbers, number_of_first(group.records), len(names), *names, *group.values)
+    return arguments
+
+
+def encode_ends(
+    deliveries: Iterable[Delivery], ends: Mapping[Delivery, EndInBatch], keys: Keys, number_of: NumberOf
+) -> list[Argument]:
+    """The ends of deliveries that only leave their list; the deliveries are numbered from 1 on. Those of one batch
+    share one word."""
+    groups: defaultdict[Membership, list[int]] = defaultdict(list)
+    for number, delivery in enumerate(deliveries, 1):
+        if (end := ends.get(delivery)) is not None:
+            groups[end.member].append(number)
+    arguments: list[Argument] = []
+    for member, numbers in groups.items():
+        arguments += ("ends", struct.pack(f">{len(numbers)}H", *numbers), *batch_place(member, keys, number_of))
     return arguments
 
 

@@ -29,6 +29,7 @@ class Keys:
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.periodics = f"{self.prefix}pyworkers:periodics"
@@ -41,7 +42,7 @@ class Keys:
             **dict.fromkeys(
                 (self.queues, self.paused, self.processes, self.lines, self.outboxes, self.periodics), "set"
             ),
-            **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -138,6 +139,14 @@ class Keys:
     def schedules(self) -> str:
         """The gem sidekiq-scheduler's: its jobs."""
         return f"{self.prefix}schedules"
+
+    def batch(self, bid: str) -> str:
+        """Holds the record of a batch."""
+        return f"{self.prefix}pyworkers:batch:{bid}"
+
+    def deaths(self, bid: str) -> str:
+        """Holds the newest deaths of the jobs of a batch."""
+        return f"{self.prefix}pyworkers:deaths:{bid}"
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""

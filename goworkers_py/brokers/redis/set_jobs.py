@@ -21,6 +21,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.job_record import live_s
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
@@ -116,7 +117,8 @@ class SetJobs(PlacedJobs):
             goal = "another time" if to is None else to.state.value
             raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal}")
         if to.state is JobState.DEAD:
-            return _Step(entry, BURY, payload=enclosure.readable(change.payload, change.job.queue, time.time()))
+            written = enclosure.readable(buried(change.payload), change.job.queue, time.time())
+            return _Step(entry, BURY, payload=written)
         queue = self._keys.bare(to.queue)
         written = change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
         return _Step(entry, ENQUEUE, queue, written)

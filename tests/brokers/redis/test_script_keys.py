@@ -19,12 +19,14 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.contracts.periodic import Periodic
+from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, FreeRubyLock, KeepLock, Push, TakeRubyLock
+from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
+from goworkers_py.core.effect import EndInBatch, FreeLock, FreeRubyLock, KeepLock, Push, TakeRubyLock
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.lock import Begin, LockClaim
-from goworkers_py.core.outcome import Done, Park
+from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
@@ -82,6 +84,26 @@ def watch(own_redis: RedisServer) -> Iterator[Watch]:
     watch.close()
 
 
+def _end_a_batch(broker: RedisBroker, life: ProcessLife) -> None:
+    """A batch in a batch: a job dies, is revived, and both batches end; another one is cancelled."""
+    outer, inner = Membership("outer", ("callbacks",)), Membership("outer.inner", ("callbacks",))
+    for member in outer, inner:
+        callbacks = {event: Callback("callbacks", job()) for event in EVENTS}
+        broker.batches.open(NewBatch(member, "", "hold", callbacks))
+        broker.batches.hold(member.bid, "other")
+        broker.batches.let_go(member.bid, "other")
+    broker.transport.publish([Push("q", job(), batch=inner.bid)])
+    for member in inner, outer:
+        broker.batches.let_go(member.bid, "hold", member.to)
+    life.settle(lambda payload: Dead(payload, effects=(EndInBatch("1", inner, "failed", b"{}"),)))
+    life.settle(lambda payload: Done(effects=(EndInBatch("1", inner, "revived"),)))
+    broker.batches.open(NewBatch(Membership("another"), "", "hold"))
+    broker.transport.publish([Push("q", job(), batch="another")])
+    broker.batches.cancel("another")
+    life.settle(lambda payload: Done(effects=(EndInBatch("1", Membership("another"), "succeeded"),)))
+    broker.batches.close("another", force=True)
+
+
 def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, watch: Watch) -> None:
     redis = own_redis.client()
     with (
@@ -107,8 +129,9 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
         again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
         life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
+        _end_a_batch(broker, life)
         called, undeclared = watch.undeclared()
-    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "ruby_lock.lua", "push.lua", "effects.lua"}
+    included = {"batch.lua", "note.lua", "sidekiq_status.lua", "lock.lua", "ruby_lock.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
 

@@ -6,7 +6,7 @@
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
 local MAY_FAIL = {note = true, renote = true, meet = true, cursor = true, status = true, free = true, keep = true,
-  unlock = true, relock = true}
+  unlock = true, relock = true, ['end'] = true}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -116,6 +116,11 @@ end
 -- Two more values: how many jobs may hold the lock, its life in seconds.
 function EFFECTS.relock(key, jid, first)
   take_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid, arguments[first + 7], arguments[first + 8])
+end
+
+-- The values: how a job has died, and the place of its batch.
+EFFECTS['end'] = function(_, way, first)
+  end_in_batch(batch_place(first + 1), 1, way, 1, arguments[first])
 end
 
 function EFFECTS.meet(key, jid, first)
