@@ -231,6 +231,35 @@ class PushEcho:
         return len(self.payload)
 
 
+@dataclass(frozen=True, slots=True)
+class FreeRubyLock:
+    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `wire.ruby_lock`. Like FreeLock, this
+    effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
+
+    jid: str
+    digest: str
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"free {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRubyLock:
+    """Takes such a lock, unless `limit` other jobs hold it. All else as FreeRubyLock."""
+
+    jid: str
+    digest: str
+    limit: int
+    ttl_s: int  # 0: it has no end
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"take {self.digest}"
+
+
 class EndInBatch(NamedTuple):
     """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
     then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
@@ -250,7 +279,7 @@ class EndInBatch(NamedTuple):
 
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock)
 
 Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

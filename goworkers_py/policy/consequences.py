@@ -43,7 +43,7 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard)))
+    return _of_all(fields, Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard)))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -102,7 +102,8 @@ def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     return tuple(effect for of_tie in _TIES for effect in of_tie(fields, change))
 
 
-def _state_of(outcome: Outcome) -> StateWord:
+def state_of(outcome: Outcome) -> StateWord:
+    """The state of a job whose run ends so."""
     match outcome:
         case Done():
             return "completed"

@@ -43,6 +43,7 @@ FEATURES = (
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
     Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
