@@ -52,6 +52,12 @@ class Firer(BrokerService):
         self._told = dict[str, str]()  # the last error of a schedule, by its name
         self._newer: str | None = None  # the newer generation that was logged last
 
+    def run(self) -> None:
+        source, generation = self._release
+        names = ", ".join(job.schedule.name for job in self._jobs)
+        log.info("periodic jobs of %s%s: %s", source, f", generation {generation}" if generation else "", names)
+        super().run()
+
     def run_once(self) -> float:
         look_s = LOOK_EVERY_S * random.uniform(0.75, 1.25)  # a fleet must not look in step
         next_s = [self._look(self._jobs[start : start + AT_ONCE]) for start in range(0, len(self._jobs), AT_ONCE)]

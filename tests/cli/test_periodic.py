@@ -142,6 +142,16 @@ def test_a_schedule_is_forgotten(nightly: Release, call: Call, redis: redis_py.R
     assert redis.smembers("pyworkers:periodics") == set()
 
 
+def test_the_check_of_a_configuration_shows_its_periodic_jobs(call: Call, here: Path) -> None:
+    (here / "conf.ini").write_text("[periodic:nightly]\ncron = 0 3 * * *\nclass = Quick\nqueue = q\n")
+    done = call("config", "check", "-c", "conf.ini", "-r", "jobs")
+    assert "periodic jobs: nightly (0 3 * * * UTC)" in done.stdout
+    (here / "conf.ini").write_text("[periodic:nightly]\ncron = 0 3 * *\nclass = Quick\n")
+    done = call("config", "check", "-c", "conf.ini", "-r", "jobs")
+    assert done.returncode == 2
+    assert "[periodic:nightly]: cron: '0 3 * *' is no cron expression: Wrong number of fields" in one_line(done.stderr)
+
+
 # --- schedules of other programs
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
+from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -49,7 +49,7 @@ class RedisPeriodic(Periodic):
 
     def register(self, release: Release, schedules: Sequence[Schedule]) -> Registered:
         names = [key for one in schedules for key in self._keys_of(release.source, one.name)]
-        told: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S]
+        told: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S, BACK_S]
         for one in schedules:
             told += (one.name, one.digest, str(one.rule), one.text)
         keys = (self._keys.periodics, self._keys.periodic_source(release.source), *names)

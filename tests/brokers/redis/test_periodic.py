@@ -9,7 +9,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 
-from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, LIFE_S, STALE_S
+from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
@@ -73,6 +73,20 @@ def test_a_text_that_was_not_seen_for_a_day_is_a_new_one(broker: RedisBroker, re
     unseen_for(redis, old, FORGOTTEN_S + 10)
     assert register(broker, old).in_force
     assert not register(broker, new).in_force
+
+
+@pytest.mark.parametrize("field", ["last", "anchor"])
+def test_a_clock_that_has_gone_back_by_much_does_not_stop_a_schedule(
+    broker: RedisBroker, redis: redis_py.Redis, field: str
+) -> None:
+    before = register(broker, of("q"))
+    redis.hset(KEY, field, time.time() + BACK_S - 60)
+    assert register(broker, of("q")).since > time.time() + 60  # no slot fires twice
+    redis.hset(KEY, field, time.time() + BACK_S + 60)
+    state = register(broker, of("q"))
+    assert state.since < time.time() + 60
+    assert state.number == before.number + 1
+    assert register(broker, of("q")) == state
 
 
 def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBroker, redis: redis_py.Redis) -> None:
