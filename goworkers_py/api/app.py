@@ -6,7 +6,6 @@ The functions of `goworkers_py` are the methods of one default App; tests and em
 from __future__ import annotations
 
 import dataclasses
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -24,42 +23,36 @@ from goworkers_py.api.job_function import check_function
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
+from goworkers_py.api.running import Running
 from goworkers_py.api.testable import Testable
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.config.loader import load, of_call
 from goworkers_py.config.options import Config, QueueConfig
-from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import Handlers
-from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.health import Health
-from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.system.run_process import run
 from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from goworkers_py.web.server import StatsServer
-
-log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Testable):
+class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Running, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -151,8 +144,8 @@ class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Testable):
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
-        interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
+        Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
+        timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
         unique_for, unique_by, unique_until, on_conflict, log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
@@ -216,15 +209,6 @@ class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Testable):
             raise BrokerUnavailable("this App was configured anew since the push")
         return broker
 
-    # --- looking
-
-    def stats_server(self, port: int, host: str = "127.0.0.1") -> StatsServer:
-        """`workers.stats_server(8080)` serves go-workers' `/stats` and the other pages of `stats_port`, beside `run` or
-        `start`, until `stop()` of the returned server."""
-        from goworkers_py.web.pages import serve  # a process without a port needs no http.server
-
-        return serve(host, port, self._report, lambda: self.inspector.stats())
-
     # --- running
 
     def import_jobs(self) -> None:
@@ -252,49 +236,3 @@ class App(Hooks, Pushing, Results, Cancelling, DeclaringPeriodic, Testable):
         """The queues that registered jobs name and that are not among `queues`, each with the classes of its jobs."""
         worked = {queue.name for queue in queues}
         return {queue: self.registry.names_in(queue) for queue in self.registry.queues() if queue not in worked}
-
-    def run(self, ready: Callable[[], None] = lambda: None) -> int:
-        """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""
-        try:
-            return run(self.config, self._launcher_of_command, lambda: self.inspector.stats(), ready)
-        finally:
-            self._replace(self._config)  # the daemon's broker is closed
-
-    def _launcher_of_command(self, obey: Obey) -> Launcher:
-        collect_garbage_less_often()  # first: modules of `require` may choose otherwise
-        launcher = self.launcher(obey)
-        names, address = ", ".join(self.registry.names()), without_password(self.config.broker)
-        log.info("jobs: %s; broker: %s", names or "none", address)
-        if not self.registry.names() and not self.registry.any_handlers:
-            log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
-        self._warn_of_unworked(launcher)
-        return launcher
-
-    def _report(self) -> HealthReport:
-        return self._health.report() if self._health else merged(STARTING, [])
-
-    def _warn_of_unworked(self, launcher: Launcher) -> None:
-        if queues := ", ".join(self.unworked(launcher.plan.queues)):
-            log.warning("jobs are registered for queue %s, but this process fetches from others: add -q", queues)
-
-    def start(self) -> None:
-        """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""
-        self._stop_asked.clear()  # first: a `quit` of another thread from here on must not be lost
-        launcher = self._launcher = self.launcher()
-        self._warn_of_unworked(launcher)
-        try:
-            launcher.start(self._stop_asked)
-        except BaseException:
-            self._launcher = None  # it has stopped what it started
-            self._replace(self._config)
-            raise
-
-    def quit(self) -> None:
-        """`workers.quit()` stops gracefully what `workers.start()` started."""
-        self._stop_asked.set()
-        launcher, self._launcher = self._launcher, None
-        if launcher is not None:
-            try:
-                launcher.stop()
-            finally:
-                self._replace(self._config)

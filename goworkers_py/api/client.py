@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
+from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
@@ -17,14 +18,12 @@ from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
-from goworkers_py.core.effect import Tracked
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
-from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.links.atomic import holding
-from goworkers_py.policy.uniqueness import Uniqueness, uniqueness_of
+from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
-from goworkers_py.wire.job_record import says_tracked, tracked_of
-from goworkers_py.wire.lock import lock_of
+from goworkers_py.wire.job_record import says_tracked
 from goworkers_py.wire.message import Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
@@ -34,64 +33,13 @@ BULK_SLICE = 1_000
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
-class _Written(NamedTuple):
-    jid: str
-    queue: str
-    payload: bytes
-    track: Tracked | None = None
-    lock: LockClaim | None = None
+class _Form(NamedTuple):
+    """What the jobs of one push share."""
 
-    def push(self, at: float | None) -> Push:
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock)
-
-
-class _Template:
-    """The fields that all jobs of one push share. The jobs differ only in their arguments and jids, and unique ones in
-    their locks."""
-
-    def __init__(self, fields: dict[str, Any], times: dict[str, Any], unique: Uniqueness | None = None) -> None:
-        self.queue: str = fields["queue"]
-        self._fields = fields
-        self._times = times
-        self._tracked = says_tracked(fields)
-        self._unique = unique
-        self._needs: Collection[str] = fields.get(FIELD, {}).get("needs", ())
-
-    def claims(
-        self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str]
-    ) -> Iterable[LockClaim | None]:
-        unique = self._unique
-        if unique is None:
-            return repeat(None, len(rows))
-        told = zip(rows, jids, locks, strict=True)
-        return [unique.claim(lock, jid, {**self._fields, "args": list(args)}) for args, jid, lock in told]
-
-    def written(self, job: dict[str, Any]) -> _Written:
-        track, lock = tracked_of(job) if says_tracked(job) else None, None
-        if self._unique is not None and (found := lock_of(job)) is not None:
-            lock = self._unique.claim(found.name, job["jid"], job)
-        return _Written(job["jid"], job["queue"], payload.write(job), track, lock)
-
-    def track(self, jid: str) -> Tracked | None:
-        return Tracked(jid, self._fields["class"]) if self._tracked else None
-
-    def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str] = ()) -> list[bytes]:
-        if len(rows) == 1:  # for one job, this is faster than joining parts
-            return [payload.write(self.as_dict(rows[0], jids[0], *locks))]
-        fields = {name: value for name, value in self._fields.items() if not locks or name != FIELD}
-        head, tail, *each_args = payload.encode_each([fields, self._times, *rows])
-        each_lock = [f'"{FIELD}":{self._unique.text(lock, self._needs)},' for lock in locks] if self._unique else []
-        return [
-            f'{head[:-1]},"args":{args},"jid":{payload.encode(jid)},{lock}{tail[1:]}'.encode()
-            for args, jid, lock in zip(each_args, jids, each_lock or repeat("", len(rows)), strict=True)
-        ]
-
-    def as_dict(self, args: Sequence[Any], jid: str, lock: str = "") -> dict[str, Any]:
-        """`lock`: the name of the lock of a unique job."""
-        fields = {**self._fields, "args": list(args), "jid": jid, **self._times}
-        if self._unique is not None:
-            fields[FIELD] = self._unique.field(lock, self._needs)
-        return fields
+    writer: JobWriter
+    later: float | None  # their time, if it is not now
+    needs: Collection[str]
+    locks: Sequence[str] | None
 
 
 class Client:
@@ -136,23 +84,23 @@ class Client:
         options: EnqueueOptions = NO_OPTIONS,
         needs: Collection[str] = (),
         kwargs: Mapping[str, Any] | None = None,
-        unique: Sequence[str] | None = None,
+        ties: Ties = NO_TIES,
     ) -> list[str | None]:
         """Pushes one job for each row, 1,000 in a round trip. All rows are checked before the first is pushed.
 
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
-        All the jobs get the same `kwargs`. `unique` are the names of the locks of unique jobs, where they are not made
-        from the rows.
+        All the jobs get the same `kwargs`.
         """
         rows = list(rows)
         one_jid = options.said.get("jid")
         _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
-        form, later, needs, unique = self._form(queue, job_class, rows, options, needs, kwargs, unique)
+        form = self._form(queue, job_class, rows, options, needs, kwargs, ties)
         jids: list[str | None] = []
         for start in range(0, len(rows), BULK_SLICE):
             end = start + BULK_SLICE
-            jobs = self._jobs(form, rows[start:end], one_jid, unique and unique[start:end])
-            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
+            jobs = self._jobs(form.writer, rows[start:end], one_jid, form.locks and form.locks[start:end])
+            pushes = [job.push(form.later) for job in jobs if job is not None]
+            answers = iter(self._push(pushes, form.needs, bool(one_jid)))
             jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         return jids
 
@@ -164,12 +112,12 @@ class Client:
         options: EnqueueOptions = NO_OPTIONS,
         needs: Collection[str] = (),
         kwargs: Mapping[str, Any] | None = None,
-        lock: str | None = None,
+        ties: Ties = NO_TIES,
     ) -> tuple[str, Push] | None:
         """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
-        form, later, _, unique = self._form(queue, job_class, [args], options, needs, kwargs, lock and [lock])
-        [job] = self._jobs(form, [args], None, unique)
-        return None if job is None else (job.jid, job.push(later))
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        [job] = self._jobs(form.writer, [args], None, form.locks)
+        return None if job is None else (job.jid, job.push(form.later))
 
     def _form(
         self,
@@ -179,24 +127,35 @@ class Client:
         options: EnqueueOptions,
         needs: Collection[str],
         kwargs: Mapping[str, Any] | None,
-        unique: Sequence[str] | None,
-    ) -> tuple[_Template, float | None, Collection[str], Sequence[str] | None]:
-        """Checks the rows. Returns the form of the jobs, their time if it is not now, their needs and their locks."""
+        ties: Ties,
+    ) -> _Form:
+        """Checks the rows."""
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
         needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
-        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs, needs)
+        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
+        if needs:
+            fields[FIELD] = {**field_of(needs), **ties.members}
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
-        uniqueness = uniqueness_of(options.said, job_class)
+        uniqueness, locks = uniqueness_of(options.said, job_class), ties.locks
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
-            unique = unique or [uniqueness.name(args, kwargs or {}) for args in rows]
-        return _Template(fields, self._times(now, later), uniqueness), later, needs, unique
+            locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
+        return _Form(JobWriter(fields, self._times(now, later), uniqueness), later, needs, locks)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
@@ -222,7 +181,6 @@ class Client:
         job_class: str,
         options: dict[str, Any],
         kwargs: Mapping[str, Any] | None,
-        needs: Collection[str],
     ) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
@@ -230,8 +188,6 @@ class Client:
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
         fields = {"retry": True, "queue": queue, "class": job_class, **options}
-        if needs:
-            fields[FIELD] = field_of(needs)
         if kwargs:
             fields["kwargs"] = dict(kwargs)
         return fields
@@ -241,14 +197,14 @@ class Client:
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
     def _jobs(
-        self, form: _Template, rows: Sequence[Sequence[Any]], jid: str | None, locks: Sequence[str] | None
-    ) -> list[_Written | None]:
+        self, form: JobWriter, rows: Sequence[Sequence[Any]], jid: str | None, locks: Sequence[str] | None
+    ) -> list[WrittenJob | None]:
         jids = [jid or new_jid() for _ in rows]
         locks = locks or []
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
             return [
-                _Written(jid, form.queue, text, form.track(jid), claim)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim)
                 for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
             ]
         jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))
@@ -281,7 +237,7 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
     return at if at is not None and at > now else None
 
 
-def _jid(job: _Written, answer: Answer) -> str | None:
+def _jid(job: WrittenJob, answer: Answer) -> str | None:
     return job.jid if answer is True else answer or None
 
 

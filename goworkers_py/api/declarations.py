@@ -15,6 +15,7 @@ from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.levels import Levels
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
@@ -50,14 +51,20 @@ class Declarations:
         for queue in queues:
             if queue.handler:
                 self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
+        levels = Levels(queues, self.registry)
+        for queue in queues:
+            if (handler := self.registry.handler(queue.name)) is not None:
+                for level in levels.of(queue.name):
+                    self.registry.handle(level, handler)
+        links_of = {queue.name: self._links_of(queue) for queue in queues}
         return Plan(
             config=config,
-            queues=queues,
-            pools=[*_pools_of_one(queues, config.pools), *config.pools],
+            queues=levels.queues,
+            pools=[*map(levels.pool, _pools_of_one(queues, config.pools)), *map(levels.pool, config.pools)],
             registry=self.registry,
             handlers=self.handlers,
             links=self._all_links(config),
-            queue_links={queue.name: self._links_of(queue) for queue in queues},
+            queue_links={level: links for queue, links in links_of.items() for level in levels.of(queue)},
             arounds=self.arounds,
             before_start=self.before_start,
             during_drain=self.during_drain,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.client import Client
+from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
@@ -94,7 +95,7 @@ class Job(Generic[P, R]):
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
         arguments = self._spec.arguments
-        unique = self._locks(rows, kwargs, options)
+        ties = Ties(self._locks(rows, kwargs, options))
         needs = {ITERATE} if self._spec.iterable else set[str]()
         for args in rows:
             arguments.check(args, kwargs)
@@ -105,7 +106,7 @@ class Job(Generic[P, R]):
             if written != given:
                 needs.add(TYPED)
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, unique)
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
     def _locks(
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions

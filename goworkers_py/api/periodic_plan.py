@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job
+from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.options import Config, PeriodicConfig
 from goworkers_py.core.effect import Push
@@ -90,7 +91,7 @@ class _Pushes:
         elif (own := uniqueness_of(options.said, self.job_class)) is not None and self.spec is not None:
             # `unique_by` gets the values that the code gets.
             lock = own.name(*self.spec.arguments.load(made, kwargs))
-        return client().draft(self.queue, self.job_class, made, options, needs, kwargs, lock or None)
+        return client().draft(self.queue, self.job_class, made, options, needs, kwargs, Ties([lock] if lock else None))
 
 
 def periodic_jobs(

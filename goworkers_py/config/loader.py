@@ -17,6 +17,7 @@ from urllib.parse import quote
 from goworkers_py.config.options import (
     SECTION,
     Config,
+    EchoConfig,
     MiddlewareConfig,
     PeriodicConfig,
     PoolConfig,
@@ -65,10 +66,11 @@ def load(
     of_file += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(of_file))
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
+    echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     chosen = _distinct(of_flags or of_file)
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
     pools = () if of_flags else pools
-    return Config(**values, queues=chosen, pools=pools, periodic=periodic, middleware=links)
+    return Config(**values, queues=chosen, pools=pools, periodic=periodic, middleware=links, echo=echo)
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -97,7 +99,7 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
-    known = [SECTION, "middleware"]
+    known = [SECTION, "middleware", "echo"]
     for section in file.sections():
         if section not in known and not section.startswith(("queue:", "pool:", "periodic:")):
             hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "periodic:NAME"])

@@ -26,6 +26,7 @@ from goworkers_py.config.parsers import (
     text,
     whole,
     words,
+    yes_or_no,
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
@@ -56,6 +57,12 @@ class QueueConfig:
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
+    priorities: bool = option(
+        False,
+        yes_or_no,
+        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes or no; yes where "
+        "the code of a job of this queue names a priority",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +129,19 @@ class PeriodicConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EchoConfig:
+    """The section [echo]."""
+
+    queue: str = option(
+        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
+    )
+    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
+    locks: str = option("echo", one_of("echo", "none"), "echo the jobs that hold a lock of Ruby: echo or none")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools`, `periodic` and `middleware`."""
+    """The section [pyworkers], with the other sections in `queues`, `pools`, `periodic`, `middleware` and `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -207,6 +225,7 @@ class Config:
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
+    echo: EchoConfig = EchoConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -215,6 +234,11 @@ class Config:
         if self.process and self.needs_a_parent:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
+            )
+        if self.echo.queue in {queue.name for queue in self.queues}:
+            raise ConfigError(
+                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
+                "queue that only Ruby works"
             )
         if self.poison_limit == 1:
             raise ConfigError(

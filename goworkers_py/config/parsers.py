@@ -51,6 +51,10 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def yes_or_no(value: str) -> bool:
+    return one_of("yes", "no", "true", "false")(value) in ("yes", "true")
+
+
 def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
     def parse(value: str) -> int:
         try:

@@ -195,8 +195,22 @@ class KeepLock:
     size: ClassVar[int] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PushEcho:
+    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
+
+    jid: str
+    queue: str
+    payload: bytes
+    kind: ClassVar[str] = "echo"
+
+    @property
+    def size(self) -> int:
+        return len(self.payload)
+
+
 # These happen again where they are asked again, as on two servers: twice is as good as once.
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
 
-Effect = PushJobs | PostJobs | StoreValue | Repeatable
+Effect = PushJobs | PostJobs | PushEcho | StoreValue | Repeatable

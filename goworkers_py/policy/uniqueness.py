@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.lock import LockClaim, OnConflict, Until
 from goworkers_py.wire import payload
 from goworkers_py.wire.lock import LOCK, lock_field, newest_of
-from goworkers_py.wire.needs import field_of
 
 # Hexadecimal digits of the digest in the name of a lock.
 DIGITS = 32
@@ -48,13 +47,9 @@ class Uniqueness:
             raise ArgumentError(f"unique_by: {error}; return a text, a number or a list of them") from None
         return {"by": key}
 
-    def text(self, name: str, needs: Collection[str]) -> str:
-        """The field of the payload as JSON."""
-        return payload.encode(self.field(name, needs))
-
-    def field(self, name: str, needs: Collection[str]) -> dict[str, Any]:
-        """The field of the payload."""
-        return {**field_of(needs), LOCK: lock_field(name, self.for_s, self.until, self.on_conflict)}
+    def field(self, name: str) -> dict[str, Any]:
+        """The member of the payload's field."""
+        return {LOCK: lock_field(name, self.for_s, self.until, self.on_conflict)}
 
     def claim(self, name: str, jid: str, fields: Mapping[str, Any]) -> LockClaim:
         """`fields` are those of the payload; `replace` passes on what the holder needs of them."""

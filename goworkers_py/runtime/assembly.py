@@ -8,6 +8,7 @@ from functools import partial
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.core.levels import base_of
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
@@ -19,6 +20,7 @@ from goworkers_py.links.stats import stats
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -88,7 +90,8 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), clock.wall)
+    echoes, locks_begin = Echoes.of(config.echo), LockBegin(broker, clock.wall)
+    special_runs = SpecialRuns(tracker, canceller, iterate, locks_begin, clock.wall, echoes)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -105,7 +108,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    judge = judge_by(poison, tracking, clock.wall)
+    judge = judge_by(poison, tracking, clock.wall, echoes)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
@@ -119,7 +122,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
 
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
     """The test modes run jobs through such a lane too."""
-    run_stats = RunStats(plan.registry.names_in(queue))
+    run_stats = RunStats(plan.registry.names_in(base_of(queue)))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
@@ -29,8 +31,10 @@ class SpecialRuns:
         iterate: BeginIteration,
         locks: LockBegin,
         wall: Callable[[], float] = time.time,
+        echoes: Echoes | None = None,
     ) -> None:
         """`iterate` begins a run of an iterable job."""
+        self.echoes = echoes
         self.iterate = iterate
         self.locks = locks
         self._wall = wall
@@ -58,6 +62,9 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields and (more := consequences(message.fields, outcome, self._wall())):
-            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, *more))
-        return outcome
+        more: tuple[Effect, ...] = ()
+        if FIELD in message.fields:
+            more = consequences(message.fields, outcome, self._wall())
+        if self.echoes is not None:
+            more += self.echoes.of_run(message, outcome)
+        return dataclasses.replace(outcome, effects=(*outcome.effects, *more)) if more else outcome

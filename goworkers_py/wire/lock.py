@@ -65,8 +65,8 @@ def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
     return JobLock(name, for_s, until, conflict if isinstance(conflict, str) else "", lock.get(BEGUN) is True)
 
 
-def lock_in(raw: bytes) -> tuple[JobLock, str] | None:
-    """The lock of a payload, and the jid of its job."""
+def claim_in(raw: bytes) -> LockClaim | None:
+    """The claim of a push of this payload: for a push that waited to be relayed."""
     if _MARK not in raw:
         return None
     try:
@@ -74,17 +74,10 @@ def lock_in(raw: bytes) -> tuple[JobLock, str] | None:
     except UnreadablePayload:
         return None
     lock, jid = lock_of(fields), fields.get("jid")
-    return None if lock is None or not isinstance(jid, str) else (lock, jid)
-
-
-def claim_in(raw: bytes) -> LockClaim | None:
-    """The claim of a push of this payload: for a push that waited to be relayed."""
-    found = lock_in(raw)
-    if found is None:
+    if lock is None or not isinstance(jid, str):
         return None
-    lock, jid = found
     if lock.on_conflict == "replace":
-        return LockClaim(lock.name, jid, lock.for_s, "replace", newest_of(payload.read(raw)))
+        return LockClaim(lock.name, jid, lock.for_s, "replace", newest_of(fields))
     return LockClaim(lock.name, jid, lock.for_s, "reschedule" if lock.on_conflict == "reschedule" else "skip")
 
 

@@ -300,6 +300,18 @@ def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Pat
     assert own_redis.client().get("stat:failed") is None
 
 
+def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python mailing.py", EXAMPLES / "python", env)
+        _await(log, "a code for ada")
+        _await(log, "newsletter 4711")
+        _await(log, "newsletter 99")
+        _await(log, "cleaned up")
+    assert {"mailing", "mailing@high", "mailing@low"} <= set(said.split())
+    assert own_redis.client().get("stat:failed") is None
+
+
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:

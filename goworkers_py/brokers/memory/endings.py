@@ -17,6 +17,7 @@ from goworkers_py.core.effect import (
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
@@ -71,6 +72,8 @@ class Endings:
                         self._push(push)
                 case PostJobs():
                     self._post(effect)
+                case PushEcho(_, queue, payload):
+                    self._state.put(queue, payload)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
                 case _:

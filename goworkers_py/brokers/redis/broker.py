@@ -20,6 +20,7 @@ from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config
+from goworkers_py.policy.echoes import Echoes
 
 
 class RedisBroker(Broker):
@@ -38,7 +39,7 @@ class RedisBroker(Broker):
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.periodic = RedisPeriodic(connections, keys)
-        self.admin = RedisAdmin(connections, keys, dead_limits)
+        self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))
         self.neighbours = RedisNeighbours(connections, keys)
 
     @classmethod

@@ -23,6 +23,7 @@ from goworkers_py.core.effect import (
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
@@ -46,6 +47,8 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
                     yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
+            case PushEcho(_, queue, payload):
+                yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)

@@ -45,14 +45,18 @@ class Script:
     def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
         """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
         have a wrong type, because the script only asks whether the other keys exist. A line `-- include NAME` of the
-        source stands for the file of that name in the same folder."""
+        source, or of an included file, stands for the file of that name in the same folder."""
         self.typed = typed
-        self.source = _INCLUDE.sub(lambda line: path.with_name(line[1]).read_text("utf-8"), path.read_text("utf-8"))
+        self.source = _source(path)
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         if fits is not None:
             for command in (self.sha, self.source):
                 expect(command, fits)
+
+
+def _source(path: Path) -> str:
+    return _INCLUDE.sub(lambda line: _source(path.with_name(line[1])), path.read_text("utf-8"))
 
 
 class Exchanges:

@@ -62,39 +62,78 @@ end
 -- Each of these calls passes as many values as Lua's `unpack` takes.
 local AT_ONCE = 1000
 
+-- What each word does: called with the key, the option, and the first and the last value. Returns the error, if any.
+local EFFECTS = {}
+
 local function apply(word, key, option, first, last)
-  if word == 'once' then -- the values are effects
-    if not redis.call('SET', key, '', 'NX', 'EX', option) then return end
-    local failed = each_effect(first, last, apply)
-    if failed then redis.call('DEL', key) end
-    return failed
-  end
-  if word == 'note' or word == 'renote' then -- the values: the state, the reason, then the fields
-    if word == 'renote' and not is_tracked(key) then return end
-    return note(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
-  end
-  if word == 'born' then -- the values: a push with ties
-    local _, failed = push(first, 'pushed by a job')
-    return failed
-  end
-  if word == 'free' then return free_lock(key, option) end
-  if word == 'keep' then return keep_lock(key, option, arguments[first], arguments[first + 1]) end
-  if word == 'meet' then return meet(key, option, first) end
-  if word == 'cursor' then store_cursor(key, option, first) return end
-  if word == 'status' then -- the values: the channel, the jid, then names and values
-    show_status(key, option, arguments[first], arguments[first + 1], arguments, first + 2, last)
-    return
-  end
-  if word == 'push' then redis.pcall('SADD', QUEUES, option) end
+  return EFFECTS[word](key, option, first, last)
+end
+
+-- The values are effects.
+function EFFECTS.once(key, life, first, last)
+  if not redis.call('SET', key, '', 'NX', 'EX', life) then return end
+  local failed = each_effect(first, last, apply)
+  if failed then redis.call('DEL', key) end
+  return failed
+end
+
+-- The values: the state, the reason, then the fields.
+function EFFECTS.note(key, life, first, last)
+  note(key, life, arguments[first], arguments[first + 1], arguments, first + 2, last)
+end
+
+function EFFECTS.renote(key, life, first, last)
+  if is_tracked(key) then EFFECTS.note(key, life, first, last) end
+end
+
+-- The values: a push with ties.
+function EFFECTS.born(_, _, first)
+  local _, failed = push(first, 'pushed by a job')
+  return failed
+end
+
+function EFFECTS.free(key, jid)
+  free_lock(key, jid)
+end
+
+function EFFECTS.keep(key, jid, first)
+  keep_lock(key, jid, arguments[first], arguments[first + 1])
+end
+
+function EFFECTS.meet(key, jid, first)
+  meet(key, jid, first)
+end
+
+function EFFECTS.cursor(key, life, first)
+  store_cursor(key, life, first)
+end
+
+-- The values: the channel, the jid, then names and values.
+function EFFECTS.status(key, life, first, last)
+  show_status(key, life, arguments[first], arguments[first + 1], arguments, first + 2, last)
+end
+
+local function write_all(command, key, first, last)
   for from = first, last, AT_ONCE do
-    local to, reply = math.min(last, from + AT_ONCE - 1)
-    if word == 'push' or word == 'post' then
-      reply = redis.pcall('LPUSH', key, unpack(arguments, from, to))
-    elseif word == 'later' then
-      reply = redis.pcall('ZADD', key, unpack(arguments, from, to))
-    else
-      reply = redis.pcall('SET', key, arguments[from], 'EX', option)
-    end
+    local reply = redis.pcall(command, key, unpack(arguments, from, math.min(last, from + AT_ONCE - 1)))
     if type(reply) == 'table' and reply.err then return reply.err end
   end
+end
+
+function EFFECTS.push(key, queue, first, last)
+  redis.pcall('SADD', QUEUES, queue)
+  return write_all('LPUSH', key, first, last)
+end
+
+function EFFECTS.post(key, _, first, last)
+  return write_all('LPUSH', key, first, last)
+end
+
+function EFFECTS.later(key, _, first, last)
+  return write_all('ZADD', key, first, last)
+end
+
+function EFFECTS.value(key, life, first)
+  local reply = redis.pcall('SET', key, arguments[first], 'EX', life)
+  return type(reply) == 'table' and reply.err
 end

@@ -27,7 +27,7 @@ if tonumber(slot) > tonumber(now) then return {'early'} end
 if #ARGV >= PUSH then
   local failed = check_push(PUSH)
   if failed then return {err = failed} end
-  local _, _, lock = ties_of(PUSH)
+  local lock = ties_of(PUSH).lock
   local conflict = lock and arguments[lock + TIE_SIZE + 2]
   if not skips and (conflict == 'skip' or conflict == 'raise') then
     local other = other_holder(key_at(lock + 1), '', arguments[lock + TIE_SIZE + 3])

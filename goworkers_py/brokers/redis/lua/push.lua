@@ -15,15 +15,14 @@ local function key_at(at)
   return KEYS[FIXED + arguments[at]]
 end
 
--- Where the ties of a push begin: `id`, `record` and `lock`, nil for a tie that it has not.
+-- Where the ties of a push begin, by their words.
 local function ties_of(first)
-  local at, last, id, record, lock = first + PUSH_SIZE, first + PUSH_SIZE - 1 + arguments[first + 5], nil, nil, nil
+  local at, last, ties = first + PUSH_SIZE, first + PUSH_SIZE - 1 + arguments[first + 5], {}
   while at <= last do
-    local word = arguments[at]
-    if word == 'id' then id = at elseif word == 'record' then record = at else lock = at end
+    ties[arguments[at]] = at
     at = at + TIE_SIZE + arguments[at + 2]
   end
-  return id, record, lock
+  return ties
 end
 
 -- The holder of the lock gets the newest fields, if it has not begun. Where it waits for a later time than the newest
@@ -49,13 +48,16 @@ local function meet_lock(key, at, due)
   return {replaced and 'replaced' or how, unpack(other)}, failed
 end
 
+-- Asks whether the key of a tie has the right type.
+local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN'}
+
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
-  local goal, id, record, lock = key_at(first + 1), ties_of(first)
+  local goal = key_at(first + 1)
   local reply = arguments[first] == 'schedule' and redis.pcall('ZCARD', goal) or redis.pcall('LLEN', goal)
-  if type(reply) ~= 'table' and id then reply = redis.pcall('EXISTS', key_at(id + 1)) end
-  if type(reply) ~= 'table' and record then reply = redis.pcall('EXISTS', key_at(record + 1)) end
-  if type(reply) ~= 'table' and lock then reply = redis.pcall('HLEN', key_at(lock + 1)) end
+  for word, at in pairs(ties_of(first)) do
+    if type(reply) ~= 'table' then reply = redis.pcall(TIE_CHECKS[word], key_at(at + 1)) end
+  end
   return type(reply) == 'table' and reply.err or nil
 end
 
@@ -63,7 +65,8 @@ end
 local function push(first, reason)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
-  local id, record, lock = ties_of(first)
+  local ties = ties_of(first)
+  local id, record, lock = ties.id, ties.record, ties.lock
   local id_key, record_key, lock_key = id and key_at(id + 1), record and key_at(record + 1), lock and key_at(lock + 1)
   if step == 'schedule' then due = name end
 
