@@ -79,12 +79,7 @@ class Firer(BrokerService):
             self._replaced.discard(name)
         elif name not in self._replaced:
             self._replaced.add(name)
-            log.warning(
-                "periodic job %s: another process of %s has a newer schedule of this name, which fires instead; two "
-                "applications need a `source` each",
-                name,
-                self._release.source,
-            )
+            log.warning("periodic job %s does not fire here: %s", name, _NEWER if state.number else _UNUSABLE)
         return state.in_force and not self.stopping.is_set()
 
     def _look_at(self, job: PeriodicJob, state: ScheduleState, now: float) -> float:
@@ -169,6 +164,15 @@ class Firer(BrokerService):
     def _recovered(self, name: str) -> None:
         self._outage.recovered(f"{self.name}:{name}")
         self._told.pop(name, None)
+
+
+_NEWER = (
+    "another process has a newer schedule of this source and name, which fires instead; two applications need a "
+    "`source` each"
+)
+_UNUSABLE = (
+    "its record is damaged, or of a newer release of pyworkers: upgrade, or delete it with `pyworkers periodic forget`"
+)
 
 
 class _Changed(Exception):

@@ -261,7 +261,7 @@ def test_a_process_whose_schedule_was_replaced_says_so_once(world: World, caplog
     firer.run_once()
     assert world.jobs() == []
     [told] = caplog.messages
-    assert told.startswith("periodic job tick: another process of default has a newer schedule of this name, which ")
+    assert told.startswith("periodic job tick does not fire here: another process has a newer schedule of this ")
 
 
 # --- faults

@@ -88,7 +88,7 @@ class RedisPeriodic(Periodic):
             asks += [("HGETALL", record), ("LRANGE", history, 0, 0), ("HGETALL", self._keys.periodic_source(source))]
         told = self._connections.answers(asks)
         records = zip(names, told[::3], told[1::3], told[2::3], strict=True)
-        return [_record(*name, *parts) for name, *parts in records if parts[0]]
+        return [_record(*name, *parts) for name, *parts in records if parts[0] != []]  # an expired one is empty
 
     def history(self, source: str, name: str) -> list[HistoryEntry]:
         key = self._keys.periodic_history(source, name)
@@ -130,9 +130,14 @@ def _entry(line: str) -> HistoryEntry:
 
 
 def _record(
-    source: str, name: str, told: Sequence[bytes], history: Sequence[bytes] | None, newest: Sequence[bytes] | None
+    source: str,
+    name: str,
+    told: Sequence[bytes] | None,
+    history: Sequence[bytes] | None,
+    newest: Sequence[bytes] | None,
 ) -> ScheduleRecord:
-    fields = _pairs(told)
+    """`told` is None for a damaged record."""
+    fields = _pairs(told or ())
     known = {field: text(value) for field, value in fields.items()}
     of_source = {field: text(value) for field, value in _pairs(newest or ()).items()}
     return ScheduleRecord(

@@ -103,6 +103,24 @@ def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBro
     assert redis.llen("queue:q") == 0
 
 
+@pytest.mark.parametrize("damage", ["no hash", "no digest"])
+def test_a_damaged_record_does_not_keep_the_other_schedules_from_firing(
+    broker: RedisBroker, redis: redis_py.Redis, damage: str
+) -> None:
+    if damage == "no hash":
+        redis.set(KEY, "x")
+    else:
+        redis.hset(KEY, mapping={"v": 1, "n": 7})
+    redis.sadd("pyworkers:periodics", "app:nightly")
+    other = schedule("other", Rule(every=60), {"class": "Job"})
+    damaged, fine = broker.periodic.register(APP, [of("q"), other]).states
+    assert (damaged.number, damaged.in_force) == (0, False)
+    assert fine.in_force
+    assert [one.name for one in broker.periodic.records()] == ["nightly", "other"]
+    assert broker.periodic.forget("app", "nightly")
+    assert register(broker, of("q")).in_force
+
+
 def test_unknown_fields_of_a_record_are_kept(broker: RedisBroker, redis: redis_py.Redis) -> None:
     register(broker, of("q"))
     redis.hset(KEY, "later", "x")
