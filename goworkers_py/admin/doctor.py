@@ -21,6 +21,7 @@ from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -193,9 +194,17 @@ class Doctor:
                 yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
             if one.state == "paused":
                 yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
+            if self._is_ours_without_code(one.job_class, one.queue):
+                told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
+                yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
             if one.queue not in fetched:
                 told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
                 yield Advice(PROBLEM, told, "start a process for this queue")
+
+    def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
+        if self._work is None or queue not in self._work.queues:
+            return False
+        return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():
