@@ -7,6 +7,7 @@ a note is only information. The broker itself brings the checks of its server, s
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
+from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
@@ -84,6 +86,7 @@ class Doctor:
             "in-progress": self._dead_owners,
             "parked": self._parked,
             "outbox": self._outbox,
+            "batches": self._batches,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -172,6 +175,10 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether that broker serves, and start a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
+
+    def _batches(self) -> Iterator[Advice]:
+        if self._inspector.knows_batches:
+            yield from old_batches(self._inspector.batches.all(), time.time())
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():
