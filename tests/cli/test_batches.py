@@ -40,7 +40,7 @@ def test_batches_are_listed_and_shown(app: App) -> None:
     assert "import" in listed.stdout
     assert "1 of its jobs have not ended" in call(app, "show", batch.id).stdout
     with working(app):
-        eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
+        assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
     shown = json.loads(call(app, "show", batch.id, "--json").stdout)
     assert (shown["state"], shown["failed"], shown["pending"]) == ("ended", 1, 0)
     assert shown["deaths"][0]["job_class"] == "Dies"
