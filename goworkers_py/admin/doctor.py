@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
+from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
@@ -52,6 +53,7 @@ class OurWork:
 
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
+    aggregates: Collection[str] = ()  # the classes whose groups are aggregated
 
 
 class Doctor:
@@ -84,6 +86,7 @@ class Doctor:
             "in-progress": self._dead_owners,
             "parked": self._parked,
             "outbox": self._outbox,
+            "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -172,6 +175,9 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether that broker serves, and start a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
+
+    def _groups(self) -> Iterator[Advice]:
+        yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

@@ -22,6 +22,7 @@ from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
 from goworkers_py.brokers.memory.state import DeadLimits, ParkedJob, PostedJob, State, Waiting
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -81,6 +82,7 @@ class MemoryAdmin(Admin):
         state = self._state
         with state.lock:
             now = state.clock()
+            groups = GroupFigures.of(state.groups.entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,
@@ -92,6 +94,9 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
+                groups=groups.groups,
+                grouped=groups.members,
+                oldest_grouped_s=groups.oldest_s,
             )
 
     def history(self, days: int) -> list[Day]:
