@@ -7,6 +7,7 @@ a note is only information. The broker itself brings the checks of its server, s
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
+from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
@@ -89,6 +91,7 @@ class Doctor:
             "parked": self._parked,
             "outbox": self._outbox,
             "periodic": self._periodic,
+            "batches": self._batches,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -205,6 +208,10 @@ class Doctor:
         if self._work is None or queue not in self._work.queues:
             return False
         return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
+
+    def _batches(self) -> Iterator[Advice]:
+        if self._inspector.knows_batches:
+            yield from old_batches(self._inspector.batches.all(), time.time())
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,8 +14,10 @@ import simplejson
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
+from goworkers_py.core.joining import Join, Joining
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_of
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -39,13 +41,14 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "queue", "raw", "thread",
-        "tracked",
+        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "members", "queue", "raw",
+        "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
     thread: int
+    members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
 
     def __init__(self, raw: bytes, queue: str) -> None:
@@ -66,6 +69,14 @@ class Message:
     def jid(self) -> str:
         jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
+
+    @property
+    def batch(self) -> Join | None:
+        """The batch of the job: pushes inside of `with workers.current_message().batch:` join it. None for a job in no
+        batch."""
+        member = batch_of(self.fields)
+        home = self.held if isinstance(self.held, Home) else getattr(self.held, "home", None)
+        return None if member is None else Join(Joining(member, home, self, own=True))
 
     @property
     def cancelled(self) -> bool:

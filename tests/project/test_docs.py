@@ -288,6 +288,17 @@ def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path)
     assert "from the beginning" not in log.read_text("utf-8")
 
 
+def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python mailing.py", EXAMPLES / "python", env)
+        _await(log, "a code for ada")
+        _await(log, "newsletter 4711")
+        _await(log, "newsletter 99")
+        _await(log, "cleaned up")
+    assert {"mailing", "mailing@high", "mailing@low"} <= set(said.split())
+
+
 def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r periodic", EXAMPLES / "python", tmp_path / "log", env) as log:
@@ -300,16 +311,12 @@ def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Pat
     assert own_redis.client().get("stat:failed") is None
 
 
-def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
-    with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
-        said = _run("python mailing.py", EXAMPLES / "python", env)
-        _await(log, "a code for ada")
-        _await(log, "newsletter 4711")
-        _await(log, "newsletter 99")
-        _await(log, "cleaned up")
-    assert {"mailing", "mailing@high", "mailing@low"} <= set(said.split())
-    assert own_redis.client().get("stat:failed") is None
+    with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:
+        bid = _run("python exports.py", EXAMPLES / "python", env).strip()
+        _await(log, "nightly exports: 10 of 10 jobs have succeeded")
+        assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
 
 
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:

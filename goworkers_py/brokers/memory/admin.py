@@ -19,7 +19,8 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
-from goworkers_py.brokers.memory.state import DeadLimits, ParkedJob, PostedJob, State, Waiting
+from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
+from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState

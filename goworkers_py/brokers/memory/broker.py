@@ -9,9 +9,11 @@ import logging
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
+from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
@@ -49,6 +51,8 @@ class MemoryBroker(Broker):
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
         self.periodic = MemoryPeriodic(state)
+        self.batches = MemoryBatches(state)
+        self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod
