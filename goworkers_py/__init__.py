@@ -60,6 +60,7 @@ inspector = app.inspector
 
 configure = app.configure
 job = app.job
+periodic = app.periodic
 defaults = app.defaults
 process = app.process
 around = app.around
@@ -169,6 +170,7 @@ __all__ = [
     "on_error",
     "on_expire",
     "on_health",
+    "periodic",
     "process",
     "quit",
     "result",

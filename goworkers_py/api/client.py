@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
 from typing import Any, NamedTuple
 
+from goworkers_py.api.argument_checks import check_args, check_kwargs, require
+from goworkers_py.api.client_links import ClientLink, through_links
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.worker_check import WorkerCheck
@@ -14,13 +16,14 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
-from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.core.joining import Joining, joining
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.links.atomic import holding
+from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_field
@@ -29,9 +32,6 @@ from goworkers_py.wire.message import Timestamps, current_message, new_jid
 from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
 
 BULK_SLICE = 1_000
-
-# A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
-ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class _Form(NamedTuple):
@@ -113,6 +113,21 @@ class Client:
             jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         return jids
 
+    def draft(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> tuple[str, Push] | None:
+        """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        [job] = self._jobs(form, 0)
+        return None if job is None else (job.jid, job.push(form.later))
+
     def written(
         self,
         queue: str,
@@ -124,8 +139,8 @@ class Client:
         ties: Ties = NO_TIES,
     ) -> WrittenJob:
         """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
-        _require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
-        _require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
+        require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
+        require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
         if form.needs and Capability.LEASES in self._broker().capabilities:
             self._workers.check(queue, form.needs)
@@ -146,25 +161,39 @@ class Client:
     ) -> _Form:
         """All rows are checked."""
         one_jid = options.said.get("jid")
-        _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
+        require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
         needs = {*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())}
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
         if needs:
             fields[FIELD] = {**field_of(needs), **ties.members}
+        grouping = grouping_of(options.said, kwargs or {})
+        if grouping is not None:
+            self._broker().require(Capability.GROUPS)
+            require(not ties.batch, "a job of a group cannot be in a batch: push it outside of the batch")
+            fields[FIELD] |= grouping.field()
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
         uniqueness, locks = uniqueness_of(options.said, job_class), ties.locks
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        writer = JobWriter(fields, self._times(now, later), uniqueness)
+        writer = JobWriter(fields, self._times(now, later), uniqueness, grouping)
         return _Form(writer, rows, needs, later, one_jid, locks, ties.batch)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
 
     @property
     def joins(self) -> Joining | None:
@@ -211,7 +240,7 @@ class Client:
     ) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
-            _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
+            require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
         fields = {"retry": True, "queue": queue, "class": job_class, **options}
@@ -230,31 +259,15 @@ class Client:
         locks = (whole.locks or [])[start : start + BULK_SLICE]
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
+            gathering = form.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim, gathering)
                 for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
             ]
         jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-        changed = (self._through_links(copy.deepcopy(job)) for job in jobs)
+        changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]
-
-    def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        for link in self._links:
-            changed = link(job)
-            if changed is None:
-                return None
-            _require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
-            job = changed
-        for name in ("queue", "class", "jid"):
-            _require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
-        check_args(job.get("args"), "args")
-        if job.get("kwargs"):
-            check_kwargs(job["kwargs"])
-            field = job.get(FIELD, {})  # a link may have added kwargs
-            job[FIELD] = {**field, **field_of({*field.get("needs", ()), KWARGS})}
-        payload.check_plain(job, "job", payload.MAX_NESTING)
-        return job
 
 
 def _later(options: EnqueueOptions, now: float) -> float | None:
@@ -266,18 +279,3 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
 
 def _jid(job: WrittenJob, answer: Answer) -> str | None:
     return job.jid if answer is True else answer or None
-
-
-def check_args(args: Any, name: str) -> None:
-    _require(isinstance(args, list | tuple), f"{name} must be a list of arguments, is {type(args).__name__}")
-    payload.check_plain(list(args), name)
-
-
-def check_kwargs(kwargs: Any) -> None:
-    _require(isinstance(kwargs, Mapping), f"kwargs must be a dict of arguments by name, is {type(kwargs).__name__}")
-    payload.check_plain(dict(kwargs), "kwargs")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ArgumentError(message)

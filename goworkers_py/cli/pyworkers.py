@@ -30,6 +30,7 @@ COMMANDS = {
     "retries": "job_sets",
     "scheduled": "job_sets",
     "locks": "locks",
+    "periodic": "periodic",
     "parked": "job_sets",
     "outbox": "job_sets",
     "dead": "job_sets",

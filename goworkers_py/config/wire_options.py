@@ -20,8 +20,10 @@ from goworkers_py.config.option_values import (
     is_life_or_false,
     is_moment,
     is_name,
+    is_time_span,
     whole_seconds,
 )
+from goworkers_py.core.levels import Priority
 from goworkers_py.core.lock import OnConflict, Until
 from goworkers_py.wire.needs import EXPIRES, RESULT, UNIQUE
 
@@ -54,6 +56,16 @@ class WireOptions(TypedDict, total=False):
             "0 to 1e9 s",
             "retries end this many seconds after the first failure, whatever `retry` says",
             write=int,
+        ),
+    ]
+    priority: Annotated[
+        Priority | None,
+        Option(
+            lambda value: value in get_args(Priority),
+            "high, normal or low",
+            "the level of the queue in which the job waits: before the other jobs of the queue (high), or after them "
+            "(low), see docs/configuration.md",
+            write=None,
         ),
     ]
     retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue of the job's retries", may_be_empty=True)]
@@ -161,6 +173,33 @@ class WireOptions(TypedDict, total=False):
             "skip, raise, replace or reschedule",
             "what a push does whose lock another job holds: nothing (skip); it raises DuplicateJob; the other job gets "
             "its arguments and its time (replace); or the job waits for the lock in the schedule",
+            write=None,
+        ),
+    ]
+    group_grace: Annotated[
+        float | datetime.timedelta | None,
+        Option(
+            is_time_span,
+            "seconds above 0, or a timedelta",
+            "seconds after its last member at which a group is aggregated; default 60; see docs/groups.md",
+            write=None,
+        ),
+    ]
+    group_max_delay: Annotated[
+        float | datetime.timedelta | None,
+        Option(
+            is_time_span,
+            "seconds above 0, or a timedelta",
+            "seconds after its first member at which a group is aggregated, also while members come",
+            write=None,
+        ),
+    ]
+    group_max_size: Annotated[
+        int | None,
+        Option(
+            lambda value: is_count(value) and value > 0,
+            "a number of members, from 1 on",
+            "number of members with which a group is aggregated at once",
             write=None,
         ),
     ]

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
+from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import LockClaim
 
@@ -35,7 +36,8 @@ class Push:
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
     in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
-    job in the same step; a batch that has ended takes no job, and the push does not happen.
+    job in the same step; a batch that has ended takes no job, and the push does not happen. With `group`, the job
+    joins that group instead of its queue.
     """
 
     queue: str
@@ -46,11 +48,12 @@ class Push:
     instead_of: str = ""
     lock: LockClaim | None = None
     batch: str = ""
+    group: Joining | None = None  # without `at`
 
     @property
     def tied(self) -> bool:
-        """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock or self.batch)
+        """Whether something else decides whether the push happens, or where to."""
+        return bool(self.id or self.track or self.lock or self.batch or self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,22 @@ class PushJobs:
     @property
     def size(self) -> int:
         return sum(len(push.payload) for push in self.pushes)
+
+
+@dataclass(frozen=True, slots=True)
+class EndSet:
+    """Deletes the members of a set of a group, and does `effects` with it: the push of the job that runs in their
+    place, and the ends of the members. Where the set is gone already, because another job has aggregated it, nothing
+    happens."""
+
+    jid: str  # of the job that aggregates the set
+    group: Group
+    effects: tuple[Effect, ...] = ()
+    kind: ClassVar[str] = "set"
+
+    @property
+    def size(self) -> int:
+        return sum(effect.size for effect in self.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +217,20 @@ class KeepLock:
     size: ClassVar[int] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PushEcho:
+    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
+
+    jid: str
+    queue: str
+    payload: bytes
+    kind: ClassVar[str] = "echo"
+
+    @property
+    def size(self) -> int:
+        return len(self.payload)
+
+
 class EndInBatch(NamedTuple):
     """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
     then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
@@ -220,4 +253,4 @@ class EndInBatch(NamedTuple):
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
 
-Effect = PushJobs | PostJobs | StoreValue | EndInBatch | Repeatable
+Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

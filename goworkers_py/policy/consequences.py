@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
-from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import lock_life_s
-from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
@@ -31,6 +32,7 @@ class Change(NamedTuple):
     state: StateWord
     due: float | None
     now: float
+    discarded: bool = False
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
@@ -41,7 +43,7 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now))
+    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard)))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -85,8 +87,15 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
 
 
+def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
+    found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
+    if found is not None and found.aggregates:
+        yield EndSet(change.jid, found.group)
+
+
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_batch)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_batch, _of_set)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
@@ -107,5 +116,7 @@ def _state_of(outcome: Outcome) -> StateWord:
             return "retry"
         case Reschedule():
             return "scheduled"
+        case Joined():
+            return "grouped"
         case _:
             return "waiting"

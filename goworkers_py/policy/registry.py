@@ -28,11 +28,16 @@ class JobSpec:
     options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
     takes_message: bool = False  # the function gets the message, not the args
     arguments: Arguments = field(init=False, compare=False, repr=False)
+    aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
+
+    def aggregated_by(self, aggregate: JobSpec) -> None:
+        """While modules are imported."""
+        object.__setattr__(self, "aggregate", aggregate)
 
 
 class Registry:
@@ -100,6 +105,14 @@ class Registry:
     def handled(self, queue: str) -> bool:
         """Whether one handler runs every job of the queue, whatever its class."""
         return queue in self._handlers
+
+    def handler(self, queue: str) -> QueueHandler | None:
+        spec = self._handlers.get(queue)
+        return None if spec is None else spec.function
+
+    def with_priorities(self) -> set[str]:
+        """The queues of the jobs whose code names a priority."""
+        return {spec.queue for spec in self._jobs.values() if spec.options.get("priority")}
 
     def names(self) -> list[str]:
         return sorted(self._jobs)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.core.levels import base_of
+from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
@@ -20,12 +21,17 @@ from goworkers_py.links.stats import stats
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.aggregates import Aggregates
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.group_flusher import GroupFlusher
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.health_handlers import HealthHandlers
@@ -49,7 +55,7 @@ from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
@@ -58,16 +64,18 @@ from goworkers_py.wire.message import Timestamps
 NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
 
 
-def _needed(config: Config) -> list[Capability]:
+def _needed(plan: Plan) -> list[Capability]:
+    config = plan.config
+    for_periodic = [Capability.PERIODIC] if plan.periodic.jobs else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
-    return [*NEEDED, *for_several, *for_pages]
+    return [*NEEDED, *for_several, *for_pages, *for_periodic]
 
 
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
-    broker.require(*_needed(plan.config))
+    broker.require(*_needed(plan))
     config = plan.config
     poison = PoisonPolicy.of(config)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
@@ -86,7 +94,9 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), clock.wall)
+    members, echoes = GroupMembers(broker, plan.registry, canceller, clock.wall), Echoes.of(config.echo)
+    ties = RunTies(LockBegin(broker, clock.wall), members, echoes)
+    special_runs = SpecialRuns(tracker, canceller, iterate, ties, clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -103,34 +113,47 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    judge = judge_by(poison, tracking, clock.wall)
+    flusher = GroupFlusher(broker, plan, clock.wall, outage)
+    judge = judge_by(poison, tracking, clock.wall, echoes)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
+    firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
+    services = Services(
+        heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, flusher, firer
+    )
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 
 
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
     """The test modes run jobs through such a lane too."""
-    run_stats = RunStats(plan.registry.names_in(queue))
+    run_stats = RunStats(plan.registry.names_in(base_of(queue)))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
+    aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs), run_stats)
+    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs, aggregation), run_stats)
 
 
 def _chain(
-    plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock, iterate: BeginIteration
+    plan: Plan,
+    pool: Pool,
+    queue: str,
+    run_stats: RunStats,
+    watch: Watch,
+    clock: Clock,
+    iterate: BeginIteration | None = None,
 ) -> Run:
-    """The whole chain around a job of one queue, from the outermost link inwards."""
+    """The whole chain around a job of one queue, from the outermost link inwards. Without `iterate`, around the
+    function that aggregates a group."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
+    registry = plan.registry if iterate is not None else Aggregates(plan.registry)
     return wrap_all(
-        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
+        perform(registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
@@ -140,6 +163,7 @@ def _chain(
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
             *plan.arounds.links(),
+            *([aggregate] if iterate is None else []),
         ],
     )
 

@@ -15,6 +15,8 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
@@ -48,6 +50,8 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
+    group_flusher: GroupFlusher
+    firer: Firer | None = None  # None: there are no periodic jobs
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -61,6 +65,8 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
+                self.group_flusher,
+                *([self.firer] if self.firer else []),
             )
         )
 

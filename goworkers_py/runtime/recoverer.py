@@ -13,6 +13,7 @@ from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -80,14 +81,19 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
-def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]) -> Judge:
+def judge_by(
+    poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], echoes: Echoes | None = None
+) -> Judge:
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         ties, written = moved(raw, "waiting" if error is None else "dead"), decision.payload
-        written = written if error is None else buried(written)
+        if error is not None:
+            written = buried(written)
+            if echoes is not None:
+                ties += echoes.of_move(raw, "dead", f"{type(error).__name__}: {error}")
         return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge

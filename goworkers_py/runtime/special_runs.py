@@ -7,17 +7,29 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
+
+
+@dataclasses.dataclass(frozen=True)
+class RunTies:
+    """Looks after the things to which a job may be tied, before its run and after it."""
+
+    locks: LockBegin
+    groups: GroupMembers
+    echoes: Echoes | None = None  # None: there are none
 
 
 class SpecialRuns:
@@ -28,12 +40,12 @@ class SpecialRuns:
         tracker: Tracker,
         canceller: Canceller,
         iterate: BeginIteration,
-        locks: LockBegin,
+        ties: RunTies,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate
-        self.locks = locks
+        self.ties = ties
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
@@ -59,16 +71,20 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields:
+        if FIELD in message.fields or self.ties.echoes is not None:
             return self._with_ties(message, outcome)
         return outcome
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the ties of the job."""
-        more = consequences(message.fields, outcome, self._wall())
+        more: tuple[Effect, ...] = ()
+        if FIELD in message.fields:
+            more = consequences(message.fields, outcome, self._wall())
+            if isinstance(outcome, Dead):
+                outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
+        if self.ties.echoes is not None:
+            more += self.ties.echoes.of_run(message, outcome)
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
-        if isinstance(outcome, Dead):
-            outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
         return outcome

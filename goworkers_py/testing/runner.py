@@ -28,6 +28,8 @@ from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.assembly import lane_of
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.group_flusher import GroupFlusher
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
@@ -37,7 +39,7 @@ from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -72,7 +74,9 @@ class Runner:
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, app.clock.wall)
+        groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups), app.clock.wall)
+        self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way
@@ -103,6 +107,7 @@ class Runner:
         """Moves jobs into their queues: those that are due, and those that atomic jobs have posted."""
         if promote:
             self._scheduler.run_once()
+        self._flusher.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
 

@@ -35,6 +35,7 @@ from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.lock_begin import LockBegin
@@ -42,7 +43,7 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 
 
@@ -141,7 +142,10 @@ def special_runs() -> SpecialRuns:
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    return SpecialRuns(tracker, canceller, begin_iteration(broker.store, lambda: False), LockBegin(broker, time.time))
+    iterate, locks = begin_iteration(broker.store, lambda: False), LockBegin(broker, time.time)
+    return SpecialRuns(
+        tracker, canceller, iterate, RunTies(locks, GroupMembers(broker, registry, canceller, time.time))
+    )
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

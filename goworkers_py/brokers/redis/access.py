@@ -38,6 +38,7 @@ FEATURES = (
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
     Feature("batches", "hmget hincrby", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink zscore srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),

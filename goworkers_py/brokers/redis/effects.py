@@ -10,6 +10,7 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.core.batch import Membership
@@ -20,12 +21,14 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     EndInBatch,
+    EndSet,
     FreeLock,
     KeepLock,
     MeetTombstone,
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
@@ -52,11 +55,24 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
-            case EndInBatch(_, member, way, death):
-                place = batch_place(member, keys, number_of)
-                yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
+            case PushEcho() | EndSet() | EndInBatch():
+                yield from _of_tie(effect, keys, number_of, now)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
+
+
+def _of_tie(effect: PushEcho | EndSet | EndInBatch, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    match effect:
+        case PushEcho(_, queue, payload):
+            yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
+        case EndSet(_, group, others):
+            values = [*encode(others, keys, number_of, now)]
+            groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
+            yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
+            yield from (groups, registry, group.job_class, *values)
+        case EndInBatch(_, member, way, death):
+            place = batch_place(member, keys, number_of)
+            yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
 
 
 def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -7,8 +7,11 @@ prefix.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import re
 from collections.abc import Iterable
+
+from goworkers_py.core.group import Group
 
 
 class Keys:
@@ -28,17 +31,30 @@ class Keys:
         self.owners = f"{self.prefix}pyworkers:owners"
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
+        self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
+        self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
     @property
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes), "set"),
+            **dict.fromkeys(
+                (
+                    self.queues,
+                    self.paused,
+                    self.processes,
+                    self.lines,
+                    self.outboxes,
+                    self.periodics,
+                    self.groups,
+                ),
+                "set",
+            ),
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
@@ -108,6 +124,35 @@ class Keys:
     def lock_name(self, key: str) -> str:
         return key.removeprefix(self.lock(""))
 
+    def periodic(self, source: str, name: str) -> str:
+        """Holds the schedule of a periodic job. `source` has no colon."""
+        return f"{self.prefix}pyworkers:periodic:{source}:{name}"
+
+    def periodic_history(self, source: str, name: str) -> str:
+        return f"{self.prefix}pyworkers:periodic-history:{source}:{name}"
+
+    def periodic_source(self, source: str) -> str:
+        """Holds the newest generation of a source of periodic jobs."""
+        return f"{self.prefix}pyworkers:periodic-source:{source}"
+
+    def cron_jobs(self, namespace: str) -> str:
+        """The gem sidekiq-cron's: the names of its jobs."""
+        return f"{self.prefix}cron_jobs:{namespace}"
+
+    @property
+    def any_cron_jobs(self) -> str:
+        """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
+        return _literally(self.cron_jobs("").removesuffix(":")) + "*"
+
+    def cron_job(self, member: str) -> str:
+        """One of its jobs, by a member of these sets."""
+        return f"{self.prefix}{member}"
+
+    @property
+    def schedules(self) -> str:
+        """The gem sidekiq-scheduler's: its jobs."""
+        return f"{self.prefix}schedules"
+
     def batch(self, bid: str) -> str:
         """Holds the record of a batch."""
         return f"{self.prefix}pyworkers:batch:{bid}"
@@ -115,6 +160,23 @@ class Keys:
     def deaths(self, bid: str) -> str:
         """Holds the newest deaths of the jobs of a batch."""
         return f"{self.prefix}pyworkers:deaths:{bid}"
+
+    def groups_of(self, job_class: str) -> str:
+        """Holds the groups of a class, by the times at which they are due."""
+        return f"{self.groups}:{job_class}"
+
+    def group(self, group: Group) -> str:
+        """Holds when an open group has begun, and its settings. The names in it may hold any character."""
+        told = f"{len(group.queue)} {len(group.job_class)} {group.queue}{group.job_class}{group.name}"
+        return f"{self.prefix}pyworkers:group:{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+
+    def members(self, group: Group) -> str:
+        """Holds the members of a group, or of a set."""
+        return self.group_set(group.set) if group.set else f"{self.group(group)}:members"
+
+    def group_set(self, name: str) -> str:
+        """Holds the members of a set."""
+        return f"{self.prefix}pyworkers:group-set:{name}"
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.group import joining_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
 from goworkers_py.wire.payload import encodable
@@ -30,7 +31,15 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        return Push(self.queue, payload, self.due, self.id, tracked_in(payload), lock=claim_in(payload))
+        return Push(
+            self.queue,
+            payload,
+            self.due,
+            self.id,
+            tracked_in(payload),
+            lock=claim_in(payload),
+            group=None if self.due else joining_in(payload, self.queue),
+        )
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

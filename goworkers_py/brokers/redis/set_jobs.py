@@ -19,6 +19,7 @@ from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.job_record import live_s
@@ -38,13 +39,21 @@ class _Step(NamedTuple):
 
 
 class SetJobs(PlacedJobs):
-    def __init__(self, connections: Connections, keys: Keys, state: JobState, dead_limits: tuple[int, float]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        keys: Keys,
+        state: JobState,
+        dead_limits: tuple[int, float],
+        echoes: Echoes | None = None,
+    ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
         self._state = state
         self._key = {JobState.SCHEDULED: keys.schedule, JobState.RETRY: keys.retry, JobState.DEAD: keys.dead}[state]
         self._dead_limits = dead_limits
+        self._echoes = None if state is JobState.DEAD else echoes  # a dead job had its echo when it died
 
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
@@ -127,7 +136,8 @@ class SetJobs(PlacedJobs):
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        jobs, state = MovedJobs(self._keys), "scheduled" if self._state is JobState.SCHEDULED else "retry"
+        jobs = MovedJobs(self._keys, self._echoes)
+        state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
         entries: list[Argument] = []
         for step in steps:
             number = numbers[step.name] if step.what == ENQUEUE else step.what

@@ -8,6 +8,7 @@ import pytest
 from redis.crc import key_slot
 
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.group import Group
 
 DAY = datetime.date(2025, 2, 4)
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
@@ -15,7 +16,20 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
+NO_KEYS = {
+    "prefix",
+    "types",
+    "inprogress_of",
+    "any_inprogress",
+    "queue_and_owner",
+    "bare",
+    "locks",
+    "lock_name",
+    "any_cron_jobs",
+}
+
+
+GROUP = Group("QUEUE", "CLASS", "NAME")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -31,8 +45,18 @@ def every_key(keys: Keys) -> dict[str, str]:
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
         "lock": keys.lock("CLASS:DIGEST"),
+        "periodic": keys.periodic("SOURCE", "NAME"),
+        "periodic_history": keys.periodic_history("SOURCE", "NAME"),
+        "periodic_source": keys.periodic_source("SOURCE"),
+        "cron_jobs": keys.cron_jobs("NAMESPACE"),
+        "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
+        "schedules": keys.schedules,
         "batch": keys.batch("BID"),
         "deaths": keys.deaths("BID"),
+        "groups_of": keys.groups_of("CLASS"),
+        "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
+        "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
+        "group_set": keys.group_set("SET"),
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
@@ -117,9 +141,21 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "cron_jobs": "cron_jobs:NAMESPACE",
+        "cron_job": "cron_job:NAMESPACE:NAME",
+        "schedules": "schedules",
+        "periodics": "pyworkers:periodics",
+        "periodic": "pyworkers:periodic:SOURCE:NAME",
+        "periodic_history": "pyworkers:periodic-history:SOURCE:NAME",
+        "periodic_source": "pyworkers:periodic-source:SOURCE",
         "batches": "pyworkers:batches",
         "batch": "pyworkers:batch:BID",
         "deaths": "pyworkers:deaths:BID",
+        "groups": "pyworkers:groups",
+        "groups_of": "pyworkers:groups:CLASS",
+        "group": "pyworkers:group:DIGEST",
+        "members": "pyworkers:group:DIGEST:members",
+        "group_set": "pyworkers:group-set:SET",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
         "applied": "pyworkers:applied:KIND:JID",
@@ -160,3 +196,14 @@ def test_the_namespace_that_go_workers_leaks_into_a_queue_is_taken_off_once(
     namespace: str, written: str, meant: str
 ) -> None:
     assert Keys(namespace).bare(written) == meant
+
+
+def test_groups_whose_names_join_to_the_same_text_have_different_keys() -> None:
+    keys = {
+        Keys().group(Group(*names)) for names in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a:", "b", "c")]
+    }
+    assert len(keys) == 4
+
+
+def test_the_members_of_a_set_are_under_its_name() -> None:
+    assert Keys().members(GROUP._replace(set="SET")) == Keys().group_set("SET")

@@ -18,14 +18,19 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
-from goworkers_py.core.effect import EndInBatch, FreeLock, KeepLock, Push
+from goworkers_py.core.effect import EndInBatch, EndSet, FreeLock, KeepLock, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.lock import Begin
+from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Dead, Done, Park
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.wire.schedule import schedule
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -120,12 +125,38 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(RETRIES, Filter()))
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
+        _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         _end_a_batch(broker, life)
+        of_groups(broker, life)
         called, undeclared = watch.undeclared()
-    included = {"batch.lua", "note.lua", "sidekiq_status.lua", "lock.lua", "push.lua", "effects.lua"}
+    included = {
+        "batch.lua", "note.lua", "sidekiq_status.lua", "lock.lua", "group.lua", "push.lua", "effects.lua",
+    }  # fmt: skip
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
+
+
+def _fire(periodic: Periodic) -> None:
+    release, one = Release("app", "1"), schedule("nightly", Rule(every=60), {"class": "Job"})
+    [state] = periodic.register(release, [one]).states
+    push = Push("q", job(), lock=LockClaim("Job:nightly", "jid", 60))
+    assert periodic.fire(release, Firing("nightly", state.number, state.since, "fired", push=push)).fired is Fired.DONE
+    assert periodic.pause("app", "nightly")
+
+
+def of_groups(broker: Broker, life: ProcessLife) -> None:
+    full, group = GroupSettings(60, 0, 1), Group("q", "Job", "one")
+    broker.transport.publish([Push("q", job(), group=Joining(group)), Push("q", job(), group=Joining(group, full))])
+    joined = Push("q", job(), group=Joining(group))
+    life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
+    broker.groups.configure(group, OwnSettings(10))
+    broker.groups.take_out(group, job(), "cancelled")
+    broker.groups.make_due(group)
+    for number, due in enumerate(broker.groups.due("Job", 10).groups):
+        broker.groups.flush(due, due if due.set else due._replace(set=f"set-{number}"), job())
+        ended = EndSet("jid", due._replace(set=due.set or f"set-{number}"), (PushJobs("jid", (joined,)),))
+        life.settle(lambda payload, ended=ended: Done(effects=(ended,)))  # type: ignore[misc]
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ end
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
   if MAY_FAIL[word] then return false end
+  if word == 'endset' then return each_effect(first + 3, last, effect_refusal) end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
@@ -76,6 +77,17 @@ function EFFECTS.once(key, life, first, last)
   local failed = each_effect(first, last, apply)
   if failed then redis.call('DEL', key) end
   return failed
+end
+
+-- The values: numbers of the class's groups and of the registry of classes, the class, then effects.
+function EFFECTS.endset(set, entry, first, last)
+  local groups, there = key_at(first), redis.pcall('EXISTS', set)
+  if type(there) == 'table' then return there.err end
+  local failed = there == 1 and each_effect(first + 3, last, apply)
+  if failed then return failed end
+  if there == 1 and type(redis.pcall('UNLINK', set)) == 'table' then redis.pcall('DEL', set) end
+  redis.pcall('ZREM', groups, entry)
+  forget_class(key_at(first + 1), groups, arguments[first + 2])
 end
 
 -- The values: the state, the reason, then the fields.
