@@ -116,7 +116,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    flusher = GroupFlusher(broker, plan, clock.wall, outage)
+    flusher = GroupFlusher(broker, plan, clock.wall, outage) if Aggregates(plan.registry).specs() else None
     judge = judge_by(poison, tracking, clock.wall, for_ruby)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}

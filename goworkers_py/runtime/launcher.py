@@ -50,7 +50,7 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
-    group_flusher: GroupFlusher
+    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
     firer: Firer | None = None  # None: there are no periodic jobs
 
     def __iter__(self) -> Iterator[Service]:
@@ -65,7 +65,7 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
-                self.group_flusher,
+                *([self.group_flusher] if self.group_flusher else []),
                 *([self.firer] if self.firer else []),
             )
         )
