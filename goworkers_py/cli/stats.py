@@ -12,7 +12,6 @@ from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.cli.base import FAILED, connected
 from goworkers_py.cli.tables import Table, duration
 
-
 # Figures of features that few use.
 _ONLY_WHERE_SOME = ("groups", "grouped", "oldest_grouped_s")
 
