@@ -68,9 +68,7 @@ class GroupFlusher(BrokerService):
                 continue
             if size:
                 log.debug("group %s of %s: %d members are to be aggregated", group.name, spec.name, size)
-        line = (
-            f"{self.name}:{spec.name}"  # the name in the log lines that say that groups are refused, or no longer are
-        )
+        line = f"{self.name}:{spec.name}"  # in the log lines that say that the broker refuses groups
         if refused is not None:
             return self._outage.failed(line, refused)
         self._outage.recovered(line)
@@ -93,6 +91,11 @@ class GroupFlusher(BrokerService):
                 FIELD: {**field_of({NEED}), GROUP: set_field(group)},
             }
         )
+
+    def run(self) -> None:
+        super().run()
+        for spec in self._aggregates.specs():
+            self._outage.forget(f"{self.name}:{spec.name}")
 
     def wait_between(self, seconds: float) -> None:
         self.stopping.wait(None if math.isinf(seconds) else seconds)
