@@ -7,6 +7,7 @@ a note is only information. The broker itself brings the checks of its server, s
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -16,12 +17,14 @@ from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
+from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
-from goworkers_py.core.errors import BrokerRefused, NoSuchDatabase, WrongType
+from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -34,6 +37,9 @@ MOST_FAILURES, TOP_FAILURES = 5_000, 3
 LONG_PARKED_S = 86_400
 # A push goes to the other broker within seconds, if that serves and a process knows it.
 LONG_POSTED_S = 60
+
+# A periodic job fires within seconds after its slot.
+LATE_FIRING_S = 60
 
 PROBLEM = True
 NOTE = False
@@ -86,6 +92,8 @@ class Doctor:
             "in-progress": self._dead_owners,
             "parked": self._parked,
             "outbox": self._outbox,
+            "periodic": self._periodic,
+            "batches": self._batches,
             "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
@@ -175,6 +183,38 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether that broker serves, and start a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
+
+    def _periodic(self) -> Iterator[Advice]:
+        jobs = []
+        with suppress(ConfigError):  # a broker without periodic jobs
+            jobs = self._inspector.periodic_jobs()
+        fetched = {queue for one in self._inspector.processes() for queue in one.queues} if jobs else set()
+        now = self._inspector.now()
+        for one in [job for job in jobs if job.state != "gone"]:
+            what, name = f"periodic job {one.name} of {one.source}", shlex.quote(f"{one.source}:{one.name}")
+            if one.state == "no process":
+                todo = f"start one, or delete it: pyworkers periodic forget {name}"
+                yield Advice(PROBLEM, f"{what} is in the code of no live process", todo)
+            elif one.next_at is not None and now - one.next_at > LATE_FIRING_S:
+                told = f"{what} has not fired at its slot {now - one.next_at:.0f} s ago"
+                yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
+            if one.state == "paused":
+                yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
+            if self._is_ours_without_code(one.job_class, one.queue):
+                told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
+                yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
+            if one.queue not in fetched:
+                told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
+                yield Advice(PROBLEM, told, "start a process for this queue")
+
+    def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
+        if self._work is None or queue not in self._work.queues:
+            return False
+        return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
+
+    def _batches(self) -> Iterator[Advice]:
+        if self._inspector.knows_batches:
+            yield from old_batches(self._inspector.batches.all(), time.time())
 
     def _groups(self) -> Iterator[Advice]:
         yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)

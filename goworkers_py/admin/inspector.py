@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from goworkers_py.admin.batches import BatchList
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
+from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -29,7 +31,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, GroupedJobs):
+class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,
@@ -41,6 +43,15 @@ class Inspector(Jobs, GroupedJobs):
         """Shows jobs that other programs of a Sidekiq fleet hold: `inspector.neighbours.leftovers()`. Shows none if
         the broker serves no other programs."""
         return self._broker.neighbours or NoNeighbours(self._broker.name)
+
+    @property
+    def batches(self) -> BatchList:
+        """Shows batches and changes them: `inspector.batches.status(bid)`, as `workers.batches` does."""
+        return BatchList(lambda: self._broker)
+
+    @property
+    def knows_batches(self) -> bool:
+        return Capability.BATCHES in self._broker.capabilities
 
     # --- queues
 

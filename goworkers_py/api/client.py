@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
+from goworkers_py.api.argument_checks import check_args, check_kwargs, require
+from goworkers_py.api.client_links import ClientLink, through_links
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.worker_check import WorkerCheck
@@ -14,23 +16,34 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
-from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.joining import Joining, joining
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.links.atomic import holding
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.job_record import says_tracked
-from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, KWARGS, field_of
+from goworkers_py.wire.message import Timestamps, current_message, new_jid
+from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
 
 BULK_SLICE = 1_000
 
-# A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
-ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+class _Form(NamedTuple):
+    """The jobs of one call, checked."""
+
+    writer: JobWriter
+    rows: Sequence[Sequence[Any]]
+    needs: Collection[str]
+    later: float | None
+    jid: str | None  # given by the caller
+    locks: Sequence[str] | None
+    bid: str
 
 
 class Client:
@@ -55,6 +68,15 @@ class Client:
         self._clock = clock or Clock()
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._publisher = Publisher(broker, on_later)
+
+    @property
+    def broker(self) -> Broker:
+        return self._broker()
+
+    @property
+    def milliseconds(self) -> bool:
+        """Whether times are written as milliseconds."""
+        return isinstance(self._timestamps.write(0.0), int)
 
     def push(
         self,
@@ -82,14 +104,71 @@ class Client:
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
         All the jobs get the same `kwargs`.
         """
-        rows = list(rows)
+        form = self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties))
+        jids: list[str | None] = []
+        for start in range(0, len(form.rows), BULK_SLICE):
+            jobs = self._jobs(form, start)
+            pushes = [job.push(form.later, form.bid) for job in jobs if job is not None]
+            answers = iter(self._push(pushes, form.needs, bool(form.jid)))
+            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+        return jids
+
+    def draft(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> tuple[str, Push] | None:
+        """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        [job] = self._jobs(form, 0)
+        return None if job is None else (job.jid, job.push(form.later))
+
+    def written(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> WrittenJob:
+        """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
+        require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
+        require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        if form.needs and Capability.LEASES in self._broker().capabilities:
+            self._workers.check(queue, form.needs)
+        job = self._jobs(form, 0)[0]
+        if job is None:
+            raise ArgumentError(f"a client link stopped the push of {job_class}")
+        return job._replace(payload=payload.splice(job.payload, {}, drop=("enqueued_at",)))
+
+    def _form(
+        self,
+        queue: str,
+        job_class: str,
+        rows: Sequence[Sequence[Any]],
+        options: EnqueueOptions,
+        needs: Collection[str],
+        kwargs: Mapping[str, Any] | None,
+        ties: Ties,
+    ) -> _Form:
+        """All rows are checked."""
         one_jid = options.said.get("jid")
-        _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
+        require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
-        needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        needs = {*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())}
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
@@ -98,6 +177,7 @@ class Client:
         grouping = grouping_of(options.said, kwargs or {})
         if grouping is not None:
             self._broker().require(Capability.GROUPS)
+            require(not ties.batch, "a job of a group cannot be in a batch: push it outside of the batch")
             fields[FIELD] |= grouping.field()
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
@@ -105,14 +185,33 @@ class Client:
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        form = JobWriter(fields, self._times(now, later), uniqueness, grouping)
-        jids: list[str | None] = []
-        for start in range(0, len(rows), BULK_SLICE):
-            end = start + BULK_SLICE
-            jobs = self._jobs(form, rows[start:end], one_jid, locks and locks[start:end])
-            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
-            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
-        return jids
+        writer = JobWriter(fields, self._times(now, later), uniqueness, grouping)
+        return _Form(writer, rows, needs, later, one_jid, locks, ties.batch)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
+
+    @property
+    def joins(self) -> Joining | None:
+        """The batch that a push joins now."""
+        return joining(self.home, current_message)
+
+    def _joining(self, ties: Ties) -> Ties:
+        joined = self.joins
+        if joined is None:
+            return ties
+        self._broker().require(Capability.BATCHES)
+        if not joined.own and current_message() is not None and holding(self.home) is not None:
+            raise ArgumentError(
+                "a push inside of atomic happens at the end of the job, when the block of its batch has ended: push "
+                "outside of atomic. The batch of the running job takes it: `with workers.current_message().batch:`"
+            )
+        members = {**ties.members, **batch_field(joined.member)}
+        return ties._replace(members=members, needs={*ties.needs, BATCH}, batch=joined.member.bid)
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
@@ -141,7 +240,7 @@ class Client:
     ) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
-            _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
+            require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
         fields = {"retry": True, "queue": queue, "class": job_class, **options}
@@ -153,39 +252,22 @@ class Client:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
-    def _jobs(
-        self, form: JobWriter, rows: Sequence[Sequence[Any]], jid: str | None, locks: Sequence[str] | None
-    ) -> list[WrittenJob | None]:
-        jids = [jid or new_jid() for _ in rows]
-        locks = locks or []
+    def _jobs(self, whole: _Form, start: int) -> list[WrittenJob | None]:
+        """Those of one slice."""
+        form, rows = whole.writer, whole.rows[start : start + BULK_SLICE]
+        jids = [whole.jid or new_jid() for _ in rows]
+        locks = (whole.locks or [])[start : start + BULK_SLICE]
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
-            joining = form.joining()
+            gathering = form.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim, joining)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim, gathering)
                 for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
             ]
         jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-        changed = (self._through_links(copy.deepcopy(job)) for job in jobs)
+        changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]
-
-    def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        for link in self._links:
-            changed = link(job)
-            if changed is None:
-                return None
-            _require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
-            job = changed
-        for name in ("queue", "class", "jid"):
-            _require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
-        check_args(job.get("args"), "args")
-        if job.get("kwargs"):
-            check_kwargs(job["kwargs"])
-            field = job.get(FIELD, {})  # a link may have added kwargs
-            job[FIELD] = {**field, **field_of({*field.get("needs", ()), KWARGS})}
-        payload.check_plain(job, "job", payload.MAX_NESTING)
-        return job
 
 
 def _later(options: EnqueueOptions, now: float) -> float | None:
@@ -197,18 +279,3 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
 
 def _jid(job: WrittenJob, answer: Answer) -> str | None:
     return job.jid if answer is True else answer or None
-
-
-def check_args(args: Any, name: str) -> None:
-    _require(isinstance(args, list | tuple), f"{name} must be a list of arguments, is {type(args).__name__}")
-    payload.check_plain(list(args), name)
-
-
-def check_kwargs(kwargs: Any) -> None:
-    _require(isinstance(kwargs, Mapping), f"kwargs must be a dict of arguments by name, is {type(kwargs).__name__}")
-    payload.check_plain(dict(kwargs), "kwargs")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ArgumentError(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,8 +26,9 @@ class WrittenJob(NamedTuple):
     lock: LockClaim | None = None
     group: Joining | None = None
 
-    def push(self, at: float | None) -> Push:
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, group=None if at else self.group)
+    def push(self, at: float | None, bid: str = "") -> Push:
+        group = None if at else self.group
+        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, batch=bid, group=group)
 
 
 class Ties(NamedTuple):
@@ -36,6 +37,8 @@ class Ties(NamedTuple):
     # The names of the locks of unique jobs, one for each job, where the push does not make them from the arguments.
     locks: Sequence[str] | None = None
     members: Mapping[str, Any] = MappingProxyType({})  # of the payload's field `pyworkers`, beside the needs
+    needs: Collection[str] = ()
+    batch: str = ""  # the batch that the jobs join
 
 
 NO_TIES = Ties()

@@ -7,11 +7,13 @@ from collections.abc import Collection
 from typing import NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
+from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Transport
@@ -28,6 +30,8 @@ class Capability(enum.Enum):
     ADMIN = "lists of jobs"  # has `admin`
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
+    PERIODIC = "periodic jobs"  # has `periodic`
+    BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
@@ -53,6 +57,8 @@ class Broker:
     control: Control
     cancels: Cancels
     locks: Locks
+    periodic: Periodic
+    batches: Batches
     groups: Groups
     admin: Admin
     neighbours: Neighbours | None = None

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from goworkers_py.config.home import home_of
 from goworkers_py.config.parsers import (
     auto_or_whole,
+    bare_name,
     broker_address,
+    json_list,
     octal,
     one_of,
     order,
@@ -24,6 +26,7 @@ from goworkers_py.config.parsers import (
     text,
     whole,
     words,
+    yes_or_no,
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
@@ -54,6 +57,12 @@ class QueueConfig:
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
+    priorities: bool = option(
+        False,
+        yes_or_no,
+        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes or no; yes where "
+        "the code of a job of this queue names a priority",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,46 @@ class MiddlewareConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodicConfig:
+    """A section [periodic:NAME]."""
+
+    name: str
+    cron: str = option("", text, "minute, hour, day, month and weekday, such as 0 3 * * *")
+    every: int = option(0, whole(1), "instead of `cron`: seconds between two jobs, as multiples since 1970")
+    timezone: str = option("UTC", text, "time zone of `cron`, such as Europe/Berlin")
+    class_: str = option("", text, "class of the jobs, in any language")
+    queue: str = option("", text, "queue of the jobs; empty: that of the class in this program, or default")
+    args: tuple[Any, ...] = option((), json_list, 'arguments as JSON, such as ["eu", 7]')
+    catch_up: str = option(
+        "latest",
+        one_of("none", "latest", "all"),
+        "what was missed while no process ran: none of it, the latest, or all, in order",
+    )
+    overlap: str = option(
+        "allow",
+        one_of("allow", "skip", "queue"),
+        "while the last job has not ended: allow another one, skip it, or queue it behind the last one",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EchoConfig:
+    """The section [echo]."""
+
+    queue: str = option(
+        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
+    )
+    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
+    locks: str = option(
+        "echo",
+        one_of("echo", "native", "none"),
+        "jobs that hold a lock of Ruby: echo them; free the locks of sidekiq-unique-jobs here (native); or none",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools` and `middleware`."""
+    """The section [pyworkers], with the other sections in `queues`, `pools`, `periodic`, `middleware` and `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -139,6 +186,16 @@ class Config:
     result_max_bytes: int = option(
         1_000_000, whole(1, 100_000_000), "bytes of the largest result that is kept of a job with `retain`"
     )
+    source: str = option(
+        "",
+        bare_name,
+        "name of this application for its periodic jobs; empty: the first package of `require`, or default",
+    )
+    generation: str = option(
+        "",
+        text,
+        "release of this application, such as 118 or 2.10.1, which only grows: an older one fires no periodic jobs",
+    )
     poison_limit: int = option(
         3, whole(0), "bury a job after this many processes died while running it, at least 2; 0: never"
     )
@@ -170,7 +227,9 @@ class Config:
     stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
+    periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
+    echo: EchoConfig = EchoConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -179,6 +238,11 @@ class Config:
         if self.process and self.needs_a_parent:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
+            )
+        if self.echo.queue in {queue.name for queue in self.queues}:
+            raise ConfigError(
+                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
+                "queue that only Ruby works"
             )
         if self.poison_limit == 1:
             raise ConfigError(
@@ -201,12 +265,17 @@ class Config:
 
 def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     """The rows of a section's table."""
-    return {row.name: row for row in dataclasses.fields(section) if "parse" in row.metadata}
+    return {_name_of(row): row for row in dataclasses.fields(section) if "parse" in row.metadata}
+
+
+def _name_of(row: dataclasses.Field[Any]) -> str:
+    """The field of an option whose name is a word of Python, such as `class`, ends in an underscore."""
+    return row.name.removesuffix("_")
 
 
 def names_of(row: dataclasses.Field[Any]) -> list[str]:
     """The option's name, and its alias if it has one."""
-    return [name for name in (row.name, row.metadata["alias"]) if name]
+    return [name for name in (_name_of(row), row.metadata["alias"]) if name]
 
 
 def options_by_any_name(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
@@ -34,8 +35,9 @@ class Push:
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens. With `group`, the job joins that group
-    instead of its queue.
+    in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
+    job in the same step; a batch that has ended takes no job, and the push does not happen. With `group`, the job
+    joins that group instead of its queue.
     """
 
     queue: str
@@ -45,12 +47,13 @@ class Push:
     track: Tracked | None = None
     instead_of: str = ""
     lock: LockClaim | None = None
+    batch: str = ""
     group: Joining | None = None  # without `at`
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens, or where to."""
-        return bool(self.id or self.track or self.lock or self.group)
+        return bool(self.id or self.track or self.lock or self.batch or self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +217,69 @@ class KeepLock:
     size: ClassVar[int] = 0
 
 
-# These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
+@dataclass(frozen=True, slots=True)
+class PushEcho:
+    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
 
-Effect = PushJobs | EndSet | PostJobs | StoreValue | Repeatable
+    jid: str
+    queue: str
+    payload: bytes
+    kind: ClassVar[str] = "echo"
+
+    @property
+    def size(self) -> int:
+        return len(self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRubyLock:
+    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `wire.ruby_lock`. Like FreeLock, this
+    effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
+
+    jid: str
+    digest: str
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"free {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRubyLock:
+    """Takes such a lock, unless `limit` other jobs hold it. All else as FreeRubyLock."""
+
+    jid: str
+    digest: str
+    limit: int
+    ttl_s: int  # 0: it has no end
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"take {self.digest}"
+
+
+class EndInBatch(NamedTuple):
+    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
+    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
+
+    jid: str
+    member: Membership
+    way: Way
+    death: bytes = b""  # how it has failed, see `wire.batch`
+
+    @property
+    def kind(self) -> str:
+        return "batch"
+
+    @property
+    def size(self) -> int:
+        return len(self.death)
+
+
+# These happen again where they are asked again, as on two servers: twice is as good as once.
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock)
+
+Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

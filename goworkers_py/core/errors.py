@@ -11,6 +11,7 @@ WorkersError
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
 ├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
+├── BatchEnded              a push or a block would add jobs to a batch that has ended, was cancelled or is not there
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
 ├── JobCancelled            thrown into a job that was cancelled; `result` of one that was cancelled, deleted or expired
@@ -95,6 +96,12 @@ class DuplicateJob(WorkersError):
         there = f"holds the lock {lock}" if lock else f"is {state}"
         super().__init__(f"job {jid} {there}: nothing was pushed")
         self.jid, self.state, self.lock = jid, state, lock
+
+
+class BatchEnded(WorkersError):
+    def __init__(self, bid: str) -> None:
+        super().__init__(f"batch {bid} takes no jobs: it has ended, was cancelled, or is not there; nothing was pushed")
+        self.bid = bid
 
 
 class NoResult(WorkersError):

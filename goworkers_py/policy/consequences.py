@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from goworkers_py.core.effect import Effect, EndSet, FreeLock, KeepLock
+from goworkers_py.core.batch import Way
+from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_of, death_of, is_over
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
@@ -39,7 +41,9 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     if not isinstance(jid, str) or isinstance(outcome, Keep):
         return ()
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard)))
+    if isinstance(outcome, Dead):
+        fields = payload.read(outcome.payload)  # it has the error
+    return _of_all(fields, Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard)))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -67,6 +71,22 @@ def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         yield KeepLock(change.jid, lock.name, life_s, change.due)
 
 
+_WAYS: dict[StateWord, Way] = {
+    "completed": "succeeded", "dead": "failed", "cancelled": "cancelled", "expired": "expired",
+}  # fmt: skip
+
+
+def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    member, way = batch_of(fields), _WAYS.get(change.state)
+    if member is None or way is None:
+        return
+    if is_over(fields):  # its batch has counted its death, and it was retried by hand
+        if way == "succeeded":
+            yield EndInBatch(change.jid, member, "revived")
+        return
+    yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
+
+
 def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
     found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
@@ -75,14 +95,15 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
 
 
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_set)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_batch, _of_set)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     return tuple(effect for of_tie in _TIES for effect in of_tie(fields, change))
 
 
-def _state_of(outcome: Outcome) -> StateWord:
+def state_of(outcome: Outcome) -> StateWord:
+    """The state of a job whose run ends so."""
     match outcome:
         case Done():
             return "completed"

@@ -106,6 +106,14 @@ class Registry:
         """Whether one handler runs every job of the queue, whatever its class."""
         return queue in self._handlers
 
+    def handler(self, queue: str) -> QueueHandler | None:
+        spec = self._handlers.get(queue)
+        return None if spec is None else spec.function
+
+    def with_priorities(self) -> set[str]:
+        """The queues of the jobs whose code names a priority."""
+        return {spec.queue for spec in self._jobs.values() if spec.options.get("priority")}
+
     def names(self) -> list[str]:
         return sorted(self._jobs)
 

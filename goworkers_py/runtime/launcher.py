@@ -15,6 +15,7 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.firer import Firer
 from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -50,6 +51,7 @@ class Services:
     canceller: Canceller
     lock_keeper: LockKeeper
     group_flusher: GroupFlusher
+    firer: Firer | None = None  # None: there are no periodic jobs
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -64,6 +66,7 @@ class Services:
                 self.canceller,
                 self.lock_keeper,
                 self.group_flusher,
+                *([self.firer] if self.firer else []),
             )
         )
 

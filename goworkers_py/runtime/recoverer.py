@@ -10,14 +10,17 @@ from dataclasses import replace
 
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
 from goworkers_py.core.errors import PoisonPill
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
@@ -79,14 +82,19 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
-def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]) -> Judge:
+def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], ruby: ForRuby | None = None) -> Judge:
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        ties = moved(raw, "waiting" if error is None else "dead")
-        return replace(decision, effects=(*effects, *ties))
+        state: StateWord = "waiting" if error is None else "dead"
+        ties, written = moved(raw, state), decision.payload
+        if error is not None:
+            written = buried(written)
+        if ruby is not None:
+            ties += ruby.of_move(raw, state, "" if error is None else f"{type(error).__name__}: {error}")
+        return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.effect import Effect
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
@@ -15,9 +16,20 @@ from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
+
+
+@dataclasses.dataclass(frozen=True)
+class RunTies:
+    """Looks after the things to which a job may be tied, before its run and after it."""
+
+    locks: LockBegin
+    groups: GroupMembers
+    ruby: RubyJobs | None = None  # None: nothing is done for Ruby
 
 
 class SpecialRuns:
@@ -28,14 +40,12 @@ class SpecialRuns:
         tracker: Tracker,
         canceller: Canceller,
         iterate: BeginIteration,
-        locks: LockBegin,
-        groups: GroupMembers,
+        ties: RunTies,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate
-        self.locks = locks
-        self.groups = groups
+        self.ties = ties
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
@@ -61,6 +71,20 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields and (more := consequences(message.fields, outcome, self._wall())):
-            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, *more))
+        if FIELD in message.fields or self.ties.ruby is not None:
+            return self._with_ties(message, outcome)
+        return outcome
+
+    def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome with what it means for the ties of the job."""
+        more: tuple[Effect, ...] = ()
+        if FIELD in message.fields:
+            more = consequences(message.fields, outcome, self._wall())
+            if isinstance(outcome, Dead):
+                outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
+        if self.ties.ruby is not None:
+            more += self.ties.ruby.ended(message, outcome)
+        if more:
+            effects = (*outcome.effects, *more) if outcome.effects else more
+            outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
         return outcome

@@ -39,7 +39,7 @@ from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -75,7 +75,7 @@ class Runner:
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, groups, app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups), app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}

@@ -297,6 +297,37 @@ def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> N
         _await(log, "mailed bob: a like")
 
 
+def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python mailing.py", EXAMPLES / "python", env)
+        _await(log, "a code for ada")
+        _await(log, "newsletter 4711")
+        _await(log, "newsletter 99")
+        _await(log, "cleaned up")
+    assert {"mailing", "mailing@high", "mailing@low"} <= set(said.split())
+
+
+def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r periodic", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _await(log, "checked")
+        assert _run("python periodic.py", EXAMPLES / "python", env) == "True\n"
+        _await(log, "periodic job nightly report: pushed job")
+        _await(log, "the report of 20")
+        _await(log, "periodic job check: not pushed: the job of an earlier slot holds its lock")
+        assert "nightly report" in _run("pyworkers periodic list", EXAMPLES / "python", env)
+    assert own_redis.client().get("stat:failed") is None
+
+
+def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:
+        bid = _run("python exports.py", EXAMPLES / "python", env).strip()
+        _await(log, "nightly exports: 10 of 10 jobs have succeeded")
+        assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
+
+
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:

@@ -43,7 +43,7 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 
 
@@ -143,7 +143,9 @@ def special_runs() -> SpecialRuns:
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     iterate, locks = begin_iteration(broker.store, lambda: False), LockBegin(broker, time.time)
-    return SpecialRuns(tracker, canceller, iterate, locks, GroupMembers(broker, registry, canceller, time.time))
+    return SpecialRuns(
+        tracker, canceller, iterate, RunTies(locks, GroupMembers(broker, registry, canceller, time.time))
+    )
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -11,17 +11,19 @@ from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    EndInBatch,
     EndSet,
-    FreeLock,
-    KeepLock,
+    FreeRubyLock,
     MeetTombstone,
     NoteState,
     PostJobs,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
@@ -70,13 +72,22 @@ class Endings:
                         self._state.add(push)
                 case PostJobs():
                     self._post(effect)
-                case EndSet(_, group, others):
-                    if self._state.groups.end_set(group):
-                        self.apply(others)
+                case PushEcho() | EndSet() | EndInBatch():
+                    self._apply_of_tie(effect)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
                 case _:
                     self._note(effect)
+
+    def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch) -> None:
+        match effect:
+            case PushEcho(_, queue, payload):
+                self._state.put(queue, payload)
+            case EndSet(_, group, others):
+                if self._state.groups.end_set(group):
+                    self.apply(others)
+            case _:
+                self._state.follow([effect])
 
     def _note(self, effect: Repeatable) -> None:
         match effect:
@@ -86,12 +97,10 @@ class Endings:
                 self._state.tombstones.meet(jid, state)
             case StoreCursor(jid, cursor, has_ended):
                 self._state.iterations.end_run(jid, cursor, has_ended)
-            case ShowStatus():
+            case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
-            case FreeLock(jid, name):
-                self._state.locks.free(name, jid)
-            case KeepLock():
-                self._state.locks.keep(effect)
+            case _:  # of a tie
+                self._state.follow([effect])
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

@@ -37,11 +37,13 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
+    Feature("batches", "hmget hincrby", ""),
     Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
     Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -107,7 +109,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
-        ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
+        ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

@@ -8,28 +8,34 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.core.batch import Membership
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    EndInBatch,
     EndSet,
     FreeLock,
+    FreeRubyLock,
     KeepLock,
     MeetTombstone,
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.wire import sidekiq_status
 
@@ -48,16 +54,27 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
                     yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
-            case EndSet(_, group, others):
-                values = [*encode(others, keys, number_of, now)]
-                groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
-                yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
-                yield from (groups, registry, group.job_class, *values)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
+            case PushEcho() | EndSet() | EndInBatch():
+                yield from _of_tie(effect, keys, number_of, now)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
+
+
+def _of_tie(effect: PushEcho | EndSet | EndInBatch, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    match effect:
+        case PushEcho(_, queue, payload):
+            yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
+        case EndSet(_, group, others):
+            values = [*encode(others, keys, number_of, now)]
+            groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
+            yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
+            yield from (groups, registry, group.job_class, *values)
+        case EndInBatch(_, member, way, death):
+            place = batch_place(member, keys, number_of)
+            yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
 
 
 def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -80,6 +97,16 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("free", number_of(keys.lock(name)), jid, 0)
         case KeepLock(jid, name, life_s, due):
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
+        case _:
+            yield from _of_ruby_lock(effect, keys, number_of)
+
+
+def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
+    values: list[Argument] = [*others, effect.digest]
+    if isinstance(effect, TakeRubyLock):
+        values += (effect.limit, effect.ttl_s)
+    yield from ("unlock" if isinstance(effect, FreeRubyLock) else "relock", locked, effect.jid, len(values), *values)
 
 
 def encode_notes(
@@ -101,6 +128,21 @@ def encode_notes(
     for (shared, names), group in groups.items():
         numbers = struct.pack(f">{len(group.numbers)}H", *group.numbers)
         arguments += ("notes", *shared, numbers, number_of_first(group.records), len(names), *names, *group.values)
+    return arguments
+
+
+def encode_ends(
+    deliveries: Iterable[Delivery], ends: Mapping[Delivery, EndInBatch], keys: Keys, number_of: NumberOf
+) -> list[Argument]:
+    """The ends of deliveries that only leave their list; the deliveries are numbered from 1 on. Those of one batch
+    share one word."""
+    groups: defaultdict[Membership, list[int]] = defaultdict(list)
+    for number, delivery in enumerate(deliveries, 1):
+        if (end := ends.get(delivery)) is not None:
+            groups[end.member].append(number)
+    arguments: list[Argument] = []
+    for member, numbers in groups.items():
+        arguments += ("ends", struct.pack(f">{len(numbers)}H", *numbers), *batch_place(member, keys, number_of))
     return arguments
 
 

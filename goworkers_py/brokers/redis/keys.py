@@ -33,16 +33,29 @@ class Keys:
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
+        self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
     @property
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes, self.groups), "set"),
-            **dict.fromkeys((self.schedule, self.retry, self.dead), "zset"),
+            **dict.fromkeys(
+                (
+                    self.queues,
+                    self.paused,
+                    self.processes,
+                    self.lines,
+                    self.outboxes,
+                    self.periodics,
+                    self.groups,
+                ),
+                "set",
+            ),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -111,6 +124,43 @@ class Keys:
     def lock_name(self, key: str) -> str:
         return key.removeprefix(self.lock(""))
 
+    def periodic(self, source: str, name: str) -> str:
+        """Holds the schedule of a periodic job. `source` has no colon."""
+        return f"{self.prefix}pyworkers:periodic:{source}:{name}"
+
+    def periodic_history(self, source: str, name: str) -> str:
+        return f"{self.prefix}pyworkers:periodic-history:{source}:{name}"
+
+    def periodic_source(self, source: str) -> str:
+        """Holds the newest generation of a source of periodic jobs."""
+        return f"{self.prefix}pyworkers:periodic-source:{source}"
+
+    def cron_jobs(self, namespace: str) -> str:
+        """The gem sidekiq-cron's: the names of its jobs."""
+        return f"{self.prefix}cron_jobs:{namespace}"
+
+    @property
+    def any_cron_jobs(self) -> str:
+        """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
+        return _literally(self.cron_jobs("").removesuffix(":")) + "*"
+
+    def cron_job(self, member: str) -> str:
+        """One of its jobs, by a member of these sets."""
+        return f"{self.prefix}{member}"
+
+    @property
+    def schedules(self) -> str:
+        """The gem sidekiq-scheduler's: its jobs."""
+        return f"{self.prefix}schedules"
+
+    def batch(self, bid: str) -> str:
+        """Holds the record of a batch."""
+        return f"{self.prefix}pyworkers:batch:{bid}"
+
+    def deaths(self, bid: str) -> str:
+        """Holds the newest deaths of the jobs of a batch."""
+        return f"{self.prefix}pyworkers:deaths:{bid}"
+
     def groups_of(self, job_class: str) -> str:
         """Holds the groups of a class, by the times at which they are due."""
         return f"{self.groups}:{job_class}"
@@ -139,6 +189,12 @@ class Keys:
     def status(self, jid: str) -> str:
         """The gem sidekiq-status': what it shows of a job."""
         return f"{self.prefix}sidekiq:status:{jid}"
+
+    def ruby_lock(self, digest: str) -> tuple[str, ...]:
+        """The gem sidekiq-unique-jobs': a lock, in the order of lua/ruby_lock.lua."""
+        lock, all_locks = self.prefix + digest, f"{self.prefix}uniquejobs"
+        parts = f"{lock}:LOCKED", lock, f"{lock}:QUEUED", f"{lock}:PRIMED", f"{lock}:INFO"
+        return *parts, f"{all_locks}:digests", f"{all_locks}:expiring_digests"
 
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""

@@ -1,19 +1,25 @@
-"""In-progress lists of go-workers' processes, and marks of deploys for Sidekiq's Metrics page."""
+"""In-progress lists of go-workers' processes, locks of Ruby, and marks of deploys for Sidekiq's Metrics page."""
 
 from __future__ import annotations
 
 import datetime
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
+from goworkers_py.core.periodic import ForeignSchedule
+from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.wire.ruby_lock import RubyLock
+
+_BEGIN_LOCK = Script(Path(__file__).parent / "lua" / "begin_ruby_lock.lua")
 
 HEARD_OF_S = 60
 MARK_LIFE_S = 90 * 86_400
@@ -34,18 +40,17 @@ class RedisNeighbours(Neighbours):
         owners, unreadable = read_entries(self._connections.call("HGETALL", keys.owners))
         ours = {keys.inprogress(queue, identity) for identity, entry in owners.items() for queue in entry.queues}
         unknown = tuple(map(keys.inprogress_of, unreadable))
-        found = sorted(key for key in self._scan() - ours if not key.endswith(unknown))
+        found = sorted(key for key in self._scan(keys.any_inprogress) - ours if not key.endswith(unknown))
         sizes = self._connections.answers([("LLEN", key) for key in found])
         queues = [text(name) for name in self._connections.call("SMEMBERS", keys.queues)]
         return [
             Leftover(*keys.queue_and_owner(key, queues), size) for key, size in zip(found, sizes, strict=True) if size
         ]
 
-    def _scan(self) -> set[str]:
+    def _scan(self, pattern: str) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:
-            pattern = self._keys.any_inprogress
             cursor, listed = self._connections.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)
             found.update(map(text, listed))
             if cursor == b"0":
@@ -78,6 +83,24 @@ class RedisNeighbours(Neighbours):
         return [one.identity for one, told in zip(others, lists, strict=True) if told is not None]
 
     # --- Sidekiq
+
+    def begin_lock(self, lock: RubyLock) -> bool:
+        keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(lock.run_digest)
+        flags = int(lock.freed_at_start), int(lock.while_it_runs)
+        told = lock.jid, lock.digest, lock.run_digest, *flags, lock.limit, lock.ttl_s
+        return bool(self._connections.script(_BEGIN_LOCK, keys, told) == 1)
+
+    def schedules(self) -> list[ForeignSchedule]:
+        """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""
+        sets = sorted(self._scan(self._keys.any_cron_jobs))
+        members = {
+            text(one) for names in self._connections.answers([("SMEMBERS", key) for key in sets]) for one in names or ()
+        }
+        jobs = self._connections.answers([("HGETALL", self._keys.cron_job(member)) for member in sorted(members)])
+        told = (dict(zip(map(text, job[::2]), map(text, job[1::2]), strict=True)) for job in jobs if job)
+        [other] = self._connections.answers([("HGETALL", self._keys.schedules)])
+        by_name = dict(zip(map(text, (other or ())[::2]), map(text, (other or ())[1::2]), strict=True))
+        return [*map(of_sidekiq_cron, told), *(of_sidekiq_scheduler(*one) for one in sorted(by_name.items()))]
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         keys = self._keys

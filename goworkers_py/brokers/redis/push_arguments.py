@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from goworkers_py.brokers.redis import group_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.batch import line_of
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
@@ -35,5 +36,9 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         known = claim.jid, life_s, claim.on_conflict, claim.instead_of
         yield from ("lock", number_of(keys.lock(claim.name)), 8, *known)
         yield from (schedule, RESCHEDULED_S, claim.fields, push.queue)
+    if push.batch:
+        own, *around = [number_of(keys.batch(bid)) for bid in line_of(push.batch)]
+        yield from ("batch", own, len(around))
+        yield from around
     if push.group is not None:
         yield from group_entry.tie(push.group, keys, number_of)

@@ -16,10 +16,21 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
+NO_KEYS = {
+    "prefix",
+    "types",
+    "inprogress_of",
+    "any_inprogress",
+    "queue_and_owner",
+    "bare",
+    "locks",
+    "lock_name",
+    "any_cron_jobs",
+}
 
 
 GROUP = Group("QUEUE", "CLASS", "NAME")
+RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -35,6 +46,14 @@ def every_key(keys: Keys) -> dict[str, str]:
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
         "lock": keys.lock("CLASS:DIGEST"),
+        "periodic": keys.periodic("SOURCE", "NAME"),
+        "periodic_history": keys.periodic_history("SOURCE", "NAME"),
+        "periodic_source": keys.periodic_source("SOURCE"),
+        "cron_jobs": keys.cron_jobs("NAMESPACE"),
+        "cron_job": keys.cron_job("cron_job:NAMESPACE:NAME"),
+        "schedules": keys.schedules,
+        "batch": keys.batch("BID"),
+        "deaths": keys.deaths("BID"),
         "groups_of": keys.groups_of("CLASS"),
         "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
         "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
@@ -42,6 +61,7 @@ def every_key(keys: Keys) -> dict[str, str]:
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
+        **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
         "applied": keys.applied("KIND", "JID"),
         "pushed": keys.pushed("ID"),
         "member": keys.member("IDENTITY"),
@@ -63,7 +83,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work"}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:]}
 
 
 def documented() -> dict[str, list[str]]:
@@ -123,6 +143,16 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "cron_jobs": "cron_jobs:NAMESPACE",
+        "cron_job": "cron_job:NAMESPACE:NAME",
+        "schedules": "schedules",
+        "periodics": "pyworkers:periodics",
+        "periodic": "pyworkers:periodic:SOURCE:NAME",
+        "periodic_history": "pyworkers:periodic-history:SOURCE:NAME",
+        "periodic_source": "pyworkers:periodic-source:SOURCE",
+        "batches": "pyworkers:batches",
+        "batch": "pyworkers:batch:BID",
+        "deaths": "pyworkers:deaths:BID",
         "groups": "pyworkers:groups",
         "groups_of": "pyworkers:groups:CLASS",
         "group": "pyworkers:group:DIGEST",
@@ -130,6 +160,13 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "group_set": "pyworkers:group-set:SET",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
+        "ruby_lock": "uniquejobs:DIGEST:LOCKED",
+        "last": "uniquejobs:DIGEST",
+        "queued": "uniquejobs:DIGEST:QUEUED",
+        "primed": "uniquejobs:DIGEST:PRIMED",
+        "info": "uniquejobs:DIGEST:INFO",
+        "digests": "uniquejobs:digests",
+        "expiring_digests": "uniquejobs:expiring_digests",
         "applied": "pyworkers:applied:KIND:JID",
         "pushed": "pyworkers:pushed:ID",
         "processes": "processes",

@@ -8,14 +8,17 @@
 --   'lock'    jid, life of the lock, what to do when another job holds it, the jid of a holder that does not count,
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
+--   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
 --   'group'   see group.lua: the job joins this group, and its goal is not used
--- Answer: 1: pushed, 0: a duplicate, or a list: how it met the lock, then its holder as {jid, queue, at, due}
+-- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
+-- {jid, queue, at, due}
 local PUSH_SIZE, TIE_SIZE = 6, 3
 
 local function key_at(at)
   return KEYS[FIXED + arguments[at]]
 end
 
+-- include batch.lua
 -- include group.lua
 
 -- Where the ties of a push begin, by their words.
@@ -52,7 +55,7 @@ local function meet_lock(key, at, due)
 end
 
 -- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', group = 'HLEN'}
+local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', group = 'HLEN'}
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
@@ -71,7 +74,8 @@ local function push(first, reason)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
   local ties = ties_of(first)
-  local id, record, lock, group = ties.id, ties.record, ties.lock, ties.group
+  local id, record, lock, batch, group = ties.id, ties.record, ties.lock, ties.batch, ties.group
+  local batch_key = batch and key_at(batch + 1)
   local id_key, record_key, lock_key = id and key_at(id + 1), record and key_at(record + 1), lock and key_at(lock + 1)
   if step == 'schedule' then due = name end
 
@@ -79,6 +83,7 @@ local function push(first, reason)
   if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
     return 0
   end
+  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
   local met, failed, held, reply
   if lock then met, failed, held = meet_lock(lock_key, lock + TIE_SIZE, due) end
   if met then
@@ -98,6 +103,11 @@ local function push(first, reason)
     local token = arguments[at + 2] == 'replace' and payload or ''
     failed = take_lock(lock_key, arguments[at], arguments[at + 1], arguments[at + 7], due, token, held)
   end
+  if batch and not failed then
+    reply = redis.pcall('HINCRBY', batch_key, 'total', '1')
+    failed = type(reply) == 'table' and reply.err
+    if failed then batch = nil end
+  end
   if not failed and group then
     failed = join_group(group, payload)
   elseif not failed and step == 'schedule' then
@@ -111,6 +121,7 @@ local function push(first, reason)
     -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
     if id then redis.pcall('EXPIRE', id_key, '0') end
     if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
+    if batch then redis.pcall('HINCRBY', batch_key, 'total', '-1') end
     return 0, failed
   end
 
