@@ -17,6 +17,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
+from goworkers_py.api.limits import Limit
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import (
     ArgumentError,
@@ -35,6 +36,7 @@ from goworkers_py.core.errors import (
     KillJob,
     LeaseGone,
     LeaseLost,
+    LimitTimeout,
     NeedsNewerRelease,
     NoResult,
     NoSuchDatabase,
@@ -57,6 +59,7 @@ inspector = app.inspector
 
 configure = app.configure
 job = app.job
+limit = app.limit
 defaults = app.defaults
 process = app.process
 around = app.around
@@ -121,6 +124,8 @@ __all__ = [
     "KillJob",
     "LeaseGone",
     "LeaseLost",
+    "Limit",
+    "LimitTimeout",
     "Message",
     "Middleware",
     "NeedsNewerRelease",
@@ -152,6 +157,7 @@ __all__ = [
     "enqueue_with_options",
     "inspector",
     "job",
+    "limit",
     "middleware",
     "on_cancel",
     "on_death",

@@ -11,10 +11,12 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.policy.arguments import Both
+from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.policy.uniqueness import uniqueness_of
-from goworkers_py.wire.needs import ITERATE, TYPED
+from goworkers_py.wire.needs import ITERATE, LIMITS, TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,8 +92,12 @@ class Job(Generic[P, R]):
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
         arguments = self._spec.arguments
-        ties = Ties(self._locks(rows, kwargs, options))
+        strict = strict_of(self._spec.limits)
+        slots = () if strict is None else [SlotTie(slot_for(strict, args, kwargs), strict.holds) for args in rows]
+        ties = Ties(self._locks(rows, kwargs, options), slots)
         needs = {ITERATE} if self._spec.iterable else set[str]()
+        if slots:
+            needs.add(LIMITS)
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:

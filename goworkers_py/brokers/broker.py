@@ -9,6 +9,7 @@ from typing import NoReturn
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.recoverable import Recoverable
@@ -27,6 +28,7 @@ class Capability(enum.Enum):
     ADMIN = "lists of jobs"  # has `admin`
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
+    LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -51,6 +53,7 @@ class Broker:
     control: Control
     cancels: Cancels
     locks: Locks
+    limits: Limits
     admin: Admin
     neighbours: Neighbours | None = None
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "job": "job",
     "retries": "job_sets",
     "scheduled": "job_sets",
+    "limits": "limits",
     "locks": "locks",
     "parked": "job_sets",
     "outbox": "job_sets",

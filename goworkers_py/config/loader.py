@@ -17,6 +17,7 @@ from urllib.parse import quote
 from goworkers_py.config.options import (
     SECTION,
     Config,
+    LimitConfig,
     MiddlewareConfig,
     PoolConfig,
     QueueConfig,
@@ -65,7 +66,8 @@ def load(
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
     chosen = _distinct(of_flags or of_file)
-    return Config(**values, queues=chosen, pools=() if of_flags else pools, middleware=links)
+    limits = _named_sections(file, "limit", LimitConfig, where)
+    return Config(**values, queues=chosen, pools=() if of_flags else pools, middleware=links, limits=limits)
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -96,8 +98,8 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
     known = [SECTION, "middleware"]
     for section in file.sections():
-        if section not in known and not section.startswith(("queue:", "pool:")):
-            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME"])
+        if section not in known and not section.startswith(("queue:", "pool:", "limit:")):
+            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "limit:NAME"])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 
@@ -182,7 +184,7 @@ def _kind_and_name(section: str) -> tuple[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = _kind_and_name(section)
     if not name:
-        example = "web" if kind == "pool" else "default"
+        example = {"pool": "web", "limit": "stripe"}.get(kind, "default")
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 

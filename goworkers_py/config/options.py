@@ -15,6 +15,7 @@ from goworkers_py.config.home import home_of
 from goworkers_py.config.parsers import (
     auto_or_whole,
     broker_address,
+    jobs_per_time,
     octal,
     one_of,
     order,
@@ -27,6 +28,7 @@ from goworkers_py.config.parsers import (
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
+from goworkers_py.core.limit import MOST, Rate
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
@@ -97,8 +99,18 @@ class MiddlewareConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitConfig:
+    """A section [limit:NAME]: it overrides what the code says of this limit."""
+
+    name: str
+    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet")
+    rate: Rate | None = option(None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute")  # noqa: RUF009
+    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools` and `middleware`."""
+    """The section [pyworkers], with the other sections in `queues`, `pools`, `middleware` and `limits`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -171,6 +183,7 @@ class Config:
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     middleware: MiddlewareConfig = MiddlewareConfig()
+    limits: tuple[LimitConfig, ...] = ()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
+from goworkers_py.core.limit import Rate, rate_of
+
 
 def text(value: str) -> str:
     try:
@@ -40,6 +42,10 @@ def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
         return int(_within(number, lowest, highest))
 
     return parse
+
+
+def jobs_per_time(value: str) -> Rate:
+    return rate_of(value)
 
 
 def order(value: str) -> str:

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.limit import Slot, SlotClaim
 from goworkers_py.core.lock import LockClaim
 
 # How long a broker knows the id of a push, and of an effect that was applied.
@@ -33,7 +34,8 @@ class Push:
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens.
+    in the same step; where another job holds it, the claim says what happens. With `slot`, a job that is due now
+    takes a place in the slot of a limit, or waits in the slot's line, in the same step.
     """
 
     queue: str
@@ -43,11 +45,12 @@ class Push:
     track: Tracked | None = None
     instead_of: str = ""
     lock: LockClaim | None = None
+    slot: SlotClaim | None = None
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock)
+        return bool(self.id or self.track or self.lock or self.slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +198,31 @@ class KeepLock:
     size: ClassVar[int] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LeaveSlot:
+    """Ends the place of this job in the slot of a limit, and lets the next job of the line go, into one of the likely
+    `queues` or into the schedule, due now. Like FreeLock, this effect may happen again, and may fail."""
+
+    jid: str
+    slot: Slot
+    queues: tuple[str, ...] = ()
+    kind: ClassVar[str] = "limit"
+    size: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldSlot:
+    """The job waits for its next run with its place in the slot of a limit, if it has one. Like FreeLock, this effect
+    may happen again, and may fail."""
+
+    jid: str
+    slot: Slot
+    kind: ClassVar[str] = "limit"
+    size: ClassVar[int] = 0
+
+
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | LeaveSlot | HoldSlot
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, LeaveSlot, HoldSlot)
 
 Effect = PushJobs | PostJobs | StoreValue | Repeatable

@@ -6,17 +6,19 @@ job from a dead one, and for people who delete or kill the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from goworkers_py.core.effect import Effect, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, FreeLock, HoldSlot, KeepLock, LeaveSlot
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
+from goworkers_py.wire.slots import slots_of
 
 # A payload without the field has no ties, and most have none.
 _MARK = f'"{FIELD}"'.encode()
@@ -36,8 +38,12 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     jid = fields.get("jid")
     if not isinstance(jid, str) or isinstance(outcome, Keep):
         return ()
+    return _of_all(fields, change_of(jid, outcome, now))
+
+
+def change_of(jid: str, outcome: Outcome, now: float) -> Change:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now))
+    return Change(jid, _state_of(outcome), due, now)
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -65,8 +71,22 @@ def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         yield KeepLock(change.jid, lock.name, life_s, change.due)
 
 
+def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -> Iterator[Effect]:
+    """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
+    for slot, holds in ties:
+        if holds and change.state not in ENDED:
+            yield HoldSlot(change.jid, slot)
+        else:
+            yield LeaveSlot(change.jid, slot, queues)
+
+
+def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    queue = fields.get("queue")
+    yield from of_slots(slots_of(fields), change, (queue,) if isinstance(queue, str) and queue else ())
+
+
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock,)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_limits)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:

@@ -20,6 +20,7 @@ from goworkers_py.links.stats import stats
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -33,6 +34,8 @@ from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.limit_begin import LimitBegin
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
@@ -86,7 +89,9 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), clock.wall)
+    limiting = Limiting(plan.registry, config)
+    limit_begin = LimitBegin(broker, limiting, tracking, clock.wall)
+    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), limit_begin, clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -103,11 +108,17 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
+    releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
+    if releaser is not None:
+        limit_begin.on_waits = releaser.look_soon
     judge = judge_by(poison, tracking, clock.wall)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
+    if releaser is not None:
+        recoverer.on_recovered = releaser.look_at_all
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
-    services = Services(heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
+    own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
+    services = Services(*own, releaser)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

@@ -75,12 +75,18 @@ class Guard:
             if begun is not message:
                 delivery.message = message = begun
                 set_current(begun)  # `run` resets it
-                fields = begun.fields
-        chain, expires = self._chain, _EXPIRES_AT in fields or _EXPIRY in fields
-        if expires:
-            chain = self._timely
+        return self._runs.run(message, delivery, self._around(message, delivery), self._expiry.run_stats)
+
+    def _around(self, message: Message, delivery: Delivery) -> Run:
+        """The chain with what this job needs around it. A job that has expired takes no place in a limit."""
+        fields, chain, timely = message.fields, self._chain, self._timely
+        expires = _EXPIRES_AT in fields or _EXPIRY in fields
+        if limits := self._runs.limits.of(message):
+            chain = partial(self._runs.limits.run, delivery=delivery, chain=chain, limits=limits)
+            timely = self._expiry.around(chain)
+        chain = timely if expires else chain
         if _POISON in fields:  # rare; `Quarantine.run` decides whether the job is a suspect
             chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
-        return self._runs.run(message, delivery, chain, self._expiry.run_stats)
+        return chain

@@ -18,6 +18,7 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pauses import Pauses
@@ -48,6 +49,7 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
+    limit_releaser: LimitReleaser | None  # None: the program has no limits
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -61,6 +63,7 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
+                *([] if self.limit_releaser is None else [self.limit_releaser]),
             )
         )
 

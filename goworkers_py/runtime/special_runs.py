@@ -13,6 +13,7 @@ from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.message import Message
@@ -28,11 +29,13 @@ class SpecialRuns:
         canceller: Canceller,
         iterate: BeginIteration,
         locks: LockBegin,
+        limits: LimitBegin,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`iterate` begins a run of an iterable job."""
         self.iterate = iterate
         self.locks = locks
+        self.limits = limits
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
@@ -45,7 +48,7 @@ class SpecialRuns:
         tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class
+        self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.limits.of_any_class
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)

@@ -23,12 +23,15 @@ from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.assembly import lane_of
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.limit_begin import LimitBegin
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
@@ -72,7 +75,10 @@ class Runner:
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, app.clock.wall)
+        limiting = Limiting(plan.registry, plan.config)
+        limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
+        self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, limits, app.clock.wall)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way
@@ -105,6 +111,8 @@ class Runner:
             self._scheduler.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
+        if self._releaser is not None:
+            self._releaser.run_once()
 
     def _run(self, delivery: Delivery) -> JobRun:
         self._error = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import simplejson
@@ -42,6 +42,7 @@ class Stats:
     in_progress: int
     processes: int  # those that have a lease
     queues: list[QueueStats]
+    limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -23,6 +23,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, ParkedJob, PostedJob, 
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.limit import waiting_by_limit
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -92,6 +93,7 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
+                limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 
     def history(self, days: int) -> list[Day]:

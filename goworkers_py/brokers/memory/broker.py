@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.leases import MemoryLeases
+from goworkers_py.brokers.memory.limits import MemoryLimits
 from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
@@ -47,6 +48,7 @@ class MemoryBroker(Broker):
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
+        self.limits = MemoryLimits(state, endings)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

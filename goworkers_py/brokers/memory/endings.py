@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.memory.state import PUSHED, DeadLimits, State
+from goworkers_py.brokers.memory.state import PUSHED, DeadLimits, State, Waiting
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
     FreeLock,
+    HoldSlot,
     KeepLock,
+    LeaveSlot,
     MeetTombstone,
     NoteState,
     PostJobs,
@@ -90,6 +92,8 @@ class Endings:
                 self._state.locks.free(name, jid)
             case KeepLock():
                 self._state.locks.keep(effect)
+            case LeaveSlot() | HoldSlot():
+                self._state.slots.follow(effect)
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:
@@ -103,7 +107,9 @@ class Endings:
         elif result is not PUSHED:
             return
         if at is None:
-            self._state.put(push.queue, push.payload)
+            waiting = self._state.queues.setdefault(push.queue, Waiting())
+            self._state.slots.push(push, waiting, self._state.next_number())
+            self._state.ring()
         else:
             self._state.put_timed(JobState.SCHEDULED, at, push.payload)
 

@@ -147,6 +147,8 @@ class MemoryLeases(Recoverable):
         for effect in decision.effects:
             if isinstance(effect, NoteState):
                 self._state.records.note(effect)
+            else:
+                self._state.slots.follow(effect)
 
     def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
         """Forgets the identities that died by `until`. None of their jobs is in progress any more."""

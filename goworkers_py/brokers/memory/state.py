@@ -34,6 +34,7 @@ from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.records import JobRecords
+from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.effect import ID_LIFE_S, FreeLock, KeepLock, NoteState, Push
@@ -108,6 +109,7 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
+        self.slots = SlotTable(self)
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
@@ -182,7 +184,7 @@ class State:
         if one.result is not PUSHED:  # without its lock
             at = max(at or 0.0, self.clock() + RESCHEDULED_S)
         if at is None:
-            self._queues.setdefault(push.queue, Waiting())[one.number] = push.payload
+            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
         else:
             self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
 
@@ -262,6 +264,8 @@ class State:
                 self.locks.free(effect.name, effect.jid)
             elif isinstance(effect, KeepLock):
                 self.locks.keep(effect)
+            else:
+                self.slots.follow(effect)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

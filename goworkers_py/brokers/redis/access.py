@@ -37,6 +37,7 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
+    Feature("limits", "hlen hmget persist srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
@@ -105,7 +106,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
-        ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
+        ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""), ("PERSIST", keys.places("limit")),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
+from goworkers_py.brokers.redis.limits import RedisLimits
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.locks import RedisLocks
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
@@ -36,6 +37,7 @@ class RedisBroker(Broker):
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
+        self.limits = RedisLimits(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits)
         self.neighbours = RedisNeighbours(connections, keys)
 

@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
@@ -18,7 +19,9 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     FreeLock,
+    HoldSlot,
     KeepLock,
+    LeaveSlot,
     MeetTombstone,
     NoteState,
     PostJobs,
@@ -73,6 +76,14 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("free", number_of(keys.lock(name)), jid, 0)
         case KeepLock(jid, name, life_s, due):
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
+        case LeaveSlot() | HoldSlot():
+            yield from _of_slot(effect, keys, number_of)
+
+
+def _of_slot(effect: LeaveSlot | HoldSlot, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    word, queues = ("leave", effect.queues) if isinstance(effect, LeaveSlot) else ("hold", ())
+    place = slot_arguments(effect.slot, keys, number_of, queues)
+    yield from (word, number_of(keys.places(effect.slot.id)), effect.jid, len(place), *place)
 
 
 def encode_notes(

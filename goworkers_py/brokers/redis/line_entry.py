@@ -14,6 +14,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
 from goworkers_py.wire.payload import encodable
+from goworkers_py.wire.slots import slot_claim_in
 
 VERSION = 1
 
@@ -30,7 +31,8 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        return Push(self.queue, payload, self.due, self.id, tracked_in(payload), lock=claim_in(payload))
+        track, lock, slot = tracked_in(payload), claim_in(payload), slot_claim_in(payload)
+        return Push(self.queue, payload, self.due, self.id, track, lock=lock, slot=slot)
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.core.limit import waiting_by_limit
 
 
 def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines, outboxes: Lines) -> Stats:
@@ -30,6 +31,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
     )
     names, paused = names or (), paused or ()
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
+    parked = lines.all()
     return Stats(
         processed=count_in(keys.processed, processed),
         failed=count_in(keys.failed, failed),
@@ -38,9 +40,10 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         dead=dead or 0,
         in_progress=in_progress,
         processes=processes,
-        parked=sum(line.size for line in lines.all()),
+        parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
+        limits=waiting_by_limit((line.name, line.size) for line in parked),
     )
 
 

@@ -15,7 +15,18 @@ MINUTE = datetime.datetime(2025, 2, 4, 8, 3, 59, tzinfo=datetime.timezone.utc)
 
 
 # These methods return no key, or only what another method returns too.
-NO_KEYS = {"prefix", "types", "inprogress_of", "any_inprogress", "queue_and_owner", "bare", "locks", "lock_name"}
+NO_KEYS = {
+    "prefix",
+    "types",
+    "inprogress_of",
+    "any_inprogress",
+    "queue_and_owner",
+    "bare",
+    "locks",
+    "lock_name",
+    "any_places",
+    "slot_id",
+}
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -31,6 +42,8 @@ def every_key(keys: Keys) -> dict[str, str]:
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
         "lock": keys.lock("CLASS:DIGEST"),
+        "limit": keys.limit("LIMIT"),
+        "places": keys.places("LIMIT:KEY"),
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
@@ -115,6 +128,10 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "limits": "pyworkers:limits",
+        "limits_due": "pyworkers:limits:due",
+        "limit": "pyworkers:limit:LIMIT",
+        "places": "pyworkers:slot:LIMIT:KEY",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
         "applied": "pyworkers:applied:KIND:JID",

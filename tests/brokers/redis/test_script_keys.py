@@ -18,10 +18,14 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.brokers.contracts.limits import SlotWish
+from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, KeepLock
+from goworkers_py.core.effect import FreeLock, HoldSlot, KeepLock, LeaveSlot, Push
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.core.lock import Begin
 from goworkers_py.core.outcome import Done, Park
 
@@ -99,10 +103,30 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
+        _limits(broker)
         called, undeclared = watch.undeclared()
-    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "push.lua", "effects.lua"}
+    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "limit.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
+
+
+def _limits(broker: RedisBroker) -> None:
+    slot = Slot("order", "key")
+    broker.limits.declare([LimitSettings("order", 1, Rate(100, 1))])
+    broker.transport.publish([Push("limited", job(jid=one), slot=SlotClaim(slot, one)) for one in ("a", "b", "c")])
+    [first] = broker.transport.consume("limited", [("limited", 1)], 1)
+    broker.limits.begin(SlotWish([slot], "a", first, first.payload, ["limited"], [FreeLock("a", "Order:1")]))
+    broker.transport.publish([Push("limited", job(jid="d"))])
+    [other] = broker.transport.consume("limited", [("limited", 1)], 1)
+    broker.limits.begin(SlotWish([slot], "d", other, other.payload, ["limited"]))
+    ended = Done(effects=(LeaveSlot("a", slot), HoldSlot("b", slot)))
+    broker.transport.settle(Batch("limits", 1, [(first, ended)]))
+    broker.limits.take(Slot("order"), "block", "limited")
+    broker.limits.leave(Slot("order"), "block")
+    broker.limits.look(slot, ["limited"], broker.limits.holders(slot))
+    broker.limits.set("order", concurrent=2)
+    list(broker.limits.slots("order"))
+    broker.limits.due(1)
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:

@@ -8,12 +8,16 @@
 --   'lock'    jid, life of the lock, what to do when another job holds it, the jid of a holder that does not count,
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
+--   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
+--             full, and takes a place with it else. Only of a push into a queue
 -- Answer: 1: pushed, 0: a duplicate, or a list: how it met the lock, then its holder as {jid, queue, at, due}
 local PUSH_SIZE, TIE_SIZE = 6, 3
 
 local function key_at(at)
   return KEYS[FIXED + arguments[at]]
 end
+
+-- include limit.lua
 
 -- Where the ties of a push begin, by their words.
 local function ties_of(first)
@@ -49,7 +53,7 @@ local function meet_lock(key, at, due)
 end
 
 -- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN'}
+local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', slot = 'HLEN'}
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
@@ -93,7 +97,10 @@ local function push(first, reason)
     local token = arguments[at + 2] == 'replace' and payload or ''
     failed = take_lock(lock_key, arguments[at], arguments[at + 1], arguments[at + 7], due, token, held)
   end
-  if not failed and step == 'schedule' then
+  local slot = ties.slot and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
+  if not failed and slot and not enter(slot, arguments[ties.slot + TIE_SIZE], name) then
+    failed = join(slot, arguments[ties.slot + TIE_SIZE + 1] .. payload)
+  elseif not failed and step == 'schedule' then
     reply = redis.pcall('ZADD', goal, name, payload)
   elseif not failed then
     redis.pcall('SADD', QUEUES, name)
@@ -104,6 +111,7 @@ local function push(first, reason)
     -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
     if id then redis.pcall('EXPIRE', id_key, '0') end
     if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
+    if slot then free_place(slot, arguments[ties.slot + TIE_SIZE]) end
     return 0, failed
   end
 
