@@ -16,12 +16,15 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
-from goworkers_py.api.job import Job
+from goworkers_py.api.batches import Batch
+from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.limits import Limit
 from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
+    BatchEnded,
     BrokerError,
     BrokerFull,
     BrokerRefused,
@@ -60,6 +63,7 @@ inspector = app.inspector
 configure = app.configure
 job = app.job
 limit = app.limit
+periodic = app.periodic
 defaults = app.defaults
 process = app.process
 around = app.around
@@ -82,6 +86,8 @@ status = app.status
 result = app.result
 aresult = app.aresult
 atomic = app.atomic
+batch = app.batch
+batches = app.batches
 stats_server = app.stats_server
 run = app.run
 start = app.start
@@ -104,6 +110,9 @@ __all__ = [
     "App",
     "ArgumentError",
     "ArgumentsDoNotFit",
+    "Batch",
+    "BatchEnded",
+    "BatchStatus",
     "BrokerError",
     "BrokerFull",
     "BrokerRefused",
@@ -133,6 +142,7 @@ __all__ = [
     "NoSuchDatabase",
     "PoisonPill",
     "RetryJob",
+    "Signature",
     "TimeLimitExceeded",
     "TooManyHeld",
     "UnknownJob",
@@ -143,6 +153,8 @@ __all__ = [
     "aresult",
     "around",
     "atomic",
+    "batch",
+    "batches",
     "before_start",
     "cancel",
     "client_middleware",
@@ -164,6 +176,7 @@ __all__ = [
     "on_error",
     "on_expire",
     "on_health",
+    "periodic",
     "process",
     "quit",
     "result",

@@ -10,6 +10,7 @@ from goworkers_py.config.option_values import is_name
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import without_batch
 from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
@@ -42,7 +43,8 @@ class Again:
         written, later = timestamps.write(now), self.at if self.at is not None and self.at > now else None
         changes = {"queue": queue, "jid": new_jid(), "created_at": written}
         changes |= {} if later is not None else {"enqueued_at": written}
-        changes |= _other_arguments(message, self.args, self.kwargs) | _expiry(message, now)
+        changes |= _in_no_batch(message) | _expiry(message, now)
+        changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
         return Push(queue, raw, later, track=tracked_of(fields) if says_tracked(fields) else None)
@@ -62,6 +64,13 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
         needs = told.get("needs", ()) if isinstance(told, dict) else ()
         changes[FIELD] = field_of({*needs, KWARGS})
     return changes
+
+
+def _in_no_batch(message: Message) -> dict[str, Any]:
+    """The batch of the first job has not counted the new one."""
+    told = message.get(FIELD)
+    kept = without_batch(told)
+    return {} if kept is told else {FIELD: kept}
 
 
 def _expiry(message: Message, now: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
-from goworkers_py.core.errors import BrokerRefused, NoSuchDatabase, WrongType
+from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.wire.message import Message
@@ -34,6 +34,9 @@ MOST_FAILURES, TOP_FAILURES = 5_000, 3
 LONG_PARKED_S = 86_400
 # A push goes to the other broker within seconds, if that serves and a process knows it.
 LONG_POSTED_S = 60
+
+# A periodic job fires within seconds after its slot.
+LATE_FIRING_S = 60
 
 PROBLEM = True
 NOTE = False
@@ -86,6 +89,7 @@ class Doctor:
             "parked": self._parked,
             "limits": self._limits,
             "outbox": self._outbox,
+            "periodic": self._periodic,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -186,6 +190,26 @@ class Doctor:
                 what = f"{pushes} to {outbox.name} wait in the outbox, the first for {outbox.latency_s:.0f} s"
                 todo = "look whether that broker serves, and start a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
+
+    def _periodic(self) -> Iterator[Advice]:
+        jobs = []
+        with suppress(ConfigError):  # a broker without periodic jobs
+            jobs = self._inspector.periodic_jobs()
+        fetched = {queue for one in self._inspector.processes() for queue in one.queues} if jobs else set()
+        now = self._inspector.now()
+        for one in [job for job in jobs if job.state != "gone"]:
+            what, name = f"periodic job {one.name} of {one.source}", shlex.quote(f"{one.source}:{one.name}")
+            if one.state == "no process":
+                todo = f"start one, or delete it: pyworkers periodic forget {name}"
+                yield Advice(PROBLEM, f"{what} is in the code of no live process", todo)
+            elif one.next_at is not None and now - one.next_at > LATE_FIRING_S:
+                told = f"{what} has not fired at its slot {now - one.next_at:.0f} s ago"
+                yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
+            if one.state == "paused":
+                yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
+            if one.queue not in fetched:
+                told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
+                yield Advice(PROBLEM, told, "start a process for this queue")
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
+from goworkers_py.admin.periodic_schedules import PeriodicSchedules
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Checks
 from goworkers_py.brokers.contracts.fleet import (
@@ -30,7 +31,7 @@ from goworkers_py.core.limit import LimitEntry, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs):
+class Inspector(Jobs, PeriodicSchedules):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.periodic import ForeignSchedule
 
 
 class NoNeighbours(Neighbours):
@@ -23,6 +24,9 @@ class NoNeighbours(Neighbours):
         return False
 
     def of_go_workers(self, others: Sequence[Process]) -> list[str]:
+        return []
+
+    def schedules(self) -> list[ForeignSchedule]:
         return []
 
     def mark_deploy(self, label: str, at: float) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.batches import Batching, OpenBatches
 from goworkers_py.api.cancelling import Cancelling
 from goworkers_py.api.client import Client, ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
@@ -21,6 +22,7 @@ from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
 from goworkers_py.api.limits import Limiting
+from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
 from goworkers_py.api.running import Running
@@ -52,7 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Results, Cancelling, Limiting, Running, Testable):
+class App(Hooks, Pushing, Batching, Results, Cancelling, DeclaringPeriodic, Limiting, Running, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -78,6 +80,7 @@ class App(Hooks, Pushing, Results, Cancelling, Limiting, Running, Testable):
             lambda: self.clock.wall(),
             lambda message: self.handlers.tell_of_cancel(message),
         )
+        self.batches = OpenBatches(lambda: self.client)
         remember(self)
 
     # --- configuration
@@ -144,8 +147,8 @@ class App(Hooks, Pushing, Results, Cancelling, Limiting, Running, Testable):
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags, timeout,
-        interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
+        Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
+        timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
         unique_for, unique_by, unique_until, on_conflict, limits, log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
@@ -222,7 +225,7 @@ class App(Hooks, Pushing, Results, Cancelling, Limiting, Running, Testable):
 
     def plan(self) -> Plan:
         """Checks the configuration and imports the code that it names, without opening a broker."""
-        plan = self._declared.plan(self.config)
+        plan = self._with_periodic(self._declared.plan(self.config))
         # Modules of tests may have set `timing`.
         return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
 from typing import Any
 
+from goworkers_py.api.argument_checks import check_args, check_kwargs, require
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
+from goworkers_py.api.push_form import PushForm
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
@@ -19,17 +21,16 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
+from goworkers_py.core.joining import Joining, joining
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.job_record import says_tracked
-from goworkers_py.wire.message import Timestamps, new_jid
-from goworkers_py.wire.needs import FIELD, KWARGS, field_of
-
-BULK_SLICE = 1_000
-# A push with a place in a limit takes ten times as long as another one, and the broker does nothing else meanwhile.
-LIMITED_SLICE = 100
+from goworkers_py.wire.message import Timestamps, current_message, new_jid
+from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
 
 # A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
 ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -58,6 +59,15 @@ class Client:
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._publisher = Publisher(broker, on_later)
 
+    @property
+    def broker(self) -> Broker:
+        return self._broker()
+
+    @property
+    def milliseconds(self) -> bool:
+        """Whether times are written as milliseconds."""
+        return isinstance(self._timestamps.write(0.0), int)
+
     def push(
         self,
         queue: str,
@@ -84,14 +94,71 @@ class Client:
         `needs` names the features that the worker must know, see `needs`; they are those of the push, not the user's.
         All the jobs get the same `kwargs`.
         """
-        rows = list(rows)
+        form = self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties))
+        jids: list[str | None] = []
+        for start in range(0, len(form.rows), form.slice):
+            jobs = self._jobs(form, start)
+            pushes = [job.push(form.later, form.bid) for job in jobs if job is not None]
+            answers = iter(self._push(pushes, form.needs, bool(form.jid)))
+            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
+        return jids
+
+    def draft(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> tuple[str, Push] | None:
+        """The jid and the push of one job, for a caller that publishes it; None when a client link stopped the push."""
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        [job] = self._jobs(form, 0)
+        return None if job is None else (job.jid, job.push(form.later))
+
+    def written(
+        self,
+        queue: str,
+        job_class: str,
+        args: Sequence[Any],
+        options: EnqueueOptions = NO_OPTIONS,
+        needs: Collection[str] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        ties: Ties = NO_TIES,
+    ) -> WrittenJob:
+        """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
+        require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
+        require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
+        form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
+        if form.needs and Capability.LEASES in self._broker().capabilities:
+            self._workers.check(queue, form.needs)
+        job = self._jobs(form, 0)[0]
+        if job is None:
+            raise ArgumentError(f"a client link stopped the push of {job_class}")
+        return job._replace(payload=payload.splice(job.payload, {}, drop=("enqueued_at",)))
+
+    def _form(
+        self,
+        queue: str,
+        job_class: str,
+        rows: Sequence[Sequence[Any]],
+        options: EnqueueOptions,
+        needs: Collection[str],
+        kwargs: Mapping[str, Any] | None,
+        ties: Ties,
+    ) -> PushForm:
+        """All rows are checked."""
         one_jid = options.said.get("jid")
-        _require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
+        require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
         for number, args in enumerate(rows):
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
-        needs = {*needs, *options.needs, *((KWARGS,) if kwargs else ())}
+        needs = {*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())}
+        if "priority" in options.said:
+            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
@@ -105,16 +172,33 @@ class Client:
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
         if ties.slots:
             self._broker().require(Capability.LIMITS)
-        form = JobWriter(fields, self._times(now, later), uniqueness)
-        jids: list[str | None] = []
-        slice_size = LIMITED_SLICE if ties.slots else BULK_SLICE
-        for start in range(0, len(rows), slice_size):
-            end = start + slice_size
-            ties_of_slice = Ties((locks or ())[start:end], ties.slots[start:end])
-            jobs = self._jobs(form, rows[start:end], one_jid, ties_of_slice)
-            answers = iter(self._push([job.push(later) for job in jobs if job is not None], needs, bool(one_jid)))
-            jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
-        return jids
+        writer = JobWriter(fields, self._times(now, later), uniqueness)
+        return PushForm(writer, rows, needs, later, one_jid, locks, ties.batch, ties.slots)
+
+    def _level(self, queue: str, priority: Priority) -> str:
+        """The queue of jobs with this priority, which a live process must work."""
+        level = level_of(queue, priority)
+        if level != queue and Capability.LEASES in self._broker().capabilities:
+            self._workers.check_level(queue, level)
+        return level
+
+    @property
+    def joins(self) -> Joining | None:
+        """The batch that a push joins now."""
+        return joining(self.home, current_message)
+
+    def _joining(self, ties: Ties) -> Ties:
+        joined = self.joins
+        if joined is None:
+            return ties
+        self._broker().require(Capability.BATCHES)
+        if not joined.own and current_message() is not None and holding(self.home) is not None:
+            raise ArgumentError(
+                "a push inside of atomic happens at the end of the job, when the block of its batch has ended: push "
+                "outside of atomic. The batch of the running job takes it: `with workers.current_message().batch:`"
+            )
+        members = {**ties.members, **batch_field(joined.member)}
+        return ties._replace(members=members, needs={*ties.needs, BATCH}, batch=joined.member.bid)
 
     def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
@@ -143,7 +227,7 @@ class Client:
     ) -> dict[str, Any]:
         """The fields that all jobs of a push share."""
         for name, value in (("queue", queue), ("class", job_class)):
-            _require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
+            require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
             payload.check_plain(value, name)
         # Sidekiq always writes `retry`: without it go-workers would not retry at all.
         fields = {"retry": True, "queue": queue, "class": job_class, **options}
@@ -155,11 +239,12 @@ class Client:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
-    def _jobs(
-        self, form: JobWriter, rows: Sequence[Sequence[Any]], jid: str | None, ties: Ties
-    ) -> list[WrittenJob | None]:
-        jids = [jid or new_jid() for _ in rows]
-        locks, slots = ties.locks or (), ties.slots
+    def _jobs(self, whole: PushForm, start: int) -> list[WrittenJob | None]:
+        """Those of one slice."""
+        form, end = whole.writer, start + whole.slice
+        rows, slots = whole.rows[start:end], whole.slots[start:end]
+        jids = [whole.jid or new_jid() for _ in rows]
+        locks = (whole.locks or [])[start:end]
         owns = form.owns(locks, slots)
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
@@ -180,10 +265,10 @@ class Client:
             changed = link(job)
             if changed is None:
                 return None
-            _require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
+            require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
             job = changed
         for name in ("queue", "class", "jid"):
-            _require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
+            require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
         check_args(job.get("args"), "args")
         if job.get("kwargs"):
             check_kwargs(job["kwargs"])
@@ -202,18 +287,3 @@ def _later(options: EnqueueOptions, now: float) -> float | None:
 
 def _jid(job: WrittenJob, answer: Answer) -> str | None:
     return job.jid if answer is True else answer or None
-
-
-def check_args(args: Any, name: str) -> None:
-    _require(isinstance(args, list | tuple), f"{name} must be a list of arguments, is {type(args).__name__}")
-    payload.check_plain(list(args), name)
-
-
-def check_kwargs(kwargs: Any) -> None:
-    _require(isinstance(kwargs, Mapping), f"kwargs must be a dict of arguments by name, is {type(kwargs).__name__}")
-    payload.check_plain(dict(kwargs), "kwargs")
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ArgumentError(message)

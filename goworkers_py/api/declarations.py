@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.api.client import ClientLink
 from goworkers_py.api.defaults import Defaults
+from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
@@ -14,6 +15,7 @@ from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.levels import Levels
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
@@ -31,6 +33,7 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
         self._lock = threading.Lock()
 
@@ -48,14 +51,20 @@ class Declarations:
         for queue in queues:
             if queue.handler:
                 self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
+        levels = Levels(queues, self.registry)
+        for queue in queues:
+            if (handler := self.registry.handler(queue.name)) is not None:
+                for level in levels.of(queue.name):
+                    self.registry.handle(level, handler)
+        links_of = {queue.name: self._links_of(queue) for queue in queues}
         return Plan(
             config=config,
-            queues=queues,
-            pools=[*_pools_of_one(queues, config.pools), *config.pools],
+            queues=levels.queues,
+            pools=[*map(levels.pool, _pools_of_one(queues, config.pools)), *map(levels.pool, config.pools)],
             registry=self.registry,
             handlers=self.handlers,
             links=self._all_links(config),
-            queue_links={queue.name: self._links_of(queue) for queue in queues},
+            queue_links={level: links for queue, links in links_of.items() for level in levels.of(queue)},
             arounds=self.arounds,
             before_start=self.before_start,
             during_drain=self.during_drain,

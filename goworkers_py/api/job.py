@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from goworkers_py.api.client import Client
-from goworkers_py.api.job_writer import Ties
+from goworkers_py.api.job_writer import NO_TIES, Ties, WrittenJob
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What `job.s(1, key=2)` returns: a job and its arguments."""
+
+    job: Job[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
 
 
 class Job(Generic[P, R]):
@@ -51,6 +61,11 @@ class Job(Generic[P, R]):
     def name(self) -> str:
         """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
+
+    @property
+    def target(self) -> tuple[JobSpec, str, EnqueueOptions]:
+        """What its pushes are made of: the code, the queue and the options. For periodic jobs."""
+        return self._spec, self._queue, self._complete
 
     # `self` and a time are positional only: a job may have parameters of these names.
 
@@ -91,13 +106,30 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        arguments = self._spec.arguments
+        slots = self._slots(rows, kwargs)
+        ties = Ties(self._locks(rows, kwargs, options), slots, needs=(LIMITS,) if slots else ())
+        rows, kwargs, needs = self._dumped(rows, kwargs)
+        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
+
+    def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
+        """The slots of a strict limit, from the arguments as they were given."""
         strict = strict_of(self._spec.limits)
-        slots = () if strict is None else [SlotTie(slot_for(strict, args, kwargs), strict.holds) for args in rows]
-        ties = Ties(self._locks(rows, kwargs, options), slots)
-        needs = {ITERATE} if self._spec.iterable else set[str]()
-        if slots:
-            needs.add(LIMITS)
+        return () if strict is None else [SlotTie(slot_for(strict, args, kwargs), strict.holds) for args in rows]
+
+    def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
+        """`report.s(7)`: the job with these arguments, for a batch or a chain to push."""
+        return Signature(self, args, kwargs)
+
+    def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], ties: Ties = NO_TIES) -> WrittenJob:
+        """The payload of a job that something else pushes, without `enqueued_at`."""
+        [args], kwargs, needs = self._dumped([args], kwargs)
+        return self._client().written(self._queue, self._spec.name, args, self._complete, needs, kwargs, ties)
+
+    def _dumped(
+        self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Sequence[Any]], Mapping[str, Any], Collection[str]]:
+        """The arguments as JSON, and what the worker must know."""
+        arguments, needs = self._spec.arguments, {ITERATE} if self._spec.iterable else set[str]()
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:
@@ -107,7 +139,7 @@ class Job(Generic[P, R]):
             if written != given:
                 needs.add(TYPED)
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
+        return rows, kwargs, needs
 
     def _locks(
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions

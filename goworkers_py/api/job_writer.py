@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ from goworkers_py.core.limit import SlotClaim, SlotTie
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.policy.uniqueness import Uniqueness
 from goworkers_py.wire import payload
+from goworkers_py.wire.job_limits import SLOTS, slots_field, slots_of
 from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
-from goworkers_py.wire.slots import SLOTS, slots_field, slots_of
 
 Own = Mapping[str, Any]
 
@@ -28,8 +28,8 @@ class WrittenJob(NamedTuple):
     lock: LockClaim | None = None
     slot: SlotClaim | None = None
 
-    def push(self, at: float | None) -> Push:
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, slot=self.slot)
+    def push(self, at: float | None, bid: str = "") -> Push:
+        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, slot=self.slot, batch=bid)
 
 
 class Ties(NamedTuple):
@@ -40,6 +40,8 @@ class Ties(NamedTuple):
     # The slots of a strict limit, one for each job.
     slots: Sequence[SlotTie] = ()
     members: Mapping[str, Any] = MappingProxyType({})  # of the payload's field `pyworkers`, beside the needs
+    needs: Collection[str] = ()
+    batch: str = ""  # the batch that the jobs join
 
 
 NO_TIES = Ties()

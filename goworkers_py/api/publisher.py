@@ -9,7 +9,7 @@ from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
-from goworkers_py.core.errors import DuplicateJob
+from goworkers_py.core.errors import BatchEnded, DuplicateJob
 from goworkers_py.core.lock import Conflict
 
 # Of one call, so many holders of locks are looked for. The other ones count as there.
@@ -35,12 +35,15 @@ class Publisher:
         return published
 
     def push(self, pushes: Sequence[Push]) -> Sequence[Answer]:
-        """Raises DuplicateJob when a jid is that of another job, or for a lock with `raise`; the other jobs are pushed
-        then."""
+        """Raises DuplicateJob when a jid is that of another job, or for a lock with `raise`; BatchEnded when its batch
+        takes no jobs. The other jobs are pushed then."""
         results = self.publish(pushes)
         if all(one is Published.PUSHED for one in results):
             return [True] * len(pushes)
         results = self._after_looks(pushes, results)
+        for push, one in zip(pushes, results, strict=True):
+            if one is Published.REFUSED:
+                raise BatchEnded(push.batch)
         answers = [self._answer(push, one) for push, one in zip(pushes, results, strict=True)]
         for push, one in zip(pushes, results, strict=True):
             if push.lock is not None and push.lock.on_conflict == "raise" and isinstance(one, Conflict):

@@ -1,8 +1,9 @@
-"""Checks whether the live processes know the features that a pushed job needs, see `wire.needs`."""
+"""Checks whether the live processes know the features that a pushed job needs, see `wire.needs`, and work its level."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 
 # How long a producer uses the last answer about the processes.
 LOOK_EVERY_S = 5.0
+# For so long after the last look at a process that works a level, its absence counts as a restart.
+RESTART_S = 600.0
 MOST_REMEMBERED = 100
 
 
@@ -26,6 +29,8 @@ class WorkerCheck:
         self._look_every_s = look_every_s
         # The last answer, and until when it is used (monotonic clock). One assignment, so no lock.
         self._seen: tuple[float, Sequence[LiveProcess]] = (0.0, ())
+        # By level: when a process that works it was seen last (monotonic clock). Each change is a single operation.
+        self._worked: dict[str, float] = {}
         self._warned_of: set[str] = set()
         self._lock = threading.Lock()
 
@@ -51,6 +56,24 @@ class WorkerCheck:
                 queue,
                 f"some processes of queue {queue} do not know {_list(needs)}: {_list(map(str, lacking))}; upgrade "
                 "them: since 0.2.0 a process leaves such jobs to others, an older one runs them without the feature",
+            )
+
+    def check_level(self, queue: str, level: str) -> None:
+        """Raises ArgumentError when no live process works this level of the queue: the job would wait for ever. A
+        process that worked the level a while ago may be starting again."""
+        try:
+            workers = [worker for worker in self._look() if queue in worker.queues or level in worker.queues]
+        except BrokerRefused as error:
+            self._warn(level, f"cannot check whether a process works queue {level}: {error}; the job is pushed")
+            return
+        now = time.monotonic()
+        if any(level in worker.queues for worker in workers):
+            self._worked[level] = now
+        elif workers or now - self._worked.get(level, -math.inf) > RESTART_S:
+            found = f": {_list(map(str, workers))} work {queue} without priorities" if workers else ""
+            raise ArgumentError(
+                f"no live process works queue {level}{found}; set priorities = yes in the section [queue:{queue}] of a "
+                "process and start it, or push without a priority"
             )
 
     def _look(self) -> Sequence[LiveProcess]:

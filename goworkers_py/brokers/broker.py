@@ -7,11 +7,13 @@ from collections.abc import Collection
 from typing import NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
+from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Transport
@@ -29,6 +31,8 @@ class Capability(enum.Enum):
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
     LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
+    PERIODIC = "periodic jobs"  # has `periodic`
+    BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -54,6 +58,8 @@ class Broker:
     cancels: Cancels
     locks: Locks
     limits: Limits
+    periodic: Periodic
+    batches: Batches
     admin: Admin
     neighbours: Neighbours | None = None
 

@@ -16,6 +16,7 @@ from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import BrokerError, ConfigError
+from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.wire.process_record import OURS
 
 
@@ -28,6 +29,11 @@ from goworkers_py.wire.process_record import OURS
     "--retry-max", type=click.IntRange(0), metavar="N", help="number of retries for go-workers2, beside --retry true"
 )
 @click.option("--kwargs", "named", metavar="JSON-OBJECT", default="{}", help="the keyword arguments")
+@click.option(
+    "--priority",
+    type=click.Choice(["high", "normal", "low"]),
+    help="before the other jobs of the queue, or after them; without it as in the job's code (see -r)",
+)
 @click.option("--expires-in", type=float, metavar="SECONDS", help="drop the job if it is not begun in time")
 @click.argument("job_class", metavar="CLASS")
 @click.argument("arguments", metavar="[JSON-ARRAY]", default="[]")
@@ -40,6 +46,7 @@ def enqueue(
     retry: str | None,
     retry_max: int | None,
     named: str,
+    priority: Priority | None,
     expires_in: float | None,
     job_class: str,
     arguments: str,
@@ -57,7 +64,8 @@ def enqueue(
     if spec is None and _is_on_command_line("require") and not _handled(app, queue or "default"):
         hint = did_you_mean(job_class, app.registry.names())
         raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
-    options = EnqueueOptions(at=due, retry=_retry(retry), retry_max=retry_max, expires_in=expires_in)
+    retries = _retry(retry)
+    options = EnqueueOptions(at=due, retry=retries, retry_max=retry_max, expires_in=expires_in, priority=priority)
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
     else:
@@ -68,9 +76,8 @@ def enqueue(
     pushed_to = queue or (spec.queue if spec else "default")
     # The job is pushed: an error in the look at the workers must not look like a failed push.
     with suppress(BrokerError, ConfigError):
-        _warn_of_workers(
-            app.inspector, pushed_to, options.over(spec.options if spec else NOTHING_SAID).said.get("retry")
-        )
+        said = options.over(spec.options if spec else NOTHING_SAID).said
+        _warn_of_workers(app.inspector, level_of(pushed_to, said.get("priority")), said.get("retry"))
 
 
 def _is_on_command_line(option: str) -> bool:

@@ -30,6 +30,7 @@ COMMANDS = {
     "scheduled": "job_sets",
     "limits": "limits",
     "locks": "locks",
+    "periodic": "periodic",
     "parked": "job_sets",
     "outbox": "job_sets",
     "dead": "job_sets",

@@ -17,8 +17,10 @@ from urllib.parse import quote
 from goworkers_py.config.options import (
     SECTION,
     Config,
+    EchoConfig,
     LimitConfig,
     MiddlewareConfig,
+    PeriodicConfig,
     PoolConfig,
     QueueConfig,
     names_of,
@@ -65,9 +67,12 @@ def load(
     of_file += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(of_file))
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
+    echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     chosen = _distinct(of_flags or of_file)
     limits = _named_sections(file, "limit", LimitConfig, where)
-    return Config(**values, queues=chosen, pools=() if of_flags else pools, middleware=links, limits=limits)
+    periodic = _named_sections(file, "periodic", PeriodicConfig, where)
+    pools = () if of_flags else pools
+    return Config(**values, queues=chosen, pools=pools, periodic=periodic, limits=limits, middleware=links, echo=echo)
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -96,15 +101,15 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
-    known = [SECTION, "middleware"]
+    known = [SECTION, "middleware", "echo"]
     for section in file.sections():
-        if section not in known and not section.startswith(("queue:", "pool:", "limit:")):
-            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "limit:NAME"])
+        if section not in known and not section.startswith(("queue:", "pool:", "periodic:", "limit:")):
+            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "periodic:NAME", "limit:NAME"])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 
 def _named_sections(file: configparser.ConfigParser, kind: str, table: type[Any], where: str) -> tuple[Any, ...]:
-    """The sections [queue:NAME] or [pool:NAME]."""
+    """The sections [queue:NAME], [pool:NAME] or [periodic:NAME]."""
     sections = [section for section in file.sections() if section.startswith(f"{kind}:")]
     return tuple(table(name=_name(section, where), **_section(file, section, table, where)) for section in sections)
 
@@ -184,7 +189,7 @@ def _kind_and_name(section: str) -> tuple[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = _kind_and_name(section)
     if not name:
-        example = {"pool": "web", "limit": "stripe"}.get(kind, "default")
+        example = {"pool": "web", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 

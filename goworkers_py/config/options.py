@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from goworkers_py.config.home import home_of
 from goworkers_py.config.parsers import (
     auto_or_whole,
+    bare_name,
     broker_address,
     jobs_per_time,
+    json_list,
     octal,
     one_of,
     order,
@@ -25,6 +27,7 @@ from goworkers_py.config.parsers import (
     text,
     whole,
     words,
+    yes_or_no,
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
@@ -56,6 +59,12 @@ class QueueConfig:
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
+    priorities: bool = option(
+        False,
+        yes_or_no,
+        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes or no; yes where "
+        "the code of a job of this queue names a priority",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +118,43 @@ class LimitConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PeriodicConfig:
+    """A section [periodic:NAME]."""
+
+    name: str
+    cron: str = option("", text, "minute, hour, day, month and weekday, such as 0 3 * * *")
+    every: int = option(0, whole(1), "instead of `cron`: seconds between two jobs, as multiples since 1970")
+    timezone: str = option("UTC", text, "time zone of `cron`, such as Europe/Berlin")
+    job_class: str = option("", text, "class of the jobs, in any language", alias="class")
+    queue: str = option("", text, "queue of the jobs; empty: that of the class in this program, or default")
+    args: tuple[Any, ...] = option((), json_list, 'arguments as JSON, such as ["eu", 7]')
+    catch_up: str = option(
+        "latest",
+        one_of("none", "latest", "all"),
+        "what was missed while no process ran: none of it, the latest, or all, in order",
+    )
+    overlap: str = option(
+        "allow",
+        one_of("allow", "skip", "queue"),
+        "while the last job has not ended: allow another one, skip it, or queue it behind the last one",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EchoConfig:
+    """The section [echo]."""
+
+    queue: str = option(
+        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
+    )
+    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
+    locks: str = option("echo", one_of("echo", "none"), "echo the jobs that hold a lock of Ruby: echo or none")
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools`, `middleware` and `limits`."""
+    """The section [pyworkers]; the other sections are in `queues`, `pools`, `periodic`, `limits`, `middleware` and
+    `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -151,6 +195,16 @@ class Config:
     result_max_bytes: int = option(
         1_000_000, whole(1, 100_000_000), "bytes of the largest result that is kept of a job with `retain`"
     )
+    source: str = option(
+        "",
+        bare_name,
+        "name of this application for its periodic jobs; empty: the first package of `require`, or default",
+    )
+    generation: str = option(
+        "",
+        text,
+        "release of this application, such as 118 or 2.10.1, which only grows: an older one fires no periodic jobs",
+    )
     poison_limit: int = option(
         3, whole(0), "bury a job after this many processes died while running it, at least 2; 0: never"
     )
@@ -182,8 +236,10 @@ class Config:
     stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
+    periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     limits: tuple[LimitConfig, ...] = ()
+    echo: EchoConfig = EchoConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -192,6 +248,11 @@ class Config:
         if self.process and self.needs_a_parent:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
+            )
+        if self.echo.queue in {queue.name for queue in self.queues}:
+            raise ConfigError(
+                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
+                "queue that only Ruby works"
             )
         if self.poison_limit == 1:
             raise ConfigError(

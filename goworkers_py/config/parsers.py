@@ -6,7 +6,10 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import quote
+
+import simplejson
 
 from goworkers_py.core.limit import Rate, rate_of
 
@@ -17,6 +20,23 @@ def text(value: str) -> str:
     except UnicodeEncodeError:  # the command line or the environment holds bytes that are not UTF-8
         raise ValueError("must be text in UTF-8") from None
     return value.strip()
+
+
+def bare_name(value: str) -> str:
+    """A name that is a part of a key."""
+    if ":" in value or len(value.split()) > 1:
+        raise ValueError(f"must be a name without blanks and colons, is {value!r}")
+    return text(value)
+
+
+def json_list(value: str) -> tuple[Any, ...]:
+    try:
+        read = simplejson.loads(value) if value.strip() else []
+    except ValueError as error:
+        raise ValueError(f'must be a JSON list, such as [42, "a"]: {error}') from None
+    if not isinstance(read, list):
+        raise ValueError(f'must be a JSON list, such as [42, "a"], is {value!r}')
+    return tuple(read)
 
 
 def words(value: str) -> tuple[str, ...]:
@@ -31,6 +51,10 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return value
 
     return parse
+
+
+def yes_or_no(value: str) -> bool:
+    return one_of("yes", "no", "true", "false")(value) in ("yes", "true")
 
 
 def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:

@@ -22,6 +22,7 @@ from goworkers_py.config.option_values import (
     is_name,
     whole_seconds,
 )
+from goworkers_py.core.levels import Priority
 from goworkers_py.core.lock import OnConflict, Until
 from goworkers_py.wire.needs import EXPIRES, RESULT, UNIQUE
 
@@ -54,6 +55,16 @@ class WireOptions(TypedDict, total=False):
             "0 to 1e9 s",
             "retries end this many seconds after the first failure, whatever `retry` says",
             write=int,
+        ),
+    ]
+    priority: Annotated[
+        Priority | None,
+        Option(
+            lambda value: value in get_args(Priority),
+            "high, normal or low",
+            "the level of the queue in which the job waits: before the other jobs of the queue (high), or after them "
+            "(low), see docs/configuration.md",
+            write=None,
         ),
     ]
     retry_queue: Annotated[str | None, Option(is_name, "a name", "the queue of the job's retries", may_be_empty=True)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.limit import Slot, SlotClaim
@@ -34,8 +35,9 @@ class Push:
     With an `id`, a second push of the same id within a day is a duplicate and pushes nothing. With `track`, the record
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
-    in the same step; where another job holds it, the claim says what happens. With `slot`, a job that is due now
-    takes a place in the slot of a limit, or waits in the slot's line, in the same step.
+    in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
+    job in the same step; a batch that has ended takes no job, and the push does not happen. With `slot`, a job that is
+    due now takes a place in the slot of a limit, or waits in the slot's line, in the same step.
     """
 
     queue: str
@@ -45,12 +47,13 @@ class Push:
     track: Tracked | None = None
     instead_of: str = ""
     lock: LockClaim | None = None
+    batch: str = ""
     slot: SlotClaim | None = None
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock or self.slot)
+        return bool(self.id or self.track or self.lock or self.batch or self.slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +224,40 @@ class HoldSlot:
     size: ClassVar[int] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PushEcho:
+    """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
+
+    jid: str
+    queue: str
+    payload: bytes
+    kind: ClassVar[str] = "echo"
+
+    @property
+    def size(self) -> int:
+        return len(self.payload)
+
+
+class EndInBatch(NamedTuple):
+    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
+    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
+
+    jid: str
+    member: Membership
+    way: Way
+    death: bytes = b""  # how it has failed, see `wire.batch`
+
+    @property
+    def kind(self) -> str:
+        return "batch"
+
+    @property
+    def size(self) -> int:
+        return len(self.death)
+
+
 # These happen again where they are asked again, as on two servers: twice is as good as once.
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | LeaveSlot | HoldSlot
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, LeaveSlot, HoldSlot)
 
-Effect = PushJobs | PostJobs | StoreValue | Repeatable
+Effect = PushJobs | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

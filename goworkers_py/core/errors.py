@@ -12,6 +12,7 @@ WorkersError
 ├── TimeLimitExceeded       thrown into a job at its time limit
 ├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
 ├── LimitTimeout            a block of code got no place in a limit in time (also a TimeoutError)
+├── BatchEnded              a push or a block would add jobs to a batch that has ended, was cancelled or is not there
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
 ├── JobCancelled            thrown into a job that was cancelled; `result` of one that was cancelled, deleted or expired
@@ -105,6 +106,12 @@ class LimitTimeout(WorkersError, TimeoutError):
         self.limit = limit
         told = f"`pyworkers limits show {limit}` tells who has them"
         super().__init__(f"limit {limit}: no place was free within {timeout_s:g} s; {told}")
+
+
+class BatchEnded(WorkersError):
+    def __init__(self, bid: str) -> None:
+        super().__init__(f"batch {bid} takes no jobs: it has ended, was cancelled, or is not there; nothing was pushed")
+        self.bid = bid
 
 
 class NoResult(WorkersError):

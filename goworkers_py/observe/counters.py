@@ -10,14 +10,14 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, float] = {}
 
-    def add(self, name: str, amount: int = 1) -> int:
+    def add(self, name: str, amount: float = 1) -> float:
         """Returns the new count."""
         with self._lock:
             self._counts[name] = count = self._counts.get(name, 0) + amount
         return count
 
-    def snapshot(self) -> dict[str, int]:
+    def snapshot(self) -> dict[str, float]:
         with self._lock:
             return dict(self._counts)

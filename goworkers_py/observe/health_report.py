@@ -22,7 +22,10 @@ OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
 STALE_AFTER_S = 120.0
 
 
-COUNTERS = ("recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "expired")
+COUNTERS = (
+    "recovered", "poison", "stuck", "lost_leases", "settle_retries", "outage_seconds", "expired", "periodic_fired",
+    "periodic_skipped", "periodic_late_seconds",
+)  # fmt: skip
 
 
 class QueueReport(TypedDict):

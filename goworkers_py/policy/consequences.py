@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from goworkers_py.core.effect import Effect, FreeLock, HoldSlot, KeepLock, LeaveSlot
+from goworkers_py.core.batch import Way
+from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, HoldSlot, KeepLock, LeaveSlot
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_of, death_of, is_over
+from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
-from goworkers_py.wire.slots import slots_of
 
 # A payload without the field has no ties, and most have none.
 _MARK = f'"{FIELD}"'.encode()
@@ -38,6 +40,8 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     jid = fields.get("jid")
     if not isinstance(jid, str) or isinstance(outcome, Keep):
         return ()
+    if isinstance(outcome, Dead):
+        fields = payload.read(outcome.payload)  # it has the error
     return _of_all(fields, change_of(jid, outcome, now))
 
 
@@ -85,8 +89,28 @@ def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield from of_slots(slots_of(fields), change, (queue,) if isinstance(queue, str) and queue else ())
 
 
+_WAYS: dict[StateWord, Way] = {
+    "completed": "succeeded", "dead": "failed", "cancelled": "cancelled", "expired": "expired",
+}  # fmt: skip
+
+
+def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    member, way = batch_of(fields), _WAYS.get(change.state)
+    if member is None or way is None:
+        return
+    if is_over(fields):  # its batch has counted its death, and it was retried by hand
+        if way == "succeeded":
+            yield EndInBatch(change.jid, member, "revived")
+        return
+    yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
+
+
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_limits)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
+    _of_lock,
+    _of_limits,
+    _of_batch,
+)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:

@@ -15,8 +15,8 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.limit import LimitSettings, LimitSpec, Slot, SlotTie
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.wire import payload
+from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.slots import slots_of
 
 log = logging.getLogger("goworkers_py.job")
 
@@ -48,6 +48,8 @@ class Limiting:
     def __init__(self, registry: Registry, config: Config) -> None:
         self._registry = registry
         self._config = config
+        # By the names of limits. Classes are registered before jobs run. Two threads may each add the same entry.
+        self._queues: dict[frozenset[str], list[str]] = {}
 
     @property
     def of_any_class(self) -> bool:
@@ -80,4 +82,8 @@ class Limiting:
 
     def queues(self, slots: Iterable[Slot]) -> list[str]:
         """The queues of the classes that have one of these limits."""
-        return self._registry.queues_of_limits({slot.limit for slot in slots})
+        names = frozenset([slot.limit for slot in slots])
+        known = self._queues.get(names)
+        if known is None:
+            known = self._queues[names] = self._registry.queues_of_limits(names)
+        return known

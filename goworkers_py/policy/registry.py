@@ -9,6 +9,7 @@ from typing import Any
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
+from goworkers_py.core.levels import levels_of
 from goworkers_py.core.limit import LimitSpec
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
@@ -104,9 +105,13 @@ class Registry:
 
     def queues_of_limits(self, names: Collection[str]) -> list[str]:
         """The queues of the classes that have one of these limits."""
-        specs = [spec for spec in self._jobs.values() if any(limit.name in names for limit in spec.limits)]
-        of_retries = [queue for spec in specs if (queue := spec.options.get("retry_queue"))]
-        return [*dict.fromkeys([*(spec.queue for spec in specs), *of_retries])]
+        found: dict[str, None] = {}
+        for spec in self._jobs.values():
+            if any(limit.name in names for limit in spec.limits):
+                levels = levels_of(spec.queue) if "priority" in spec.options else ()
+                retries = spec.options.get("retry_queue")
+                found |= dict.fromkeys([spec.queue, *levels, *([retries] if retries else [])])
+        return [*found]
 
     @property
     def any_handlers(self) -> bool:
@@ -115,6 +120,14 @@ class Registry:
     def handled(self, queue: str) -> bool:
         """Whether one handler runs every job of the queue, whatever its class."""
         return queue in self._handlers
+
+    def handler(self, queue: str) -> QueueHandler | None:
+        spec = self._handlers.get(queue)
+        return None if spec is None else spec.function
+
+    def with_priorities(self) -> set[str]:
+        """The queues of the jobs whose code names a priority."""
+        return {spec.queue for spec in self._jobs.values() if spec.options.get("priority")}
 
     def names(self) -> list[str]:
         return sorted(self._jobs)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
-from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.core.levels import base_of
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
@@ -20,6 +20,7 @@ from goworkers_py.links.stats import stats
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
@@ -27,6 +28,7 @@ from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.firer import Firer
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.health_handlers import HealthHandlers
@@ -52,7 +54,7 @@ from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
 from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
@@ -61,16 +63,18 @@ from goworkers_py.wire.message import Timestamps
 NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
 
 
-def _needed(config: Config) -> list[Capability]:
+def _needed(plan: Plan) -> list[Capability]:
+    config = plan.config
+    for_periodic = [Capability.PERIODIC] if plan.periodic.jobs else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
-    return [*NEEDED, *for_several, *for_pages]
+    return [*NEEDED, *for_several, *for_pages, *for_periodic]
 
 
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
-    broker.require(*_needed(plan.config))
+    broker.require(*_needed(plan))
     config = plan.config
     poison = PoisonPolicy.of(config)
     lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
@@ -89,9 +93,10 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    limiting = Limiting(plan.registry, config)
+    limiting, echoes = Limiting(plan.registry, config), Echoes.of(config.echo)
     limit_begin = LimitBegin(broker, limiting, tracking, clock.wall)
-    special_runs = SpecialRuns(tracker, canceller, iterate, LockBegin(broker, clock.wall), limit_begin, clock.wall)
+    begins = RunBegins(iterate, LockBegin(broker, clock.wall), limit_begin)
+    special_runs = SpecialRuns(tracker, canceller, begins, clock.wall, echoes)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -111,21 +116,22 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
     if releaser is not None:
         limit_begin.on_waits = releaser.look_soon
-    judge = judge_by(poison, tracking, clock.wall)
+    judge = judge_by(poison, tracking, clock.wall, echoes)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     if releaser is not None:
         recoverer.on_recovered = releaser.look_at_all
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
+    firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
     own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
-    services = Services(*own, releaser)
+    services = Services(*own, firer, releaser)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 
 
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:
     """The test modes run jobs through such a lane too."""
-    run_stats = RunStats(plan.registry.names_in(queue))
+    run_stats = RunStats(plan.registry.names_in(base_of(queue)))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)

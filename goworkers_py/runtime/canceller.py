@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.core.batch import line_of
 from goworkers_py.core.cancel import CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import (
+    CANCELLED,
     FAILED,
     LOST,
     REQUEUE_LAST,
@@ -42,7 +44,9 @@ from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
+from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import FIELD
 from goworkers_py.wire.payload import encodable
 
 log = logging.getLogger("goworkers_py.job")
@@ -121,7 +125,10 @@ class Canceller(BrokerService):
             return
         for delivery in self._running():
             message = delivery.message
-            if message is not None and (tombstone := _of(message, tombstones)) is not None:
+            if message is None:
+                continue
+            tombstone = _batch_of(message, tombstones) or _of(message, tombstones)
+            if tombstone is not None:
                 self._cancel(message, CancelRequest(tombstone.retry))
 
     def _cancel(self, message: Message | None, request: CancelRequest) -> None:
@@ -139,6 +146,8 @@ class Canceller(BrokerService):
 
     def never_run(self, message: Message) -> Outcome | None:
         """The outcome of a job that was cancelled before it begins; None for any other job."""
+        if _batch_of(message, self.tombstones):
+            return self._never_begun(message, CANCELLED)
         tombstone = _of(message, self.tombstones)
         if tombstone is None or tombstone.retry:
             return None
@@ -147,9 +156,12 @@ class Canceller(BrokerService):
                 return None
         except BrokerUnavailable:
             return REQUEUE_LAST  # a job is not dropped on doubt
+        return self._never_begun(message, Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),)))
+
+    def _never_begun(self, message: Message, outcome: Outcome) -> Outcome:
         log.info("cancelled before it began, and not run")
         self._handlers.tell_of_cancel(message)
-        return Cancelled(effects=(MeetTombstone(message.jid, "cancelled"),))
+        return outcome
 
     def _stands(self, jid: str) -> bool:
         """Asked before a job is dropped: the tombstone may be gone, and the job another one with the same jid."""
@@ -180,6 +192,15 @@ class Canceller(BrokerService):
 def _of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | None:
     tombstone = tombstones.get(message.jid)
     return tombstone if tombstone is not None and tombstone.is_of(message.created_at) else None
+
+
+def _batch_of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | None:
+    """That of the batch of the job, or of one around it. The name of a batch is never used again, and only the end of
+    the batch removes its tombstone. So nobody asks whether it still stands."""
+    member = batch_of(message.fields) if FIELD in message.fields else None
+    if member is None:
+        return None
+    return next((tombstones[bid] for bid in line_of(member.bid) if bid in tombstones), None)
 
 
 def _word(outcome: Outcome) -> str:

@@ -37,6 +37,7 @@ class Guard:
         self._expiry = expiry
         self._timely = expiry.around(chain)
         self._runs = runs
+        self._echoes = runs.echoes
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -53,7 +54,7 @@ class Guard:
             # One `in` for each is quicker than a set of them.
             if (
                 _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
-                or _POISON in fields or self._runs.alert
+                or _POISON in fields or self._runs.alert or (self._echoes is not None and self._echoes.marked(fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)

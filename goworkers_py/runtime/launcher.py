@@ -15,6 +15,7 @@ from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.firer import Firer
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
@@ -49,7 +50,8 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
-    limit_releaser: LimitReleaser | None  # None: the program has no limits
+    firer: Firer | None = None  # None: there are no periodic jobs
+    limit_releaser: LimitReleaser | None = None  # None: the program has no limits
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -64,6 +66,7 @@ class Services:
                 self.canceller,
                 self.lock_keeper,
                 *([] if self.limit_releaser is None else [self.limit_releaser]),
+                *([self.firer] if self.firer else []),
             )
         )
 

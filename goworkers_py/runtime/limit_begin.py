@@ -23,8 +23,8 @@ from goworkers_py.policy.consequences import change_of, consequences, of_slots
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.wire import payload
+from goworkers_py.wire.job_limits import slots_of, with_slots
 from goworkers_py.wire.message import Message
-from goworkers_py.wire.slots import slots_of, with_slots
 
 log = logging.getLogger("goworkers_py.job")
 

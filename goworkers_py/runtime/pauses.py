@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.levels import is_paused
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 
@@ -34,10 +35,11 @@ class Pauses(BrokerService):
 
     def look(self) -> None:
         try:
-            paused = self._transport.paused() & set(self._switches)
+            told = self._transport.paused()
         except BrokerRefused as error:
             self._warn(error)
             return
+        paused = {queue for queue in self._switches if is_paused(queue, told)} if told else set()
         for queue in sorted(paused ^ self._paused):
             self._switches[queue](queue in paused)
             log.warning("queue %s: %s", queue, "paused" if queue in paused else "resumed")

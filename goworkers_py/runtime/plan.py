@@ -10,6 +10,7 @@ from goworkers_py.core.held_pushes import Destination
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
+from goworkers_py.policy.periodic_job import NO_PERIODIC_JOBS, PeriodicJobs
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.health_handlers import HealthHandler
 
@@ -29,3 +30,4 @@ class Plan:
     on_health: Sequence[HealthHandler]
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict
+    periodic: PeriodicJobs = NO_PERIODIC_JOBS

@@ -13,11 +13,13 @@ from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message, describe_job
 
 log = logging.getLogger(__name__)
@@ -84,14 +86,20 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
-def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]) -> Judge:
+def judge_by(
+    poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], echoes: Echoes | None = None
+) -> Judge:
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        ties = moved(raw, "waiting" if error is None else "dead")
-        return replace(decision, effects=(*effects, *ties))
+        ties, written = moved(raw, "waiting" if error is None else "dead"), decision.payload
+        if error is not None:
+            written = buried(written)
+            if echoes is not None:
+                ties += echoes.of_move(raw, "dead", f"{type(error).__name__}: {error}")
+        return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge
 

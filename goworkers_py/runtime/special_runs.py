@@ -5,19 +5,31 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.effect import Effect
+from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
+
+
+class RunBegins(NamedTuple):
+    """Who asks the broker before a run begins."""
+
+    iterate: BeginIteration  # of an iterable job
+    locks: LockBegin
+    limits: LimitBegin
 
 
 class SpecialRuns:
@@ -27,15 +39,12 @@ class SpecialRuns:
         self,
         tracker: Tracker,
         canceller: Canceller,
-        iterate: BeginIteration,
-        locks: LockBegin,
-        limits: LimitBegin,
+        begins: RunBegins,
         wall: Callable[[], float] = time.time,
+        echoes: Echoes | None = None,
     ) -> None:
-        """`iterate` begins a run of an iterable job."""
-        self.iterate = iterate
-        self.locks = locks
-        self.limits = limits
+        self.echoes = echoes
+        self.iterate, self.locks, self.limits = begins
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
@@ -61,6 +70,20 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields and (more := consequences(message.fields, outcome, self._wall())):
-            outcome = dataclasses.replace(outcome, effects=(*outcome.effects, *more))
+        if FIELD in message.fields or self.echoes is not None:
+            return self._with_ties(message, outcome)
+        return outcome
+
+    def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
+        """The outcome with what it means for the ties of the job."""
+        more: tuple[Effect, ...] = ()
+        if FIELD in message.fields:
+            more = consequences(message.fields, outcome, self._wall())
+            if isinstance(outcome, Dead):
+                outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
+        if self.echoes is not None:
+            more += self.echoes.of_run(message, outcome)
+        if more:
+            effects = (*outcome.effects, *more) if outcome.effects else more
+            outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)
         return outcome

@@ -71,12 +71,13 @@ def run_all(raise_errors: bool = True, limit: int = MOST_RUNS) -> list[JobRun]:
     return current().run_all(raise_errors, limit)
 
 
-def travel(delay: Delay) -> None:
+def travel(delay: Delay, *, periodic: bool = False) -> None:
     """`workers.testing.travel(3600)`: the clock of the App goes on by an hour; `run_all()` runs what is due then.
 
-    Seconds or a timedelta. At the end of the block the clock is back.
+    Seconds or a timedelta. At the end of the block the clock is back. `travel(86_400, periodic=True)` pushes the
+    periodic jobs of each slot in between, too.
     """
-    current().travel(delay)
+    current().travel(delay, periodic=periodic)
 
 
 def travel_to(at: Moment) -> None:

@@ -11,6 +11,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Push, Settled
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
@@ -19,6 +20,7 @@ from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.effect import PushJobs
 from goworkers_py.core.errors import NoResult
 from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.periodic import Firing, FiringResult, Release
 from goworkers_py.runtime.lease import Lease
 
 AtOnce = Callable[[bytes], bytes]
@@ -70,6 +72,18 @@ class FakeTransport(MemoryTransport):
         ]
 
 
+class FakePeriodic(MemoryPeriodic):
+    def __init__(self, state: State, transport: FakeTransport) -> None:
+        super().__init__(state)
+        self._transport = transport
+
+    def fire(self, release: Release, firing: Firing) -> FiringResult:
+        result = super().fire(release, firing)
+        if firing.push is not None and result.word in ("fired", "asked"):
+            self._transport.pushed.append(firing.push)
+        return result
+
+
 class FakeStore(MemoryStore):
     def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
         raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
@@ -94,6 +108,7 @@ class FakeBroker(MemoryBroker):
         super().__init__(state, self._limits, math.inf)
         endings = Endings(state, self._limits)
         self.transport = FakeTransport(state, endings, self._at_once, self._published)
+        self.periodic = FakePeriodic(state, self.transport)
         self.store = FakeStore(state, endings, self._limits)
         self.recoverable.beat(Presence(self.lease.identity, {}))
 

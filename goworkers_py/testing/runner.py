@@ -40,7 +40,7 @@ from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -78,7 +78,7 @@ class Runner:
         limiting = Limiting(plan.registry, plan.config)
         limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
         self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, locks, limits, app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, RunBegins(iterate, locks, limits), app.clock.wall)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way

@@ -17,6 +17,7 @@ from goworkers_py.core.job_state import JobState
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.expectation import Expectation
 from goworkers_py.testing.fake_broker import FakeBroker
+from goworkers_py.testing.periodic import fire_all, periodic_firer
 from goworkers_py.testing.runner import Runner, as_worker
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import own_traceback
@@ -40,8 +41,8 @@ class Sandbox:
     def __init__(self, app: App, inline: bool = False, raise_errors: bool = True) -> None:
         self.app = app
         self._raise_errors = raise_errors  # by pushes, with `inline`
-        at_once, published = (self._enqueued_now, self._run_pushed) if inline else (None, _leave)
-        self._broker = FakeBroker(app.config, app.clock, at_once, published)
+        at_once, self._published = (self._enqueued_now, self._run_pushed) if inline else (None, _leave)
+        self._broker = FakeBroker(app.config, app.clock, at_once, self._published)
 
     @contextmanager
     def open(self) -> Iterator[Sandbox]:
@@ -64,9 +65,15 @@ class Sandbox:
         __tracebackhide__ = True
         return as_worker(partial(self._run, raise_errors, limit, promote=True))
 
-    def travel(self, delay: Delay) -> None:
-        """Moves the clock of the App forward, by seconds or a timedelta. Runs nothing."""
-        self.app.clock.travel(after(delay, self.app.clock.travelled_s))
+    def travel(self, delay: Delay, *, periodic: bool = False) -> None:
+        """Moves the clock of the App forward, by seconds or a timedelta. Runs nothing. With `periodic`, the periodic
+        jobs of each slot in between are pushed."""
+        travelled_s = after(delay, self.app.clock.travelled_s)
+        firer = periodic_firer(self.app, self._broker) if periodic else None
+        self.app.clock.travel(travelled_s)
+        if firer is not None:
+            fire_all(firer)
+            self._published()
 
     def travel_to(self, at: Moment) -> None:
         """Sets the clock of the App to epoch seconds or a datetime. Runs nothing."""

@@ -26,6 +26,15 @@ _COUNTS = {
     ),
     "settle_retries": ("settle_retries_total", "settlements that had to be tried again"),
     "expired": ("expired_total", "jobs that were not begun by their expires_at, and dropped"),
+    "periodic_fired": ("periodic_fired_total", "slots of periodic jobs that this process has fired"),
+    "periodic_skipped": (
+        "periodic_skipped_total",
+        "slots of periodic jobs that this process has settled without a job: missed, or the last job still runs",
+    ),
+    "periodic_late_seconds": (
+        "periodic_late_seconds_total",
+        "seconds by which the fired slots were late, in all; divide by periodic_fired_total",
+    ),
     "outage_seconds": ("outage_seconds_total", "seconds during which the broker did not serve"),
 }
 _BUCKETS = [*(f"{bound:g}" for bound in BOUNDS_S), "+Inf"]

@@ -14,8 +14,10 @@ import simplejson
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
+from goworkers_py.core.joining import Join, Joining
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
+from goworkers_py.wire.batch import batch_of
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -66,6 +68,14 @@ class Message:
     def jid(self) -> str:
         jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
+
+    @property
+    def batch(self) -> Join | None:
+        """The batch of the job: pushes inside of `with workers.current_message().batch:` join it. None for a job in no
+        batch."""
+        member = batch_of(self.fields)
+        home = self.held if isinstance(self.held, Home) else getattr(self.held, "home", None)
+        return None if member is None else Join(Joining(member, home, self, own=True))
 
     @property
     def cancelled(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 FIELD = "pyworkers"
 V = 1
 # The features that a job may need and that this release knows:
+BATCH = "batch"  # its end is counted in a batch
 EXPIRES = "expires"  # not begun after its `expires_at`
 ITERATE = "iterate"  # the code of the job is a generator function
 LIMITS = "limits"  # it has a place in the slots of limits, or waits for one
@@ -19,7 +20,7 @@ KWARGS = "kwargs"  # the job has keyword arguments
 TYPED = "typed"  # the job's code gets values of the types of its hints, not the JSON that stands for them
 RESULT = "result"  # its result is kept
 UNIQUE = "unique"  # it holds a lock, which is freed at its end
-SPEAKS: frozenset[str] = frozenset({EXPIRES, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE})
+SPEAKS: frozenset[str] = frozenset({BATCH, EXPIRES, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

@@ -177,15 +177,17 @@ def test_a_lock_until_the_start_is_free_while_the_job_runs(app: App) -> None:
     runs: list[str] = []
     go_on = threading.Event()
 
-    @app.job("Order", queue="q", unique_for=60, unique_until="start")
-    def order(order_id: int) -> None:
-        runs.append(str(order.enqueue(1)) if not runs else "second")
+    @app.job("Order", queue="q", unique_for=60, unique_until="start", unique_by=lambda order_id, *_: order_id)
+    def order(order_id: int, run: str) -> None:
+        runs.append(run)
+        if run == "first":
+            assert order.enqueue(1, "second") is not None
         go_on.wait(10)
 
     with working(app):
-        first = order.enqueue(1)
-        assert eventually(lambda: len(runs) == 2), runs
-        assert runs[0] not in ("None", first)
+        order.enqueue(1, "first")
+        assert eventually(lambda: len(runs) == 2)
+        assert runs == ["first", "second"]
         go_on.set()
 
 

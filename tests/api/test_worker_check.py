@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from goworkers_py.api import worker_check
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
@@ -51,3 +52,21 @@ def test_the_list_of_workers_is_read_again_after_some_seconds() -> None:
     for _ in range(2):
         workers.check("q", ["locks"])
     assert len(looks) == 3
+
+
+def test_the_last_process_of_a_level_may_be_starting_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [LiveProcess("new", ["q", "q@high"], "0.4.0")]
+    workers = WorkerCheck(lambda: [*found], look_every_s=0)
+    workers.check_level("q", "q@high")
+    found.clear()
+    workers.check_level("q", "q@high")
+    with pytest.raises(ArgumentError, match="no live process works queue q@low"):
+        workers.check_level("q", "q@low")
+    monkeypatch.setattr(worker_check, "RESTART_S", 0.0)
+    with pytest.raises(ArgumentError, match="no live process works queue q@high"):
+        workers.check_level("q", "q@high")
+
+
+def test_a_level_that_the_processes_of_its_queue_do_not_work_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"queue q@high: new \(version 0\.3\.0\) work q without priorities"):
+        WorkerCheck(lambda: [NEW]).check_level("q", "q@high")

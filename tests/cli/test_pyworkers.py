@@ -51,9 +51,9 @@ def test_run_imports_no_other_command(here: Path, redis_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--colour"], "'--colour'; see 'pyworkers --help'"),
+        (["--wallpaper"], "'--wallpaper'; see 'pyworkers --help'"),
         (["work"], "'work'; see 'pyworkers --help'"),
-        (["run", "--colour"], "'--colour'; see 'pyworkers run --help'"),
+        (["run", "--wallpaper"], "'--wallpaper'; see 'pyworkers run --help'"),
         (["run", "extra"], "Got unexpected extra argument (extra); see 'pyworkers run --help'"),
         (["run", "-c", "gone.ini"], "gone.ini: cannot be read: No such file or directory"),
         (["run", "-c", "."], ".: cannot be read: Is a directory"),
@@ -86,9 +86,9 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments: list[str], line: s
 
 @pytest.mark.server
 def test_a_usage_error_is_the_same_in_a_real_process(here: Path) -> None:
-    done = pyworkers("run", "--colour", cwd=here)
+    done = pyworkers("run", "--wallpaper", cwd=here)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "'--colour'; see '" in one_line(done.stderr)
+    assert "'--wallpaper'; see '" in one_line(done.stderr)
     done = pyworkers("run", "--require", "gone", cwd=here)
     assert (done.returncode, done.stdout) == (2, "")
     assert one_line(done.stderr) == f"require: there is no module 'gone' in {here} or on sys.path"

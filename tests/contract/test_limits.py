@@ -199,7 +199,7 @@ def test_a_push_before_any_declaration_is_strict(me: Process) -> None:
     assert holders(limits, STRICT) == [("2", "")]
 
 
-ENDS = [Done(), Dead(b"{}"), Discard(), CANCELLED, EXPIRED]
+ENDS = [Done(), Dead(limited(1, STRICT, True)), Discard(), CANCELLED, EXPIRED]
 GOES_ON = [Retry(LATER, limited(1, STRICT, True)), Reschedule(LATER, limited(1, STRICT, True)), Requeue()]
 
 

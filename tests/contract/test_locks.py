@@ -244,7 +244,7 @@ def test_a_killed_job_whose_newest_arguments_are_in_its_lock_keeps_it(me: Proces
 def test_what_a_run_does_to_the_lock_follows_from_its_outcome() -> None:
     fields = wire.read(locked(1))
     assert consequences(fields, DONE, 0.0) == (FreeLock("1", NAME),)
-    assert consequences(fields, Dead(b""), 0.0) == (FreeLock("1", NAME),)
+    assert consequences(fields, Dead(locked(1)), 0.0) == (FreeLock("1", NAME),)
     assert consequences(fields, Retry(100.0, b""), 10.0) == (KeepLock("1", NAME, 150, 100.0),)
 
 

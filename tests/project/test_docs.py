@@ -301,6 +301,29 @@ def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> N
     assert said == "a block of code had a place\n"
 
 
+def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python mailing.py", EXAMPLES / "python", env)
+        _await(log, "a code for ada")
+        _await(log, "newsletter 4711")
+        _await(log, "newsletter 99")
+        _await(log, "cleaned up")
+    assert {"mailing", "mailing@high", "mailing@low"} <= set(said.split())
+
+
+def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r periodic", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _await(log, "checked")
+        assert _run("python periodic.py", EXAMPLES / "python", env) == "True\n"
+        _await(log, "periodic job nightly report: pushed job")
+        _await(log, "the report of 20")
+        _await(log, "periodic job check: not pushed: the job of an earlier slot holds its lock")
+        assert "nightly report" in _run("pyworkers periodic list", EXAMPLES / "python", env)
+    assert own_redis.client().get("stat:failed") is None
+
+
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:

@@ -44,7 +44,7 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import SpecialRuns
+from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 
 
@@ -145,7 +145,7 @@ def special_runs() -> SpecialRuns:
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time)
     iterate = begin_iteration(broker.store, lambda: False)
-    return SpecialRuns(tracker, canceller, iterate, LockBegin(broker, time.time), limits)
+    return SpecialRuns(tracker, canceller, RunBegins(iterate, LockBegin(broker, time.time), limits))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
+from goworkers_py.core.periodic import ForeignSchedule
 
 
 class Neighbours(Protocol):
@@ -26,6 +27,9 @@ class Neighbours(Protocol):
 
     def of_go_workers(self, others: Sequence[Process]) -> list[str]:
         """Returns the identities of those `others` that say they are processes of go-workers."""
+
+    def schedules(self) -> list[ForeignSchedule]:
+        """Returns the periodic jobs that other programs of the fleet fire."""
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         """Marks the minute of `at` (epoch seconds) on Sidekiq's Metrics page with `label`.

@@ -33,6 +33,7 @@ from goworkers_py.policy.priorities import Ask
 class Published(enum.Enum):
     PUSHED = "pushed"
     DUPLICATE = "duplicate"  # a push with the same id was published within the last day
+    REFUSED = "refused"  # its batch has ended, was cancelled, or is not there
 
 
 # With a Conflict, another job holds the lock of the push.
@@ -80,6 +81,9 @@ class Transport(Protocol):
         the fields of this push and its time, see `Locks.begin`, if it was pushed with `replace` too and has not begun;
         else nothing was done. `reschedule`: the job is among the scheduled jobs, and takes the lock when it begins. The
         holder `instead_of` does not count.
+
+        A push with `batch` is one more job of that batch in the same step, if it happens. It is REFUSED when the batch,
+        or one around it, has ended, was cancelled or is not there, see `contracts.batches`.
 
         A push whose id was published within the last day, or earlier in the same call, is a duplicate: it publishes
         nothing. So a push with an id may be asked again when its reply was lost.
@@ -150,9 +154,11 @@ class Transport(Protocol):
 
         PushJobs    the jobs are published. The ids of its pushes are not looked at
         PostJobs    the pushes are in the outbox, see `Store.posted`
+        PushEcho    the echo is in its queue
         StoreValue  `Store.value` returns the value from now on, for `life_s` seconds
         NoteState   the record of the job says it from now on, for `life_s` seconds
         MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told, see `contracts.cancels`
+        EndInBatch  the batch has counted the end of the job, see `contracts.batches`
         StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
         ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing

@@ -19,10 +19,12 @@ from goworkers_py.brokers.contracts.fleet import (
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
-from goworkers_py.brokers.memory.state import DeadLimits, ParkedJob, PostedJob, State, Waiting
+from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
+from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
+from goworkers_py.core.levels import is_paused
 from goworkers_py.core.limit import waiting_by_limit
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -160,7 +162,7 @@ class MemoryAdmin(Admin):
     def _queue_stats(self) -> list[QueueStats]:
         queues, paused, now = self._state.queues, self._state.paused, self._state.clock()
         return [
-            QueueStats(name, len(jobs), _latency_s(name, jobs, now), name in paused)
+            QueueStats(name, len(jobs), _latency_s(name, jobs, now), is_paused(name, paused))
             for name in sorted({*queues, *paused})
             for jobs in [queues.get(name, Waiting())]
         ]

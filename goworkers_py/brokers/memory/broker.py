@@ -9,12 +9,14 @@ import logging
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
+from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.limits import MemoryLimits
 from goworkers_py.brokers.memory.locks import MemoryLocks
+from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
@@ -49,6 +51,8 @@ class MemoryBroker(Broker):
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
         self.limits = MemoryLimits(state, endings)
+        self.periodic = MemoryPeriodic(state)
+        self.batches = MemoryBatches(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.memory.state import PUSHED, DeadLimits, State, Waiting
+from goworkers_py.brokers.memory.published_push import PUSHED
+from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
-    FreeLock,
-    HoldSlot,
-    KeepLock,
-    LeaveSlot,
+    EndInBatch,
     MeetTombstone,
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
@@ -73,8 +72,12 @@ class Endings:
                         self._push(push)
                 case PostJobs():
                     self._post(effect)
+                case PushEcho(_, queue, payload):
+                    self._state.put(queue, payload)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
+                case EndInBatch():
+                    self._state.follow([effect])
                 case _:
                     self._note(effect)
 
@@ -88,12 +91,8 @@ class Endings:
                 self._state.iterations.end_run(jid, cursor, has_ended)
             case ShowStatus():
                 pass
-            case FreeLock(jid, name):
-                self._state.locks.free(name, jid)
-            case KeepLock():
-                self._state.locks.keep(effect)
-            case LeaveSlot() | HoldSlot():
-                self._state.slots.follow(effect)
+            case _:  # of a tie
+                self._state.follow([effect])
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

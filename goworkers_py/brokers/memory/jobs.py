@@ -16,6 +16,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.brokers.memory.timed_jobs import TimedJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.stored_job import StoredJob
 
 _WAIT_FOR_A_TIME: dict[JobState, StateWord] = {JobState.SCHEDULED: "scheduled", JobState.RETRY: "retry"}
@@ -131,7 +132,7 @@ class MemoryJobs(PlacedJobs):
             elif change.to is None:
                 self._state.note_deletion(job, change.reason, waited=self._place.state is JobState.WAITING)
             elif change.to.state is JobState.DEAD:
-                self._state.bury(change.payload, self._dead_limits)
+                self._state.bury(buried(change.payload), self._dead_limits)
                 self._state.note_move(job, "dead", "killed", life_s=max(1, int(self._dead_limits.age_s)))
             else:
                 self._state.put(change.to.queue, change.payload)

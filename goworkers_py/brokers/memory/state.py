@@ -22,24 +22,27 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import NamedTuple
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
+from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
+from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.lock_table import LockTable
+from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.records import JobRecords
+from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.effect import ID_LIFE_S, FreeLock, KeepLock, NoteState, Push
+from goworkers_py.core.effect import ID_LIFE_S, Effect, EndInBatch, FreeLock, KeepLock, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.core.lock import RESCHEDULED_S, Conflict
+from goworkers_py.core.lock import RESCHEDULED_S
 from goworkers_py.policy.consequences import moved
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 
@@ -48,36 +51,10 @@ Bell = SimpleQueue[None]
 Waiting = OrderedDict[int, bytes]
 
 
-class ParkedJob(NamedTuple):
-    number: int
-    at: float  # when it was parked
-    queue: str
-    payload: bytes
-
-
-class PostedJob(NamedTuple):
-    number: int
-    at: float  # when it was posted
-    push: Push
-
-
 # Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
 # again and again has had more.
 MOST_SETTLERS = 1_000
-PUSHED, DUPLICATE = Published.PUSHED, Published.DUPLICATE
-
-
-@dataclass(slots=True)
-class _Published:
-    """A push. The number stays when it is sorted in again."""
-
-    number: int
-    push: Push
-    result: PublishResult | None = None
-
-    @property
-    def happens(self) -> bool:
-        return self.result is PUSHED or (isinstance(self.result, Conflict) and self.result.how == "rescheduled")
+DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +87,34 @@ class State:
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
         self.slots = SlotTable(self)
+        self.schedules = ScheduleTable()
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
+        self.batches = BatchTable(lambda: self.clock(), self.tombstones, lambda job: self.put(job.queue, job.payload))
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
         self._timed = {state: TimedJobs() for state in (JobState.SCHEDULED, JobState.RETRY, JobState.DEAD)}
-        self._published: deque[list[_Published]] = deque()  # `publish` appends without the lock
+        self._published: deque[list[PublishedPush]] = deque()  # `publish` appends without the lock
 
     def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
         """The append publishes all of them. If an exception ends this method before the jobs are sorted in, the next
         step that reads `queues` or `timed` sorts them in."""
-        numbered = [_Published(next(self._numbers), push) for push in pushes]
-        self._published.append(numbered)
+        numbered = self._numbered(pushes)
         with self.lock:
             self._sort_in()
         return [DUPLICATE if one.result is None else one.result for one in numbered]
+
+    def publish_within(self, pushes: Sequence[Push]) -> list[PublishResult]:
+        """`publish` under the lock, as a part of a step."""
+        numbered = self._numbered(pushes)
+        self._sort_in()
+        return [DUPLICATE if one.result is None else one.result for one in numbered]
+
+    def _numbered(self, pushes: Sequence[Push]) -> list[PublishedPush]:
+        numbered = [PublishedPush(next(self._numbers), push) for push in pushes]
+        self._published.append(numbered)
+        return numbered
 
     def meet(self, number: int, push: Push) -> PublishResult:
         """Under the lock. Whether this push happens, for all that it is tied to. Answers the same for one push however
@@ -134,11 +123,15 @@ class State:
             return DUPLICATE
         if self.records.is_known(number, push):
             return DUPLICATE
+        if push.batch and not self.batches.takes(push.batch, number):
+            return REFUSED
         conflict = self.locks.claim(number, push)
         if conflict is not None and conflict.how != "rescheduled":
             if conflict.how == "replaced" and push.lock is not None:
                 self._advance(self.locks.token(push.lock.name), push.at)
             return conflict
+        if push.batch:
+            self.batches.join(push.batch, number)
         if push.id:
             self._pushed.put(push.id, number, ID_LIFE_S)
         self.records.bear(number, push)
@@ -179,7 +172,7 @@ class State:
             self.ring()
             self._published.popleft()
 
-    def _add(self, one: _Published) -> None:
+    def _add(self, one: PublishedPush) -> None:
         push, at = one.push, one.push.at
         if one.result is not PUSHED:  # without its lock
             at = max(at or 0.0, self.clock() + RESCHEDULED_S)
@@ -259,13 +252,20 @@ class State:
             self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
 
     def _follow(self, payload: bytes, state: StateWord, due: float | None = None) -> None:
-        for effect in moved(payload, state, due, self.clock()):
-            if isinstance(effect, FreeLock):
-                self.locks.free(effect.name, effect.jid)
-            elif isinstance(effect, KeepLock):
-                self.locks.keep(effect)
-            else:
-                self.slots.follow(effect)
+        self.follow(moved(payload, state, due, self.clock()))
+
+    def follow(self, effects: Iterable[Effect]) -> None:
+        """Under the lock. Does what these effects on ties say; others are left out."""
+        for effect in effects:
+            match effect:
+                case FreeLock(jid, name):
+                    self.locks.free(name, jid)
+                case KeepLock():
+                    self.locks.keep(effect)
+                case EndInBatch(_, member, way, death):
+                    self.batches.end(member.bid, way, death)
+                case _:
+                    self.slots.follow(effect)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -38,6 +38,7 @@ FEATURES = (
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
     Feature("limits", "hlen hmget persist srem", ""),
+    Feature("batches", "hmget hincrby", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
@@ -106,7 +107,8 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("HINCRBY", keys.minute_of_eight(_EARLY), "", 1), ("BITFIELD", keys.histogram_of_seven("J", _EARLY)),
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
-        ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""), ("PERSIST", keys.places("limit")),
+        ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
+        ("PERSIST", keys.places("limit")),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

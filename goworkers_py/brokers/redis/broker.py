@@ -6,6 +6,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
+from goworkers_py.brokers.redis.batches import RedisBatches
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
@@ -16,10 +17,12 @@ from goworkers_py.brokers.redis.limits import RedisLimits
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.locks import RedisLocks
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
+from goworkers_py.brokers.redis.periodic import RedisPeriodic
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config
+from goworkers_py.policy.echoes import Echoes
 
 
 class RedisBroker(Broker):
@@ -38,7 +41,9 @@ class RedisBroker(Broker):
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.limits = RedisLimits(connections, keys)
-        self.admin = RedisAdmin(connections, keys, dead_limits)
+        self.batches = RedisBatches(connections, keys)
+        self.periodic = RedisPeriodic(connections, keys)
+        self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))
         self.neighbours = RedisNeighbours(connections, keys)
 
     @classmethod

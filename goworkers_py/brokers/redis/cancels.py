@@ -33,7 +33,7 @@ class RedisCancels(Cancels):
         self._try = BestEffort("jobs that Sidekiq has cancelled cannot be read")
 
     def ask(self, jid: str, retry: bool) -> object:
-        told = simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4)})
+        told = written_tombstone(jid, retry)
         laid = self._connections.script(_TOMBSTONE, self._names(jid), ("ask", jid, told, int(retry), LIVE_S))
         return told if laid else None
 
@@ -84,6 +84,10 @@ class RedisCancels(Cancels):
         if keys:
             self._try(lambda: replies.extend(self._connections.answers([("HGET", key, field) for _, key in keys])))
         return {jid: told for (jid, _), told in zip(keys, replies, strict=False) if told is not None}
+
+
+def written_tombstone(jid: str, retry: bool) -> str:
+    return simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4)})
 
 
 def _read(raw: bytes) -> dict[str, Any] | None:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core.batch import Membership
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
+    EndInBatch,
     FreeLock,
     HoldSlot,
     KeepLock,
@@ -26,6 +29,7 @@ from goworkers_py.core.effect import (
     NoteState,
     PostJobs,
     Push,
+    PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
@@ -49,9 +53,14 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
                     yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
+            case PushEcho(_, queue, payload):
+                yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
+            case EndInBatch(_, member, way, death):
+                place = batch_place(member, keys, number_of)
+                yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
 
@@ -105,6 +114,21 @@ def encode_notes(
     for (shared, names), group in groups.items():
         numbers = struct.pack(f">{len(group.numbers)}H", *group.numbers)
         arguments += ("notes", *shared, numbers, number_of_first(group.records), len(names), *names, *group.values)
+    return arguments
+
+
+def encode_ends(
+    deliveries: Iterable[Delivery], ends: Mapping[Delivery, EndInBatch], keys: Keys, number_of: NumberOf
+) -> list[Argument]:
+    """The ends of deliveries that only leave their list; the deliveries are numbered from 1 on. Those of one batch
+    share one word."""
+    groups: defaultdict[Membership, list[int]] = defaultdict(list)
+    for number, delivery in enumerate(deliveries, 1):
+        if (end := ends.get(delivery)) is not None:
+            groups[end.member].append(number)
+    arguments: list[Argument] = []
+    for member, numbers in groups.items():
+        arguments += ("ends", struct.pack(f">{len(numbers)}H", *numbers), *batch_place(member, keys, number_of))
     return arguments
 
 

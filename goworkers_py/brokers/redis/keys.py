@@ -31,16 +31,21 @@ class Keys:
         self.limits = f"{self.prefix}pyworkers:limits"
         self.limits_due = f"{self.prefix}pyworkers:limits:due"
         self.gone = f"{self.prefix}pyworkers:gone"
+        self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
+        self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
     @property
     def types(self) -> dict[str, str]:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
-            **dict.fromkeys((self.queues, self.paused, self.processes, self.lines, self.outboxes, self.limits), "set"),
-            **dict.fromkeys((self.schedule, self.retry, self.dead, self.limits_due), "zset"),
+            **dict.fromkeys(
+                (self.queues, self.paused, self.processes, self.lines, self.outboxes, self.periodics, self.limits),
+                "set",
+            ),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -123,6 +128,43 @@ class Keys:
 
     def lock_name(self, key: str) -> str:
         return key.removeprefix(self.lock(""))
+
+    def periodic(self, source: str, name: str) -> str:
+        """Holds the schedule of a periodic job. `source` has no colon."""
+        return f"{self.prefix}pyworkers:periodic:{source}:{name}"
+
+    def periodic_history(self, source: str, name: str) -> str:
+        return f"{self.prefix}pyworkers:periodic-history:{source}:{name}"
+
+    def periodic_source(self, source: str) -> str:
+        """Holds the newest generation of a source of periodic jobs."""
+        return f"{self.prefix}pyworkers:periodic-source:{source}"
+
+    def cron_jobs(self, namespace: str) -> str:
+        """The gem sidekiq-cron's: the names of its jobs."""
+        return f"{self.prefix}cron_jobs:{namespace}"
+
+    @property
+    def any_cron_jobs(self) -> str:
+        """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
+        return _literally(self.cron_jobs("").removesuffix(":")) + "*"
+
+    def cron_job(self, member: str) -> str:
+        """One of its jobs, by a member of these sets."""
+        return f"{self.prefix}{member}"
+
+    @property
+    def schedules(self) -> str:
+        """The gem sidekiq-scheduler's: its jobs."""
+        return f"{self.prefix}schedules"
+
+    def batch(self, bid: str) -> str:
+        """Holds the record of a batch."""
+        return f"{self.prefix}pyworkers:batch:{bid}"
+
+    def deaths(self, bid: str) -> str:
+        """Holds the newest deaths of the jobs of a batch."""
+        return f"{self.prefix}pyworkers:deaths:{bid}"
 
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
 from goworkers_py.wire.payload import encodable
-from goworkers_py.wire.slots import slot_claim_in
 
 VERSION = 1
 

@@ -12,6 +12,7 @@ from goworkers_py.brokers.redis.lines import Lines, Move
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire import enclosure
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -72,7 +73,7 @@ class LineJobs(PlacedJobs):
         if goal is None and change.at is None:
             return Move(one, "delete", payload=change.reason.encode())
         if self._state is JobState.PARKED and goal is JobState.DEAD:
-            return Move(one, "dead", payload=enclosure.readable(change.payload, one.queue, time.time()))
+            return Move(one, "dead", payload=enclosure.readable(buried(change.payload), one.queue, time.time()))
         if self._state is JobState.PARKED and goal is JobState.WAITING and change.to is not None:
             return Move(one, "back", change.to.queue, change.payload)
         raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal.value if goal else 'another time'}")

@@ -14,6 +14,8 @@ from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
+from goworkers_py.core.periodic import ForeignSchedule
+from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
 
 HEARD_OF_S = 60
 MARK_LIFE_S = 90 * 86_400
@@ -34,18 +36,17 @@ class RedisNeighbours(Neighbours):
         owners, unreadable = read_entries(self._connections.call("HGETALL", keys.owners))
         ours = {keys.inprogress(queue, identity) for identity, entry in owners.items() for queue in entry.queues}
         unknown = tuple(map(keys.inprogress_of, unreadable))
-        found = sorted(key for key in self._scan() - ours if not key.endswith(unknown))
+        found = sorted(key for key in self._scan(keys.any_inprogress) - ours if not key.endswith(unknown))
         sizes = self._connections.answers([("LLEN", key) for key in found])
         queues = [text(name) for name in self._connections.call("SMEMBERS", keys.queues)]
         return [
             Leftover(*keys.queue_and_owner(key, queues), size) for key, size in zip(found, sizes, strict=True) if size
         ]
 
-    def _scan(self) -> set[str]:
+    def _scan(self, pattern: str) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:
-            pattern = self._keys.any_inprogress
             cursor, listed = self._connections.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)
             found.update(map(text, listed))
             if cursor == b"0":
@@ -78,6 +79,18 @@ class RedisNeighbours(Neighbours):
         return [one.identity for one, told in zip(others, lists, strict=True) if told is not None]
 
     # --- Sidekiq
+
+    def schedules(self) -> list[ForeignSchedule]:
+        """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""
+        sets = sorted(self._scan(self._keys.any_cron_jobs))
+        members = {
+            text(one) for names in self._connections.answers([("SMEMBERS", key) for key in sets]) for one in names or ()
+        }
+        jobs = self._connections.answers([("HGETALL", self._keys.cron_job(member)) for member in sorted(members)])
+        told = (dict(zip(map(text, job[::2]), map(text, job[1::2]), strict=True)) for job in jobs if job)
+        [other] = self._connections.answers([("HGETALL", self._keys.schedules)])
+        by_name = dict(zip(map(text, (other or ())[::2]), map(text, (other or ())[1::2]), strict=True))
+        return [*map(of_sidekiq_cron, told), *(of_sidekiq_scheduler(*one) for one in sorted(by_name.items()))]
 
     def mark_deploy(self, label: str, at: float) -> str | None:
         keys = self._keys

@@ -8,6 +8,7 @@ from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core.batch import line_of
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
@@ -41,3 +42,7 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         header = line_entry.written(b"", push.queue, now, jid=jid)
         told = jid, header, *slot_arguments(slot, keys, number_of, [push.queue])
         yield from ("slot", number_of(keys.places(slot.id)), len(told), *told)
+    if push.batch:
+        own, *around = [number_of(keys.batch(bid)) for bid in line_of(push.batch)]
+        yield from ("batch", own, len(around))
+        yield from around

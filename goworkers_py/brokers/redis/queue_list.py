@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis.damage import of_another_type
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.levels import base_of, is_paused
 from goworkers_py.wire.message import Message
 
 
@@ -26,10 +27,15 @@ class QueueList:
     def one(self, name: str) -> QueueStats | None:
         """None when no set names the queue and it holds no job. Raises when its key is no list."""
         keys = self._keys
-        known, paused, _ = self._connections.exchange(
-            [("SISMEMBER", keys.queues, name), ("SISMEMBER", keys.paused, name), ("LLEN", keys.queue(name))]
+        known, paused, with_base, _ = self._connections.exchange(
+            [
+                ("SISMEMBER", keys.queues, name),
+                ("SISMEMBER", keys.paused, name),
+                ("SISMEMBER", keys.paused, base_of(name)),
+                ("LLEN", keys.queue(name)),
+            ]
         )
-        found = self.look_at({name}, {name} if paused else ())
+        found = self.look_at({name}, {name} if paused or with_base else ())
         return found[0] if found and (known or paused or found[0].size) else None
 
     def look_at(self, queues: Iterable[str], paused: Collection[str]) -> list[QueueStats]:
@@ -38,7 +44,7 @@ class QueueList:
         lists = [self._keys.queue(name) for name in names]
         replies = self._connections.answers([ask for key in lists for ask in (("LLEN", key), ("LINDEX", key, -1))])
         return [
-            QueueStats(name, size, _latency_s(oldest, name), name in paused)
+            QueueStats(name, size, _latency_s(oldest, name), is_paused(name, paused))
             for name, size, oldest in zip(names, replies[::2], replies[1::2], strict=True)
             if size is not None  # the key is no list
         ]

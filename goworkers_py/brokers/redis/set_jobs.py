@@ -19,7 +19,9 @@ from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
+from goworkers_py.policy.echoes import Echoes
 from goworkers_py.wire import enclosure, payload
+from goworkers_py.wire.batch import buried
 from goworkers_py.wire.job_record import live_s
 from goworkers_py.wire.message import describe_job
 from goworkers_py.wire.stored_job import StoredJob
@@ -37,13 +39,21 @@ class _Step(NamedTuple):
 
 
 class SetJobs(PlacedJobs):
-    def __init__(self, connections: Connections, keys: Keys, state: JobState, dead_limits: tuple[int, float]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        keys: Keys,
+        state: JobState,
+        dead_limits: tuple[int, float],
+        echoes: Echoes | None = None,
+    ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
         self._state = state
         self._key = {JobState.SCHEDULED: keys.schedule, JobState.RETRY: keys.retry, JobState.DEAD: keys.dead}[state]
         self._dead_limits = dead_limits
+        self._echoes = None if state is JobState.DEAD else echoes  # a dead job had its echo when it died
 
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
@@ -107,7 +117,8 @@ class SetJobs(PlacedJobs):
             goal = "another time" if to is None else to.state.value
             raise ArgumentError(f"no jobs are moved from {self._state.value} to {goal}")
         if to.state is JobState.DEAD:
-            return _Step(entry, BURY, payload=enclosure.readable(change.payload, change.job.queue, time.time()))
+            written = enclosure.readable(buried(change.payload), change.job.queue, time.time())
+            return _Step(entry, BURY, payload=written)
         queue = self._keys.bare(to.queue)
         written = change.payload if queue == to.queue else payload.splice(change.payload, {"queue": queue})
         return _Step(entry, ENQUEUE, queue, written)
@@ -125,7 +136,8 @@ class SetJobs(PlacedJobs):
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        jobs, state = MovedJobs(self._keys), "scheduled" if self._state is JobState.SCHEDULED else "retry"
+        jobs = MovedJobs(self._keys, self._echoes)
+        state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
         entries: list[Argument] = []
         for step in steps:
             number = numbers[step.name] if step.what == ENQUEUE else step.what

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.effects import encode, encode_notes, encode_once
+from goworkers_py.brokers.redis.effects import encode, encode_ends, encode_notes, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.push_arguments import NumberOf
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState, ShowStatus
+from goworkers_py.core.effect import Effect, EndInBatch, NoteState, ShowStatus
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -61,6 +61,7 @@ class Item(NamedTuple):
 
 
 NO_NOTES: Mapping[Delivery, NoteState] = MappingProxyType({})
+NO_ENDS: Mapping[Delivery, EndInBatch] = MappingProxyType({})
 
 _SETTLE = Script(
     Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
@@ -100,9 +101,10 @@ class Settlement:
         rows: Sequence[Row],
         items: Sequence[Item],
         notes: Mapping[Delivery, NoteState] = NO_NOTES,
+        ends: Mapping[Delivery, EndInBatch] = NO_ENDS,
     ) -> dict[int, Settled]:
-        """Settles `rows`, then `items`. `notes` are the effects of deliveries in rows. Returns the results of those
-        that were not settled, by their number."""
+        """Settles `rows`, then `items`. `notes` and `ends` are effects of deliveries in rows. Returns the results of
+        those that were not settled, by their number."""
         keys, now = self._keys, time.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
         more_keys = _MoreKeys()
@@ -115,6 +117,9 @@ class Settlement:
         if notes:
             deliveries = chain.from_iterable(row.deliveries for row in rows)
             arguments += encode_notes(deliveries, notes, keys, more_keys.number_of_first)
+        if ends:
+            deliveries = chain.from_iterable(row.deliveries for row in rows)
+            arguments += encode_ends(deliveries, ends, keys, number_of)
         for item in items:
             arguments += self._encoded(item, number_of, now)
         fixed = (
@@ -161,6 +166,14 @@ def only_note(outcome: Outcome) -> NoteState | None:
     """The effect of a tracked job that is done and has no other effects; None for any other job."""
     effects = outcome.effects
     if type(outcome) is Done and len(effects) == 1 and type(effects[0]) is NoteState and not effects[0].only_known:
+        return effects[0]
+    return None
+
+
+def only_end(outcome: Outcome) -> EndInBatch | None:
+    """The effect of a job in a batch that is done and has no other effects; None for any other job."""
+    effects = outcome.effects
+    if type(outcome) is Done and len(effects) == 1 and type(effects[0]) is EndInBatch and effects[0].way == "succeeded":
         return effects[0]
     return None
 

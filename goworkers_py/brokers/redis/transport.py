@@ -20,9 +20,9 @@ from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Item, Settlement, only_note, target_of
+from goworkers_py.brokers.redis.settlement import Item, Settlement, only_end, only_note, target_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, Push
+from goworkers_py.core.effect import EndInBatch, NoteState, Push
 from goworkers_py.core.lock import Conflict, How
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.policy.priorities import Ask
@@ -31,6 +31,7 @@ from goworkers_py.policy.priorities import Ask
 MOST_READ_UNCOUNTED = 1_000
 
 _PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int, list))
+_TOLD = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
 _HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
 
@@ -119,11 +120,14 @@ class RedisTransport(Transport):
     # --- settling
 
     def settle(self, batch: Batch) -> list[Settled]:
-        leaving, notes, others = dict(batch.finished), dict[Delivery, NoteState](), list[Finished]()
+        leaving, others = dict(batch.finished), list[Finished]()
+        notes, ends = dict[Delivery, NoteState](), dict[Delivery, EndInBatch]()
         for one in [one for one in batch.finished if one[1] is not DONE]:
             delivery, outcome = one
             if (note := only_note(outcome)) is not None:
                 notes[delivery] = note
+            elif (end := only_end(outcome)) is not None:
+                ends[delivery] = end
             elif type(outcome) is not Done or outcome.effects:
                 others.append(one)
                 del leaving[delivery]
@@ -140,7 +144,7 @@ class RedisTransport(Transport):
             )
             for one, outcome in others
         ]
-        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, notes)
+        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, notes, ends)
         if not not_settled:
             return [True] * len(batch.finished)
         sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]
@@ -161,7 +165,7 @@ class RedisTransport(Transport):
 
 def _result(told: int | Sequence[bytes]) -> PublishResult:
     if isinstance(told, int):
-        return Published.PUSHED if told else Published.DUPLICATE
+        return _TOLD[told]
     how, *holder = map(text, told)
     return Conflict(holder_of(*holder), _HOWS[how])
 

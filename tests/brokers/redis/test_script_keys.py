@@ -19,15 +19,19 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.contracts.limits import SlotWish
+from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
-from goworkers_py.core.effect import FreeLock, HoldSlot, KeepLock, LeaveSlot, Push
+from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
+from goworkers_py.core.effect import EndInBatch, FreeLock, HoldSlot, KeepLock, LeaveSlot, Push
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
-from goworkers_py.core.lock import Begin
-from goworkers_py.core.outcome import Done, Park
+from goworkers_py.core.lock import Begin, LockClaim
+from goworkers_py.core.outcome import Dead, Done, Park
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.wire.schedule import schedule
 
 SCRIPTS = {
     Script(path).sha: path.name
@@ -82,6 +86,26 @@ def watch(own_redis: RedisServer) -> Iterator[Watch]:
     watch.close()
 
 
+def _end_a_batch(broker: RedisBroker, life: ProcessLife) -> None:
+    """A batch in a batch: a job dies, is revived, and both batches end; another one is cancelled."""
+    outer, inner = Membership("outer", ("callbacks",)), Membership("outer.inner", ("callbacks",))
+    for member in outer, inner:
+        callbacks = {event: Callback("callbacks", job()) for event in EVENTS}
+        broker.batches.open(NewBatch(member, "", "hold", callbacks))
+        broker.batches.hold(member.bid, "other")
+        broker.batches.let_go(member.bid, "other")
+    broker.transport.publish([Push("q", job(), batch=inner.bid)])
+    for member in inner, outer:
+        broker.batches.let_go(member.bid, "hold", member.to)
+    life.settle(lambda payload: Dead(payload, effects=(EndInBatch("1", inner, "failed", b"{}"),)))
+    life.settle(lambda payload: Done(effects=(EndInBatch("1", inner, "revived"),)))
+    broker.batches.open(NewBatch(Membership("another"), "", "hold"))
+    broker.transport.publish([Push("q", job(), batch="another")])
+    broker.batches.cancel("another")
+    life.settle(lambda payload: Done(effects=(EndInBatch("1", Membership("another"), "succeeded"),)))
+    broker.batches.close("another", force=True)
+
+
 def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, watch: Watch) -> None:
     redis = own_redis.client()
     with (
@@ -102,10 +126,12 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(RETRIES, Filter()))
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
+        _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
         _limits(broker)
+        _end_a_batch(broker, life)
         called, undeclared = watch.undeclared()
-    included = {"note.lua", "sidekiq_status.lua", "lock.lua", "limit.lua", "push.lua", "effects.lua"}
+    included = {"batch.lua", "note.lua", "sidekiq_status.lua", "lock.lua", "limit.lua", "push.lua", "effects.lua"}
     assert called == set(SCRIPTS.values()) - included
     assert undeclared == set()
 
@@ -127,6 +153,14 @@ def _limits(broker: RedisBroker) -> None:
     broker.limits.set("order", concurrent=2)
     list(broker.limits.slots("order"))
     broker.limits.due(1)
+
+
+def _fire(periodic: Periodic) -> None:
+    release, one = Release("app", "1"), schedule("nightly", Rule(every=60), {"class": "Job"})
+    [state] = periodic.register(release, [one]).states
+    push = Push("q", job(), lock=LockClaim("Job:nightly", "jid", 60))
+    assert periodic.fire(release, Firing("nightly", state.number, state.since, "fired", push=push)).fired is Fired.DONE
+    assert periodic.pause("app", "nightly")
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ Some payloads are odd: each of them must have run or lie in the dead set.
 
 Some jobs are `stated`: their states are recorded, and some are cancelled, expire or are iterable, see `states`.
 
+Some jobs are `shaped`: unique, limited, periodic, grouped, or in batches and chains, see `shape_judge`.
+
 Everything that lasts a minute in earnest lasts a tenth of that here, see `nodes.SHORT`.
 """
 
@@ -27,6 +29,6 @@ import re
 EFFECTS = "chaos:effects"  # a hash in Redis: how often each attempt of each job took effect
 
 # What a jid begins with, which tells of what kind the job is.
-JOB, KILLER, ODD, PARENT, CHILD, STATED = "job", "killer", "odd", "parent", "child", "stated"
+JOB, KILLER, ODD, PARENT, CHILD, STATED, SHAPED = "job", "killer", "odd", "parent", "child", "stated", "shaped"
 # That of a child goes on with the run of its parent: number of the process, number of the run, number of the child.
-JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent|stated)\d{7}")
+JID = re.compile(rb"child\d{7}-\d+-\d+-\d+|(?:job|killer|odd|parent|stated|shaped)\d{7}")

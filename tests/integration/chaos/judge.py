@@ -149,6 +149,10 @@ class Judge:
         """How much of this time its process was undisturbed."""
         return self._disturbances.quiet_s(self._lives[run.life].node, start, end)
 
+    def end_of(self, run: Run) -> float:
+        """When its process has ended."""
+        return self._lives[run.life].ended
+
     def is_refused_since(self, start: float) -> bool:
         """Whether the server has refused a command to all since then."""
         return self._disturbances.any_of(DENIED, start, math.inf)

@@ -12,6 +12,7 @@ from chaos import ODD
 from chaos.families import Families
 from chaos.judge import Judge
 from chaos.notes import Pushes, Run
+from chaos.shape_judge import Verdict as ShapeVerdict
 from chaos.state_judge import Verdict
 
 POISON = "goworkers_py.PoisonPill"
@@ -45,10 +46,11 @@ class Account:
     complaints: list[str]
     processes: Counter[str] = field(default_factory=Counter)  # how the queues share their threads
     states: Verdict = field(default_factory=Verdict)
+    shapes: ShapeVerdict = field(default_factory=ShapeVerdict)
 
     @property
     def fine(self) -> bool:
-        return not (self.lost or self.complaints or self.states.complaints)
+        return not (self.lost or self.complaints or self.states.complaints or self.shapes.complaints)
 
     def __add__(self, other: Account) -> Account:
         return Account(*(getattr(self, of.name) + getattr(other, of.name) for of in fields(self)))
@@ -79,6 +81,10 @@ class Account:
             ("  run again", self.states.repeated.total()),
             *((f"    {why}", count) for why, count in self.states.repeated.most_common()),
             *((f"  answered {answer}", count) for answer, count in self.states.answers.most_common()),
+            ("jobs of a shape", self.shapes.count.total()),
+            *((f"  {kind}", count) for kind, count in self.shapes.count.most_common()),
+            ("  run again", self.shapes.repeated.total()),
+            *((f"    {why}", count) for why, count in self.shapes.repeated.most_common()),
             ("lost", len(self.lost)),
         ]
         lines = [f"{name:<42} {value:>10,}" for name, value in rows]
@@ -86,7 +92,7 @@ class Account:
             [
                 *lines,
                 *(f"LOST: {jid}" for jid in self.lost),
-                *(f"WRONG: {text}" for text in [*self.complaints, *self.states.complaints]),
+                *(f"WRONG: {text}" for text in [*self.complaints, *self.states.complaints, *self.shapes.complaints]),
             ]
         )
 

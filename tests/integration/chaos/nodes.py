@@ -84,7 +84,8 @@ class Node:
         configuration.write_text(self.settings + text)
         command = [
             *hasty(SHORT, self._machine), sys.executable, "-m", "goworkers_py.cli", "run", "--redis", self.proxy.url,
-            "--require", "chaos.parents", "--require", "chaos.stated", "--log-level", "warning",
+            "--require", "chaos.parents", "--require", "chaos.stated",
+            "--require", "chaos.shaped", "--log-level", "warning",
             "--timeout", str(STOP_TIMEOUT_S), "--config", str(configuration),
         ]  # fmt: skip
         environment = {

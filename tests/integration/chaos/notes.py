@@ -56,7 +56,7 @@ class Pushes:
 
 def read_pushes(directory: Path) -> Pushes:
     words: dict[str, dict[str, int]] = defaultdict(dict)
-    for line in _whole_lines(directory / "pushes"):
+    for line in whole_lines(directory / "pushes"):
         word, _, jid, failures = line.split()
         words[word][jid] = int(failures)
     return Pushes(words["pushed"], {jid: words["pushes"][jid] for jid in words["pushes"].keys() - words["pushed"]})
@@ -66,7 +66,7 @@ def read_runs(directory: Path) -> list[Run]:
     runs: dict[tuple[int, str], Run] = {}
     for path in directory.glob("runs-*"):
         life = int(path.name.partition("-")[2])
-        for line in _whole_lines(path):
+        for line in whole_lines(path):
             word, at, jid, attempt, number, *children = line.split()
             if word == "began":
                 runs[life, number] = Run(jid, int(attempt), life, float(at), children=_failures(children))
@@ -82,7 +82,7 @@ def read_stated_runs(directory: Path) -> list[StatedRun]:
     runs: dict[tuple[int, str], StatedRun] = {}
     for path in directory.glob("states-*"):
         life = int(path.name.partition("-")[2])
-        for line in _whole_lines(path):
+        for line in whole_lines(path):
             word, at, jid, attempt, number = line.split()
             if word == "began":
                 runs[life, number] = StatedRun(jid, int(attempt), life, float(at), number=number)
@@ -101,7 +101,7 @@ def read_deaths(directory: Path, wall_minus_monotonic: float) -> dict[int, list[
     """When each life found itself declared dead."""
     deaths: dict[int, list[float]] = defaultdict(list)
     for path in directory.glob("log-*"):
-        for line in _whole_lines(path):
+        for line in whole_lines(path):
             if DECLARED_DEAD in line:
                 at = datetime.datetime.fromisoformat(line.split()[0].replace("Z", "+00:00")).timestamp()
                 pid = _PID.search(line)
@@ -110,6 +110,6 @@ def read_deaths(directory: Path, wall_minus_monotonic: float) -> dict[int, list[
     return deaths
 
 
-def _whole_lines(path: Path) -> Iterable[str]:
+def whole_lines(path: Path) -> Iterable[str]:
     text = path.read_text("utf-8", "replace") if path.exists() else ""
     return text[: text.rfind("\n") + 1].splitlines()

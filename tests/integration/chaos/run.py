@@ -15,16 +15,21 @@ import redis as redis_py
 from proxy import Proxy
 from servers import RedisServer
 
-from chaos import EFFECTS, JID, STATED
+from chaos import EFFECTS, JID, STATED, shape_judge
 from chaos.judge import Judge, find_killed_by_jobs
 from chaos.ledger import Account, Left, account
 from chaos.monkeys import Chronicle, Monkey, NetworkMonkey, ProcessMonkey, ServerMonkey
 from chaos.nodes import Node
 from chaos.notes import read_deaths, read_pushes, read_runs, read_stated_runs
 from chaos.producer import Producer
+from chaos.shape_judge import ShapeJudge, read_shaped_runs
+from chaos.shaped_jobs import CLASSES
+from chaos.shaper import Shaper
 from chaos.state_judge import CONVICTING, StateJudge
 from chaos.states import CancelAsker, Pusher, look_at_all
 from chaos.supervised import ParentMonkey, Supervised
+
+Pushing = Producer | Pusher | CancelAsker | Shaper
 
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.
 MACHINES = ("a", "a", "b", "c")
@@ -62,28 +67,33 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         producer = Producer(way.url, plan.seed, plan.jobs_per_s, directory)
         pusher = Pusher(way.url, plan.seed, plan.jobs_per_s / 5)
         asker = CancelAsker(way.url, plan.seed, pusher.to_cancel, pusher.pushed)
+        shaper = Shaper(way.url, plan.seed, plan.jobs_per_s / 5)
         monkeys: list[Monkey] = [
             *(monkey(node, plan.seed, chronicle, plan.pause_s) for node in nodes),
             *(NetworkMonkey(node.name, node.proxy, plan.seed, chronicle, plan.pause_s) for node in nodes),
             NetworkMonkey("producer", way, plan.seed, chronicle, plan.pause_s),
             ServerMonkey(server, plan.seed, chronicle, plan.pause_s),
         ]
-        with _at_work([producer, pusher, asker], monkeys, plan.calm_s):
+        with _at_work([producer, pusher, asker, shaper], monkeys, plan.calm_s):
             _wait(plan.seconds, say)
         client = server.client()
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
+        shapes_left = shape_judge.what_is_left(client)
+        shaped_dead = {_jid(raw) for raw in client.zrange("dead", 0, -1) if json.loads(raw).get("class") in CLASSES}
         states = look_at_all(server.url, pusher.pushed)
     lives = [life for node in nodes for life in node.lives]
     runs = read_runs(directory)
     stated_runs = read_stated_runs(directory)
+    shaped_runs = read_shaped_runs(directory)
     deaths = read_deaths(directory, wall_minus_monotonic)
-    numbers = {run.life for run in [*runs, *stated_runs]} | deaths.keys()
+    numbers = {run.life for run in [*runs, *stated_runs, *shaped_runs]} | deaths.keys()
     workers = [life for node in nodes for life in node.workers(numbers)]
-    find_killed_by_jobs(workers, [*runs, *stated_runs])
+    find_killed_by_jobs(workers, [*runs, *stated_runs, *shaped_runs])
     judge = Judge([*lives, *workers], chronicle.windows, deaths)
     result = account(read_pushes(directory), runs, left, judge)
     result.states = StateJudge(judge, [*runs, *stated_runs], wall_minus_monotonic).verdict(pusher.pushed, states)
+    result.shapes = ShapeJudge(judge, shaped_runs, shaped_dead).verdict(shaper.pushed, shapes_left)
     result.processes = Counter(life.pools for life in lives)
     result.complaints += complaints
     result.complaints += [
@@ -93,7 +103,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     ]
     result.complaints += [f"{life} had to be killed, see its log" for life in lives if life.how == "did not stop"]
     result.complaints += [
-        f"{party.name}: {party.error!r}" for party in (producer, pusher, asker, *monkeys) if party.error
+        f"{party.name}: {party.error!r}" for party in (producer, pusher, asker, shaper, *monkeys) if party.error
     ]
     result.complaints += [text for node in nodes for text in node.complaints({life.pid: life for life in workers})]
     result.complaints += _faults(directory)
@@ -103,7 +113,9 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
 
 
 @contextmanager
-def _at_work(producers: list[Producer | Pusher | CancelAsker], monkeys: list[Monkey], calm_s: float) -> Iterator[None]:
+def _at_work(
+    producers: list[Producer | Pusher | CancelAsker | Shaper], monkeys: list[Monkey], calm_s: float
+) -> Iterator[None]:
     """Monkeys mend what they broke before they end, and the producers end last."""
     for party in (*producers, *monkeys):
         party.start()
@@ -153,6 +165,7 @@ def what_is_left(client: redis_py.Redis) -> Left:
         lists[key] = client.zrange(key, 0, -1)
     dead = {_jid(raw): json.loads(raw) for raw in client.zrange("dead", 0, -1)}
     dead = {jid: job for jid, job in dead.items() if not jid.startswith(STATED)}  # `states` judges those
+    dead = {jid: job for jid, job in dead.items() if job.get("class") not in CLASSES}  # `shape_judge` judges those
     poison = {jid: CONVICTING.search(job["error_message"]) for jid, job in dead.items()}
     return Left(
         {key: [_jid(raw) for raw in raws] for key, raws in lists.items() if raws},

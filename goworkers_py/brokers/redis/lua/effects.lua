@@ -5,7 +5,7 @@
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
 local MAY_FAIL = {note = true, renote = true, meet = true, cursor = true, status = true, free = true, keep = true,
-  leave = true, hold = true}
+  leave = true, hold = true, ['end'] = true}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -108,6 +108,11 @@ end
 
 function EFFECTS.hold(_, jid, first)
   hold_place(slot_at(first), jid)
+end
+
+-- The values: how a job has died, and the place of its batch.
+EFFECTS['end'] = function(_, way, first)
+  end_in_batch(batch_place(first + 1), 1, way, 1, arguments[first])
 end
 
 function EFFECTS.meet(key, jid, first)

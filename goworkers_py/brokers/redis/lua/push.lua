@@ -8,9 +8,11 @@
 --   'lock'    jid, life of the lock, what to do when another job holds it, the jid of a holder that does not count,
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
+--   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
 --   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
 --             full, and takes a place with it else. Only of a push into a queue
--- Answer: 1: pushed, 0: a duplicate, or a list: how it met the lock, then its holder as {jid, queue, at, due}
+-- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
+-- {jid, queue, at, due}
 local PUSH_SIZE, TIE_SIZE = 6, 3
 
 local function key_at(at)
@@ -18,6 +20,7 @@ local function key_at(at)
 end
 
 -- include limit.lua
+-- include batch.lua
 
 -- Where the ties of a push begin, by their words.
 local function ties_of(first)
@@ -53,7 +56,7 @@ local function meet_lock(key, at, due)
 end
 
 -- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', slot = 'HLEN'}
+local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', slot = 'HLEN'}
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
@@ -70,7 +73,8 @@ local function push(first, reason)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
   local ties = ties_of(first)
-  local id, record, lock = ties.id, ties.record, ties.lock
+  local id, record, lock, batch = ties.id, ties.record, ties.lock, ties.batch
+  local batch_key = batch and key_at(batch + 1)
   local id_key, record_key, lock_key = id and key_at(id + 1), record and key_at(record + 1), lock and key_at(lock + 1)
   if step == 'schedule' then due = name end
 
@@ -78,6 +82,7 @@ local function push(first, reason)
   if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
     return 0
   end
+  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
   local met, failed, held, reply
   if lock then met, failed, held = meet_lock(lock_key, lock + TIE_SIZE, due) end
   if met then
@@ -97,6 +102,11 @@ local function push(first, reason)
     local token = arguments[at + 2] == 'replace' and payload or ''
     failed = take_lock(lock_key, arguments[at], arguments[at + 1], arguments[at + 7], due, token, held)
   end
+  if batch and not failed then
+    reply = redis.pcall('HINCRBY', batch_key, 'total', '1')
+    failed = type(reply) == 'table' and reply.err
+    if failed then batch = nil end
+  end
   local slot = ties.slot and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
   if not failed and slot and not enter(slot, arguments[ties.slot + TIE_SIZE], name) then
     failed = join(slot, arguments[ties.slot + TIE_SIZE + 1] .. payload)
@@ -112,6 +122,7 @@ local function push(first, reason)
     if id then redis.pcall('EXPIRE', id_key, '0') end
     if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
     if slot then free_place(slot, arguments[ties.slot + TIE_SIZE]) end
+    if batch then redis.pcall('HINCRBY', batch_key, 'total', '-1') end
     return 0, failed
   end
 

@@ -11,6 +11,8 @@
 --       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
 --         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
 --         follow), how many names of fields, the names, and for each item the values
+--       'ends', items of the rows before that have succeeded in a batch; without a list and its end: the numbers of the
+--         items, as above, and the place of the batch, see batch.lua
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
@@ -179,12 +181,26 @@ local function note_each(i)
   return i + 1
 end
 
+-- Counts in their batch the items that were removed. Returns where the next row or item begins.
+local function count_ends(i)
+  local items, amount = arguments[i], 0
+  for item = 1, #items, 2 do
+    local high, low = string.byte(items, item, item + 1)
+    if not stays[256 * high + low] then amount = amount + 1 end
+  end
+  local place, last = batch_place(i + 1)
+  end_in_batch(place, 1, 'succeeded', amount, '')
+  return last + 1
+end
+
+local FOR_ROWS = {notes = note_each, ends = count_ends}
+
 local i = 6
 while i <= #arguments do
   local what, from = arguments[i], arguments[i + 2]
-  local list = what ~= 'notes' and arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
-  if what == 'notes' then
-    i = note_each(i + 1)
+  local list = not FOR_ROWS[what] and arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
+  if FOR_ROWS[what] then
+    i = FOR_ROWS[what](i + 1)
   elseif what == 'row' or what == 'large' then
     local how, count = arguments[i + 3], tonumber(arguments[i + 4])
     local first, last = i + 5, i + 4 + count

@@ -1,0 +1,189 @@
+"""The part of the inspector that reads and changes the schedules of periodic jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.admin import Admin
+from goworkers_py.brokers.contracts.periodic import Periodic
+from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.periodic import HistoryEntry, Rule, ScheduleRecord
+from goworkers_py.policy.slots import slots_of
+from goworkers_py.wire import payload
+from goworkers_py.wire.schedule import args_of, fields_of, rule_fields, rule_of
+
+# A schedule that no process has registered for so long has none that could fire it.
+UNSEEN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicJobStatus:
+    """A periodic job: `inspector.periodic_jobs()[0].next_at`."""
+
+    source: str  # the application, or the gem that fires it
+    name: str
+    rule: str
+    job_class: str
+    queue: str
+    args: list[Any] | None  # None: a function makes them
+    state: str  # fires, paused, gone, no process; for a schedule of another program: foreign or disabled
+    next_at: float | None = None
+    last: HistoryEntry | None = None
+    catch_up: str = ""
+    overlap: str = ""
+    overridden: bool = False  # by `set_periodic`
+    generation: str = ""
+    seen_at: float | None = None  # when a process last had it in its code
+    fired: int = 0
+    skipped: int = 0
+
+
+class PeriodicSchedules:
+    @property
+    def _broker(self) -> Broker:
+        raise NotImplementedError
+
+    @property
+    def _admin(self) -> Admin:
+        raise NotImplementedError
+
+    @property
+    def _periodic(self) -> Periodic:
+        self._broker.require(Capability.PERIODIC)
+        return self._broker.periodic
+
+    def periodic_jobs(self) -> list[PeriodicJobStatus]:
+        """The schedules of periodic jobs, also those that a newer release has not any more:
+        `[(one.name, one.next_at) for one in inspector.periodic_jobs()]`."""
+        now = self._admin.now()
+        return [_status(record, now) for record in self._periodic.records()]
+
+    def periodic_history(self, name: str) -> list[HistoryEntry]:
+        """The last firings of a periodic job, the newest first: `inspector.periodic_history("nightly")[0].word`."""
+        return self._periodic.history(*self._named(name))
+
+    def pause_periodic(self, name: str) -> bool:
+        """`inspector.pause_periodic("nightly")`: it does not fire until `resume_periodic`. Returns False if it was
+        paused already."""
+        return self._periodic.pause(*self._named(name))
+
+    def resume_periodic(self, name: str) -> bool:
+        """`inspector.resume_periodic("nightly")` ends a pause: slots from now on fire. Returns False if it was not
+        paused."""
+        return self._periodic.resume(*self._named(name))
+
+    def run_periodic(self, name: str) -> bool:
+        """`inspector.run_periodic("nightly")` asks for one job now, beside the slots. A process that has it in its code
+        pushes it within seconds. Returns False if no process has."""
+        source, name = self._named(name)
+        now, known = self._admin.now(), self._record(source, name)
+        return _state(known, now) in ("fires", "paused") and self._periodic.ask(source, name)
+
+    def set_periodic(
+        self,
+        name: str,
+        *,
+        cron: str = "",
+        every: int = 0,
+        timezone: str = "",
+        args: Sequence[Any] | None = None,
+    ) -> None:
+        """`inspector.set_periodic("nightly", cron="0 4 * * *")`: this counts instead of what the code says, in all
+        processes, until `unset_periodic`. What is not given stays as it was set before."""
+        source, name = self._named(name)
+        known = self._record(source, name)
+        fields = fields_of(known.override)
+        if cron or every or timezone:
+            fields = {name: value for name, value in fields.items() if name == "args"}
+            fields |= rule_fields(_changed(_rule(known), cron, every, timezone))
+        if args is not None:
+            payload.check_plain(list(args), "args")
+            fields["args"] = list(args)
+        if not fields:
+            raise ArgumentError("nothing to set: give cron, every, timezone or args")
+        self._periodic.override(source, name, payload.write(fields))
+
+    def unset_periodic(self, name: str) -> bool:
+        """`inspector.unset_periodic("nightly")`: what the code says counts again. Returns False if nothing was set."""
+        source, name = self._named(name)
+        return bool(self._record(source, name).override) and self._periodic.override(source, name, b"")
+
+    def forget_periodic(self, name: str) -> bool:
+        """`inspector.forget_periodic("nightly")` deletes a schedule with its history. A process that still has it in
+        its code registers it anew."""
+        return self._periodic.forget(*self._named(name))
+
+    def _record(self, source: str, name: str) -> ScheduleRecord:
+        return next(one for one in self._periodic.records() if (one.source, one.name) == (source, name))
+
+    def _named(self, name: str) -> tuple[str, str]:
+        """The source and the name for a name, or for SOURCE:NAME."""
+        records = self._periodic.records()
+        found = [one for one in records if name in (one.name, f"{one.source}:{one.name}")]
+        if len(found) == 1:
+            return found[0].source, found[0].name
+        if found:
+            names = ", ".join(f"{one.source}:{one.name}" for one in found)
+            raise ArgumentError(f"several applications have a periodic job {name!r}: name one of {names}")
+        known = ", ".join(one.name for one in records) or "none"
+        raise ArgumentError(f"there is no periodic job {name!r}; there are {known}")
+
+
+def _changed(rule: Rule, cron: str, every: int, timezone: str) -> Rule:
+    """Raises ArgumentError for a rule that is none."""
+    if cron and every:
+        raise ArgumentError("cron and every exclude each other")
+    if timezone and not (cron or rule.cron):
+        raise ArgumentError("timezone is for cron")
+    changed = Rule(every=every) if every else Rule(cron or rule.cron, 0, timezone or rule.timezone)
+    try:
+        slots_of(changed)
+    except ConfigError as error:
+        raise ArgumentError(str(error)) from None
+    return changed
+
+
+def _rule(record: ScheduleRecord) -> Rule:
+    return rule_of(fields_of(record.override)) or rule_of(fields_of(record.text)) or Rule()
+
+
+def _state(record: ScheduleRecord, now: float) -> str:
+    if record.gone:
+        return "gone"
+    if now - record.seen_at > UNSEEN_S:
+        return "no process"
+    return "paused" if record.paused else "fires"
+
+
+def _status(record: ScheduleRecord, now: float) -> PeriodicJobStatus:
+    fields, override, state = fields_of(record.text), fields_of(record.override), _state(record, now)
+    args = args_of(override)
+    return PeriodicJobStatus(
+        record.source,
+        record.name,
+        str(_rule(record)),
+        str(fields.get("class", "")),
+        str(fields.get("queue", "")),
+        args if args is not None else args_of(fields),
+        state,
+        _next(record) if state in ("fires", "no process") else None,
+        record.last,
+        str(fields.get("catch_up", "")),
+        str(fields.get("overlap", "")),
+        bool(override),
+        record.generation,
+        record.seen_at,
+        record.fired,
+        record.skipped,
+    )
+
+
+def _next(record: ScheduleRecord) -> float | None:
+    """None where the rule cannot be read, as without the package cronsim."""
+    try:
+        return slots_of(_rule(record)).after(record.since)
+    except ConfigError:
+        return None

@@ -1,0 +1,164 @@
+"""Batches in the program that opens them: `with workers.batch("import", on_success=report): ...`."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from goworkers_py.admin.batches import BatchList
+from goworkers_py.api.client import Client
+from goworkers_py.api.job import Job, Signature
+from goworkers_py.config.option_values import is_life, whole_seconds
+from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
+from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError
+from goworkers_py.core.joining import Join, Joining
+from goworkers_py.links.atomic import is_held_back
+from goworkers_py.wire import payload
+from goworkers_py.wire.message import current_message
+
+log = logging.getLogger(__name__)
+
+_ITS_ID = object()  # stands for the id of the batch
+OnEvent = Job[..., Any] | Signature | None
+
+
+class Batch:
+    """A batch that this program holds open: inside of its `with` block, pushes join it."""
+
+    def __init__(self, client: Client, batches: BatchList, bid: str = "") -> None:
+        self.id = bid
+        self._client = client
+        self._batches = batches
+        self._hold = secrets.token_hex(6)
+        self._join: Join | None = None  # set inside of the block
+
+    def status(self) -> BatchStatus | None:
+        """How far the batch has got, as `workers.batches.status(batch.id)`."""
+        return self._batches.status(self.id)
+
+    def cancel(self) -> bool:
+        """As `workers.batches.cancel(batch.id)`."""
+        return self._batches.cancel(self.id)
+
+    def _begin(self) -> Membership:
+        """Holds the batch, which is open already."""
+        status = self.status()
+        if status is None or not self._batches.hold(self.id, self._hold):
+            raise BatchEnded(self.id)
+        return Membership(self.id, tuple(status.to))
+
+    def __enter__(self) -> Batch:  # noqa: PYI034  # Self is of Python 3.11
+        if self._join is not None:
+            raise ArgumentError("a batch is for one `with` block at a time: reopen it with `workers.batches.open(id)`")
+        if is_held_back():
+            raise ArgumentError(
+                "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
+                "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"
+            )
+        member = self._begin()
+        self.id = member.bid
+        self._join = Join(Joining(member, self._client.home, current_message()))
+        self._join.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        join, self._join = self._join, None
+        if join is None:
+            return
+        join.__exit__(kind, error, traceback)
+        if kind is None:
+            self._batches.let_go(self.id, self._hold, join.member.to)
+            return
+        try:
+            self._batches.cancel(self.id)
+        except BrokerError as failed:  # the block's own exception is raised
+            log.error("batch %s could not be cancelled: %s: run `pyworkers batches cancel`", self.id, failed)
+
+
+class NewBatchBlock(Batch):
+    """A batch that is made when its block begins. Inside of the block of another batch, it is a part of that one."""
+
+    def __init__(self, client: Client, batches: BatchList, name: str, callbacks: Mapping[Event, OnEvent], retain: int):
+        super().__init__(client, batches)
+        self._name = name
+        self._retain_s = retain
+        self._callbacks = {event: _signature(event, job) for event, job in callbacks.items() if job is not None}
+
+    def _begin(self) -> Membership:
+        outer = self._client.joins
+        parent = Membership("") if outer is None else outer.member
+        if parent.bid.count(".") + 2 > MOST_LEVELS:
+            raise ArgumentError(f"a batch is in at most {MOST_LEVELS - 1} other ones")
+        bid = new_bid(parent.bid)
+        callbacks = {event: _callback(one, bid) for event, one in self._callbacks.items()}
+        to = dict.fromkeys([*(one.queue for one in callbacks.values()), *parent.to])
+        member = Membership(bid, tuple(to))
+        new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
+        if not self._batches.begin(new):
+            raise BatchEnded(parent.bid)
+        return member
+
+
+def _callback(signature: Signature, bid: str) -> Callback:
+    args = [bid if one is _ITS_ID else one for one in signature.args]
+    written = signature.job.write(args, signature.kwargs)
+    return Callback(written.queue, written.payload)
+
+
+def _signature(event: Event, job: Job[..., Any] | Signature) -> Signature:
+    if isinstance(job, Signature):
+        return job
+    if not isinstance(job, Job):
+        raise ArgumentError(f"on_{event}: {job!r} is no job: give a job, or `job.s(...)` with its arguments")
+    return Signature(job, (_ITS_ID,), {})
+
+
+class OpenBatches(BatchList):
+    """`workers.batches` shows batches, changes them, and opens them again."""
+
+    def __init__(self, client: Callable[[], Client]) -> None:
+        super().__init__(lambda: client().broker)
+        self._client = client
+
+    def open(self, bid: str) -> Batch:
+        """`with workers.batches.open(bid): job.enqueue(1)` adds jobs to a batch that has not ended. BatchEnded is
+        raised if it has."""
+        return Batch(self._client(), self, bid)
+
+
+class Batching:
+    """The methods of an App about batches."""
+
+    batches: OpenBatches
+
+    @property
+    def client(self) -> Client:
+        raise NotImplementedError
+
+    def batch(
+        self,
+        name: str = "",
+        *,
+        on_success: OnEvent = None,
+        on_complete: OnEvent = None,
+        on_death: OnEvent = None,
+        retain: float | datetime.timedelta = RETAIN_S,
+    ) -> Batch:
+        """`with workers.batch("import", on_success=report) as batch: ...` counts the jobs that the block pushes.
+
+        `on_complete` is pushed when all of them have ended, `on_success` when all have succeeded, `on_death` when the
+        first one has failed for good. Each gets the id of the batch as its argument, or its own arguments with
+        `report.s(7)`. When the block raises, the batch is cancelled. `retain`: for how long its status is kept after
+        its end. docs/batches.md tells more.
+        """
+        payload.check_plain(name, "the name of a batch")
+        if not is_life(retain):
+            raise ArgumentError(f"batch: retain is {retain!r}, not a time of at least a second")
+        callbacks: dict[Event, OnEvent] = {"success": on_success, "complete": on_complete, "death": on_death}
+        return NewBatchBlock(self.client, self.batches, name, callbacks, whole_seconds(retain))

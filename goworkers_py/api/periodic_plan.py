@@ -1,0 +1,170 @@
+"""Puts together the periodic jobs of a process: those that its code declares, and those of its configuration."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from goworkers_py.api.client import Client
+from goworkers_py.api.job import Job
+from goworkers_py.api.job_writer import Ties
+from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
+from goworkers_py.config.options import Config, PeriodicConfig
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
+from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.policy.slots import slots_of
+from goworkers_py.policy.uniqueness import uniqueness_of
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import ITERATE, TYPED
+from goworkers_py.wire.schedule import schedule
+
+# The lock of a job that must not overlap with the next one. It lasts through retries and long runs, whatever this is: a
+# job that waits for longer in its queue loses it.
+LOCK_S = 7 * 86_400
+_CONFLICTS = {"skip": "skip", "queue": "reschedule"}
+
+
+# A function that makes the arguments of each job, from the time of its slot, in the time zone of the schedule.
+ArgsOf = Callable[[datetime.datetime], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class DeclaredPeriodic:
+    """A call of `periodic`."""
+
+    name: str
+    rule: Rule
+    job: Job[..., Any]
+    args: Sequence[Any] | ArgsOf = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    catch_up: CatchUp = "latest"
+    overlap: Overlap = "allow"
+
+
+@dataclass(frozen=True)
+class _Pushes:
+    """What the pushes of a periodic job are made of."""
+
+    place: str  # for errors
+    name: str
+    rule: Rule
+    job_class: str
+    queue: str
+    options: EnqueueOptions
+    spec: JobSpec | None  # None: a class of another program
+    args: Sequence[Any] | ArgsOf
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    catch_up: CatchUp = "latest"
+    overlap: Overlap = "allow"
+
+    def arguments(self, slot: float) -> tuple[list[Any], Mapping[str, Any]]:
+        """As JSON."""
+        args = self.args(_moment(slot, self.rule)) if callable(self.args) else self.args
+        if isinstance(args, str) or not isinstance(args, Sequence):
+            raise ArgumentError(f"{self.place}: args must be a list of arguments, or a function that returns one")
+        if self.spec is None:
+            return list(args), self.kwargs
+        self.spec.arguments.check(args, self.kwargs)
+        written, kwargs = self.spec.arguments.dump(list(args), self.kwargs)
+        return list(written), kwargs
+
+    def draft(
+        self, client: Callable[[], Client], lock: str, slot: float, args: list[Any] | None
+    ) -> tuple[str, Push] | None:
+        """`args` override those of the code. `lock`: the name of the lock against overlaps; empty: none."""
+        made, kwargs = self.arguments(slot) if args is None else (args, {})
+        options, needs = self.options, set[str]()
+        if self.spec is not None and self.spec.iterable:
+            needs.add(ITERATE)
+        if self.spec is not None and not self.spec.arguments.plain:
+            needs.add(TYPED)
+        if lock:
+            unique = {"unique_for": LOCK_S, "unique_until": "success", "on_conflict": _CONFLICTS[self.overlap]}
+            options = options.replaced(**unique)  # type: ignore[arg-type]
+        elif (own := uniqueness_of(options.said, self.job_class)) is not None and self.spec is not None:
+            # `unique_by` gets the values that the code gets.
+            lock = own.name(*self.spec.arguments.load(made, kwargs))
+        return client().draft(self.queue, self.job_class, made, options, needs, kwargs, Ties([lock] if lock else None))
+
+
+def periodic_jobs(
+    declared: Iterable[DeclaredPeriodic], config: Config, registry: Registry, client: Callable[[], Client]
+) -> PeriodicJobs:
+    """Raises ConfigError for a schedule that cannot be right."""
+    release = Release(config.source or _source(config), config.generation)
+    pushes = [*map(_of_code, declared), *(_of_config(one, registry) for one in config.periodic)]
+    jobs: dict[str, PeriodicJob] = {}
+    for one in pushes:
+        job = _job(one, release, client)
+        # A module that is imported twice declares its periodic jobs again.
+        if one.name in jobs and jobs[one.name].schedule != job.schedule:
+            raise ConfigError(f"{one.place}: there is another periodic job of this name; give one of them name=")
+        jobs[one.name] = job
+    return PeriodicJobs(release, tuple(jobs.values()))
+
+
+def _source(config: Config) -> str:
+    return config.require[0].partition(".")[0] if config.require else "default"
+
+
+def _of_code(one: DeclaredPeriodic) -> _Pushes:
+    spec, queue, options = one.job.target
+    told = (one.args, one.kwargs, one.catch_up, one.overlap)
+    return _Pushes(f"@periodic {one.name}", one.name, one.rule, spec.name, queue, options, spec, *told)
+
+
+def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
+    place = f"[periodic:{one.name}]"
+    if not one.job_class:
+        raise ConfigError(f"{place} names no class: write class = Report::NightlyJob")
+    if bool(one.cron) == bool(one.every):
+        raise ConfigError(f"{place} needs cron or every, and not both: cron = 0 3 * * *, or every = 30")
+    rule = Rule(one.cron, 0, one.timezone) if one.cron else Rule(every=one.every)
+    spec = registry.job(one.job_class)
+    queue = one.queue or (spec.queue if spec else "default")
+    if spec is None and one.overlap != "allow" and not registry.handled(queue):
+        raise ConfigError(
+            f"{place} overlap = {one.overlap}: no job is registered here as {one.job_class!r}, and only a process of "
+            "pyworkers frees the lock at its end; use overlap = allow, or a lock of the program that runs the class"
+        )
+    options = NO_OPTIONS.over(spec.options) if spec else NO_OPTIONS
+    # Their parsers have checked them.
+    catch_up, overlap = cast(CatchUp, one.catch_up), cast(Overlap, one.overlap)
+    return _Pushes(place, one.name, rule, one.job_class, queue, options, spec, one.args, {}, catch_up, overlap)
+
+
+def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:
+    try:
+        slots_of(one.rule)
+        args, kwargs = ([], {}) if callable(one.args) else one.arguments(0.0)
+        payload.check_plain(args, "args")
+        payload.check_plain(dict(kwargs), "kwargs")
+    except (ArgumentError, ConfigError) as error:
+        raise ConfigError(f"{one.place}: {error}") from None
+    if not payload.encodable(one.name) or not one.name.isprintable():
+        raise ConfigError(f"{one.place}: the name must be printable text")
+    if one.overlap != "allow" and one.options.said.get("unique_for"):
+        raise ConfigError(
+            f"{one.place}: overlap={one.overlap!r} and unique_for are two locks of one job; leave one of them out"
+        )
+    lock = "" if one.overlap == "allow" else f"{one.job_class}:periodic:{release.source}:{one.name}"
+    told = {"class": one.job_class, "queue": one.queue, "catch_up": one.catch_up, "overlap": one.overlap}
+    shown = {"args_of": _name_of(one.args)} if callable(one.args) else {"args": args}
+    more = {"kwargs": dict(kwargs)} if kwargs else {}
+    made = schedule(one.name, one.rule, {**told, **shown, **more})
+    return PeriodicJob(made, one.catch_up, partial(one.draft, client, lock))
+
+
+def _name_of(function: ArgsOf) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def _moment(slot: float, rule: Rule) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(slot, ZoneInfo(rule.timezone))

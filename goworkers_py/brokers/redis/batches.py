@@ -1,0 +1,115 @@
+"""Batches in Redis, each a hash, see lua/batch.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import simplejson
+
+from goworkers_py.brokers.contracts.batches import Batches
+from goworkers_py.brokers.redis.batch_place import batch_place
+from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.core.batch import EVENTS, BatchStatus, Death, Membership, NewBatch
+from goworkers_py.wire import batch as wire
+from goworkers_py.wire.job_record import LIVE_S
+
+PAGE = 100
+_STEP = Script(Path(__file__).parent / "lua" / "step_batch.lua", one_of(int))
+
+
+class RedisBatches(Batches):
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def open(self, new: NewBatch) -> bool:
+        fields: list[Argument] = ["name", new.name, "retain", new.retain_s, "to", simplejson.dumps(new.member.to)]
+        for event, callback in new.callbacks.items():
+            fields += (event, callback.payload, f"{event}:queue", callback.queue)
+        if new.milliseconds:
+            fields += ("ms", 1)
+        return self._step("open", new.member, new.hold, len(fields), *fields)
+
+    def hold(self, bid: str, hold: str) -> bool:
+        return self._step("hold", Membership(bid), hold)
+
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
+        self._step("let_go", Membership(bid, tuple(to)), hold)
+
+    def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
+        told = written_tombstone(bid, retry=False)
+        return self._step("cancel", Membership(bid, tuple(to)), told, LIVE_S)
+
+    def close(self, bid: str, to: Sequence[str] = (), force: bool = False) -> bool:
+        return self._step("close", Membership(bid, tuple(to)), int(force))
+
+    def _step(self, word: str, member: Membership, *options: Argument) -> bool:
+        numbers: dict[str, int] = {}
+        place = batch_place(member, self._keys, lambda key: numbers.setdefault(key, len(numbers) + 1))
+        keys = (self._keys.queues, *numbers)
+        return bool(self._connections.script(_STEP, keys, (word, *place, *options)))
+
+    def status(self, bid: str) -> BatchStatus | None:
+        return self._read([bid])[0]
+
+    def deaths(self, bid: str) -> list[Death]:
+        return wire.deaths(self._connections.call("LRANGE", self._keys.deaths(bid), 0, -1))
+
+    def entries(self) -> Iterator[BatchStatus]:
+        start, seen = 0, set[str]()
+        while page := self._connections.call("ZREVRANGE", self._keys.batches, start, start + PAGE - 1):
+            start += len(page)
+            bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
+            seen.update(bids)
+            yield from (one for one in self._read(bids) if one is not None)
+
+    def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:
+        replies = self._connections.answers([("HGETALL", self._keys.batch(bid)) for bid in bids])
+        return [_status(bid, told or ()) for bid, told in zip(bids, replies, strict=True)]
+
+
+def _status(bid: str, flat: Sequence[bytes]) -> BatchStatus | None:
+    told = dict(zip(map(text, flat[::2]), flat[1::2], strict=True))
+    if told.get("v") != b"1":
+        return None
+
+    def number(name: str) -> int:
+        return int(_number(told.get(name)))
+
+    stopped, ended_at = "stopped" in told, _number(told.get("ended"))
+    waiting_for = [] if stopped else [event for event in EVENTS if event in told]
+    return BatchStatus(
+        bid,
+        text(told.get("name", b"")),
+        _number(told.get("at")),
+        number("total"),
+        number("succeeded"),
+        number("failed"),
+        number("cancelled"),
+        number("expired"),
+        max(0, number("holds")),
+        ended_at or None,
+        stopped,
+        waiting_for,
+        _names(told.get("to", b"[]")),
+    )
+
+
+def _number(raw: bytes | None) -> float:
+    try:
+        return float(raw or 0)
+    except ValueError:  # another program has written it
+        return 0.0
+
+
+def _names(raw: bytes) -> list[str]:
+    try:
+        names = simplejson.loads(raw)
+    except ValueError:
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

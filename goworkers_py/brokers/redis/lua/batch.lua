@@ -1,0 +1,152 @@
+-- Included by push.lua. The scripts have `arguments`, QUEUES, `now` and `key_at`. The record of a batch is a hash:
+--   v, name, at               the version, what people call it, when it was opened
+--   total                     how many jobs it has got
+--   succeeded, failed, cancelled, expired    how many of them have ended so
+--   holds                     how many keep it open; `hold:NAME` is one of those
+--   ended, stopped            when it ended, and when it was cancelled
+--   retain                    for how many seconds it is kept after its end
+--   EVENT, EVENT:queue        a callback that was not pushed: its payload without `enqueued_at`
+--   ms                        `enqueued_at` is written in milliseconds
+--   to                        the queues of the callbacks of the batch and of those around it, as a JSON list
+-- A batch of another version is left alone. What is written here may fail alone: it keeps no job from being settled.
+local BATCH_V, BATCH_LIVES_S, BATCH_DEATHS = '1', 7776000, 100
+local BATCH_FIELDS = {'v', 'holds', 'total', 'succeeded', 'failed', 'cancelled', 'expired', 'ended', 'stopped', 'retain'}
+
+-- The place of a batch in the arguments: how many levels, for each level, from the batch outwards, its name and the
+-- numbers of its record and of its deaths; the numbers of the tombstones, their version, the schedule and the set of
+-- batches; then how many queues, and the name and the number of each. The second result is where the place ends.
+local function batch_place(at)
+  local place = {queues = {}}
+  for level = 1, arguments[at] do
+    place[level] = {bid = arguments[at + 1], key = key_at(at + 2), deaths = key_at(at + 3)}
+    at = at + 3
+  end
+  place.tombstones, place.version = key_at(at + 1), key_at(at + 2)
+  place.schedule, place.batches = key_at(at + 3), key_at(at + 4)
+  at = at + 5
+  for _ = 1, arguments[at] do
+    place.queues[arguments[at + 1]] = key_at(at + 2)
+    at = at + 2
+  end
+  return place, at
+end
+
+local function read_batch(key)
+  local told = redis.pcall('HMGET', key, unpack(BATCH_FIELDS))
+  if told.err or told[1] ~= BATCH_V then return end
+  local batch = {}
+  for i, name in ipairs(BATCH_FIELDS) do batch[name] = tonumber(told[i] or 0) or 0 end
+  batch.pending = batch.total - batch.succeeded - batch.failed - batch.cancelled - batch.expired
+  return batch
+end
+
+local function takes_jobs(key)
+  local told = redis.pcall('HMGET', key, 'v', 'ended', 'stopped')
+  return not told.err and told[1] == BATCH_V and not told[2] and not told[3]
+end
+
+-- By the key of a batch, for the rest of the script.
+local joinable = {}
+
+-- Whether the batch takes a job. The numbers of the batches around it are in the arguments.
+local function may_join(key, first, last)
+  if joinable[key] == nil then
+    local takes = takes_jobs(key)
+    for at = first, last do takes = takes and takes_jobs(key_at(at)) end
+    joinable[key] = takes
+    if takes then redis.pcall('EXPIRE', key, BATCH_LIVES_S) end
+  end
+  return joinable[key]
+end
+
+local function keep_batch(place, level, life)
+  local own = place[level]
+  redis.pcall('EXPIRE', own.key, life)
+  redis.pcall('EXPIRE', own.deaths, life)
+  redis.pcall('ZADD', place.batches, now + life, own.bid)
+end
+
+-- Whether the batch, or one around it, was cancelled.
+local function is_stopped(place, level)
+  for at = level, #place do
+    if redis.pcall('HEXISTS', place[at].key, 'stopped') == 1 then return true end
+  end
+  return false
+end
+
+-- Pushes a callback that was not pushed. It stays in the record where no push is possible.
+local function fire(place, level, event)
+  local key = place[level].key
+  local told = redis.pcall('HMGET', key, event, event .. ':queue', 'ms')
+  if told.err or not told[1] or is_stopped(place, level) then return end
+  local stamp = told[3] and string.format('%.0f', now * 1000) or now
+  local payload, queue, reply = string.sub(told[1], 1, -2) .. ',"enqueued_at":' .. stamp .. '}', told[2], nil
+  if place.queues[queue] then
+    redis.pcall('SADD', QUEUES, queue)
+    reply = redis.pcall('LPUSH', place.queues[queue], payload)
+  end
+  if type(reply) ~= 'number' then reply = redis.pcall('ZADD', place.schedule, now, payload) end
+  if type(reply) == 'number' then redis.pcall('HDEL', key, event, event .. ':queue') end
+end
+
+local function forget_batch_tombstone(place, level)
+  local bid = place[level].bid
+  if redis.pcall('HDEL', place.tombstones, bid) == 1 then
+    redis.pcall('SET', place.version, now .. ' ' .. bid) -- see tombstone.lua
+  end
+end
+
+-- Ends the batch. Returns how it counts in its parent.
+local function finish_batch(place, level, batch)
+  local key, all = place[level].key, batch.succeeded == batch.total
+  joinable[key] = false
+  redis.pcall('HSET', key, 'ended', now)
+  fire(place, level, 'complete')
+  if all then fire(place, level, 'success') end
+  if batch.stopped > 0 then forget_batch_tombstone(place, level) end
+  -- Its dead jobs may be retried by hand.
+  keep_batch(place, level, math.max(batch.retain, batch.failed > 0 and BATCH_LIVES_S or 1))
+  if batch.stopped > 0 then return 'cancelled' end
+  return all and 'succeeded' or batch.failed > 0 and 'failed' or 'cancelled'
+end
+
+-- A failed job has succeeded after all. Returns whether the batch has succeeded by that, after its end.
+local function revive_in_batch(place, level, batch)
+  local key = place[level].key
+  if batch.failed < 1 or type(redis.pcall('HINCRBY', key, 'failed', '-1')) == 'table' then return false end
+  redis.pcall('HINCRBY', key, 'succeeded', '1')
+  if batch.ended == 0 or batch.succeeded + 1 < batch.total or batch.stopped > 0 then return false end
+  fire(place, level, 'success')
+  keep_batch(place, level, math.max(batch.retain, 1))
+  return true
+end
+
+-- Counts ends of jobs. Returns how the batch counts in its parent, if it has ended by that.
+local function count_in_batch(place, level, batch, way, amount, death)
+  local key = place[level].key
+  amount = math.min(amount, batch.pending)
+  if amount < 1 or batch.ended > 0 then return end
+  if type(redis.pcall('HINCRBY', key, way, amount)) == 'table' then return end
+  batch[way], batch.pending = batch[way] + amount, batch.pending - amount
+  if death ~= '' then
+    redis.pcall('LPUSH', place[level].deaths, death)
+    redis.pcall('LTRIM', place[level].deaths, '0', BATCH_DEATHS - 1)
+  end
+  if way == 'failed' then fire(place, level, 'death') end
+  if batch.pending < 1 and batch.holds < 1 then return finish_batch(place, level, batch) end
+  keep_batch(place, level, BATCH_LIVES_S)
+end
+
+-- Counts the ends of jobs in a batch; where the batch ends by that, counts its end in the one around it, and so on.
+local function end_in_batch(place, level, way, amount, death)
+  while way and level <= #place do
+    local batch = read_batch(place[level].key)
+    if not batch then return end
+    if way == 'revived' then
+      way = revive_in_batch(place, level, batch) and way
+    else
+      way = count_in_batch(place, level, batch, way, amount, death)
+    end
+    level, amount, death = level + 1, 1, ''
+  end
+end

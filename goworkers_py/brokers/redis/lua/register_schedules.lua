@@ -1,0 +1,95 @@
+-- Registers the schedules of a process, and answers their states.
+-- KEYS: names of all schedules, the source, then for each schedule its record and its history
+-- ARGV: source, generation, its order, seconds: stale, forgotten, life; then for each schedule its name, digest, rule
+--   and text
+-- Answer: the newer generation alone, or now and, for each schedule, {number, 1: in force, since, 1: paused, asked,
+--   override}. A record of another version, of a newer release, is not in force.
+-- include note.lua
+local FIXED, SIZE, V = 6, 4, '1'
+local NAMES, SOURCE = KEYS[1], KEYS[2]
+local generation, order = ARGV[2], ARGV[3]
+local stale, forgotten, life = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+-- A process registers more often than this is written.
+local SEEN_S = 15
+
+-- Byte by byte: Lua's own order depends on the server's locale.
+local function is_before(one, other)
+  for at = 1, math.min(#one, #other) do
+    local a, b = one:byte(at), other:byte(at)
+    if a ~= b then return a < b end
+  end
+  return #one < #other
+end
+
+local function age(seen)
+  return tonumber(now) - (tonumber(seen) or 0)
+end
+
+local function prolong(key)
+  redis.call('EXPIRE', key, life)
+end
+
+local v = redis.call('HGET', SOURCE, 'v')
+local known = redis.call('HGET', SOURCE, 'order') or ''
+if v and (v ~= V or is_before(order, known)) then return {redis.call('HGET', SOURCE, 'generation') or ''} end
+if not v or known ~= order or age(redis.call('HGET', SOURCE, 'seen')) > SEEN_S then
+  redis.call('HSET', SOURCE, 'v', V, 'generation', generation, 'order', order, 'seen', now)
+  redis.call('EXPIRE', SOURCE, forgotten)
+end
+
+local function read(key)
+  local flat, record = redis.call('HGETALL', key), {}
+  for at = 1, #flat, 2 do record[flat[at]] = flat[at + 1] end
+  return record
+end
+
+-- Texts of this schedule that no process has registered for long are new ones, when they come again.
+local function forget_old(key, record)
+  for field, value in pairs(record) do
+    local digest = string.match(field, '^seen:(.*)$')
+    if digest and age(value) > forgotten then
+      redis.call('HDEL', key, field, 'first:' .. digest)
+      record[field], record['first:' .. digest] = nil, nil
+    end
+  end
+end
+
+-- Whether this text comes into force instead of the one that is.
+local function goes_before(record, digest)
+  if record.order ~= order then return true end
+  if age(record['seen:' .. record.digest]) > stale then return true end
+  local first, of_other = record['first:' .. digest], record['first:' .. record.digest]
+  return (tonumber(first or now) or 0) > (tonumber(of_other) or 0)
+end
+
+local function register(key, history, name, digest, rule, text)
+  local record = read(key)
+  if record.v and record.v ~= V then return {0, 0, '0', 0, 0, ''} end
+  local seen, first = 'seen:' .. digest, 'first:' .. digest
+  if record.digest ~= digest then forget_old(key, record) end
+  local comes = not record.v or (record.digest ~= digest and goes_before(record, digest))
+  if age(record[seen]) > SEEN_S then
+    redis.call('HSET', key, 'v', V, seen, now, first, record[first] or now)
+    prolong(key)
+    prolong(history)
+    redis.call('SADD', NAMES, ARGV[1] .. ':' .. name)
+  end
+  if comes then
+    local number = string.format('%d', (tonumber(record.n) or 0) + 1)
+    redis.call('HSET', key, 'n', number, 'digest', digest, 'rule', rule, 'text', text)
+    -- Slots of another rule are not missed ones.
+    if record.rule ~= rule then redis.call('HSET', key, 'anchor', now) end
+    record = read(key)
+  end
+  if record.digest == digest and record.order ~= order then redis.call('HSET', key, 'order', order) end
+  local last, anchor = tonumber(record.last) or 0, tonumber(record.anchor) or 0
+  return {tonumber(record.n), record.digest == digest and 1 or 0, last > anchor and record.last or record.anchor,
+    record.paused and 1 or 0, tonumber(record.asked) or 0, record.override or ''}
+end
+
+local answer = {now}
+for number = 1, (#ARGV - FIXED) / SIZE do
+  local at = FIXED + SIZE * (number - 1)
+  answer[number + 1] = register(KEYS[1 + 2 * number], KEYS[2 + 2 * number], unpack(ARGV, at + 1, at + SIZE))
+end
+return answer

@@ -1,0 +1,81 @@
+-- One step of a batch that is not the push or the end of a job, see brokers/contracts/batches.py.
+-- KEYS: queues, then those of the place of the batch
+-- ARGV: the word of the step, the place, see batch.lua, then
+--       'open'    the hold, how many fields of the record follow, and these
+--       'hold', 'let_go'   the hold
+--       'cancel'  its tombstone, seconds that a tombstone lives
+--       'close'   '1': the batch ends now
+-- Answer: 1: done, 0: the batch is not there, or has ended
+-- include note.lua
+local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
+local function key_at(at)
+  return KEYS[FIXED + arguments[at]]
+end
+-- include batch.lua
+local place, last = batch_place(2)
+local own, steps = place[1], {}
+local key, option = own.key, ARGV[last + 1]
+
+local function all_take_jobs(from)
+  for level = from, #place do
+    if not takes_jobs(place[level].key) then return false end
+  end
+  return true
+end
+
+local function end_if_done(batch, force)
+  if batch.ended == 0 and (force or (batch.holds < 1 and batch.pending < 1)) then
+    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '')
+  end
+end
+
+function steps.open()
+  if redis.call('HGET', key, 'v') then return 1 end
+  if not all_take_jobs(2) then return 0 end
+  -- Where the access rules do not allow HINCRBY, the script fails here, before it writes anything.
+  redis.call('HINCRBY', key, 'total', '0')
+  redis.call('HSET', key, 'v', BATCH_V, 'at', now, 'holds', '1', 'hold:' .. option, now,
+    unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
+  redis.call('ZREMRANGEBYSCORE', place.batches, '-inf', now)
+  keep_batch(place, 1, BATCH_LIVES_S)
+  if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
+  return 1
+end
+
+function steps.hold()
+  if not all_take_jobs(1) then return 0 end
+  if redis.call('HSETNX', key, 'hold:' .. option, now) == 1 then redis.call('HINCRBY', key, 'holds', '1') end
+  return 1
+end
+
+function steps.let_go()
+  if redis.call('HDEL', key, 'hold:' .. option) == 1 then redis.call('HINCRBY', key, 'holds', '-1') end
+  local batch = read_batch(key)
+  if not batch then return 0 end
+  end_if_done(batch)
+  return 1
+end
+
+function steps.cancel()
+  local batch = read_batch(key)
+  if not batch or batch.ended > 0 then return 0 end
+  redis.call('HSET', key, 'stopped', now, 'holds', '0')
+  redis.call('HSET', place.tombstones, own.bid, option)
+  redis.call('EXPIRE', place.tombstones, ARGV[last + 2])
+  redis.call('SET', place.version, now .. ' ' .. own.bid)
+  redis.pcall('PUBLISH', place.tombstones, option)
+  batch.stopped, batch.holds = tonumber(now), 0
+  end_if_done(batch)
+  return 1
+end
+
+function steps.close()
+  local batch = read_batch(key)
+  if not batch or batch.ended > 0 then return 0 end
+  redis.call('HSET', key, 'holds', '0')
+  batch.holds = 0
+  end_if_done(batch, option == '1')
+  return 1
+end
+
+return steps[ARGV[1]]()

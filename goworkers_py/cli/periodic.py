@@ -1,0 +1,174 @@
+"""`periodic list|history|pause|resume|run|set|forget|import`: periodic jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+import simplejson
+
+from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
+from goworkers_py.api.app import App
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
+from goworkers_py.cli.listing import show_all
+from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.tables import Table, as_text, clock_time, duration, when
+from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry
+
+
+@click.group(cls=CommandGroup)
+def periodic() -> None:
+    """Shows or changes periodic jobs. NAME is that of the schedule, or SOURCE:NAME where two applications have one."""
+
+
+@periodic.command("list")
+@as_json
+@connected
+def list_(app: App, as_json: bool) -> None:
+    """Lists the schedules with their next and last firing, also those of sidekiq-cron and sidekiq-scheduler."""
+    found = [*app.inspector.periodic_jobs(), *map(_of_foreign, app.inspector.neighbours.schedules())]
+    show_all(found, as_json, _show, "periodic jobs")
+
+
+@periodic.command()
+@click.argument("name")
+@limit
+@as_json
+@connected
+def history(app: App, name: str, limit: int, as_json: bool) -> None:
+    """Shows the last firings of a schedule, the newest first: what happened to each slot, and how late."""
+    found = app.inspector.periodic_history(name)[: limit or None]
+    if as_json:
+        for one in found:
+            click.echo(simplejson.dumps(one._asdict()))
+        return
+    table = Table("slot", "what", "late>", "job", "missed since")
+    table.add([_row(one) for one in found])
+
+
+@periodic.command()
+@click.argument("name")
+@dry_run
+@connected
+def pause(app: App, name: str, dry_run: bool) -> None:
+    """Stops a schedule, in all processes, until `resume`. Exit code 1 when it is paused already."""
+    _change(app, name, dry_run, "paused", app.inspector.pause_periodic, "is paused already")
+
+
+@periodic.command()
+@click.argument("name")
+@dry_run
+@connected
+def resume(app: App, name: str, dry_run: bool) -> None:
+    """Ends a pause. The slots of its time are not made up for. Exit code 1 when it is not paused."""
+    _change(app, name, dry_run, "resumed", app.inspector.resume_periodic, "is not paused")
+
+
+@periodic.command()
+@click.argument("name")
+@dry_run
+@connected
+def run(app: App, name: str, dry_run: bool) -> None:
+    """Pushes a job of the schedule now, also of a paused one: a process that has it in its code does so within seconds.
+    Exit code 1 when no process has."""
+    _change(app, name, dry_run, "asked for", app.inspector.run_periodic, "is in the code of no live process")
+
+
+@periodic.command("set")
+@click.argument("name")
+@click.option("--cron", default="", help="cron expression")
+@click.option("--every", type=click.IntRange(min=1), default=None, help="seconds")
+@click.option("--timezone", default="", help="time zone of the cron expression")
+@click.option("--args", "arguments", default=None, metavar="JSON", help="list of arguments")
+@click.option("--unset", is_flag=True, help="what the code says counts again")
+@dry_run
+@connected
+def set_(
+    app: App, name: str, cron: str, every: int | None, timezone: str, arguments: str | None, unset: bool, dry_run: bool
+) -> None:
+    """Changes when a schedule fires, or the arguments of its jobs, in all processes, until `set NAME --unset`."""
+    if unset and (cron or every or timezone or arguments is not None):
+        raise click.UsageError("--unset goes without other options")
+    if unset:
+        _change(app, name, dry_run, "unset", app.inspector.unset_periodic, "has nothing set")
+        return
+    args = None if arguments is None else json_of(arguments, list, "--args must be a JSON list")
+    if not (cron or every or timezone or args is not None):
+        raise click.UsageError("give --cron, --every, --timezone, --args or --unset")
+
+    def change(name: str) -> bool:
+        app.inspector.set_periodic(name, cron=cron, every=every or 0, timezone=timezone, args=args)
+        return True
+
+    _change(app, name, dry_run, "set", change, "")
+
+
+@periodic.command()
+@click.argument("name")
+@dry_run
+@connected
+def forget(app: App, name: str, dry_run: bool) -> None:
+    """Deletes a schedule that no code has any more, with its history."""
+    _change(app, name, dry_run, "forgotten", app.inspector.forget_periodic, "is forgotten already")
+
+
+@periodic.command("import")
+@connected
+def import_(app: App) -> None:
+    """Prints the schedules of sidekiq-cron and sidekiq-scheduler as sections for the configuration file."""
+    found = app.inspector.neighbours.schedules()
+    for one in found:
+        click.echo("\n".join(_section(one)))
+    if not found:
+        click.echo("pyworkers: no schedules of sidekiq-cron or sidekiq-scheduler", err=True)
+
+
+def _change(app: App, name: str, dry_run: bool, done: str, change: Callable[[str], bool], why_not: str) -> None:
+    if dry_run:
+        app.inspector.periodic_history(name)  # fails where there is none of this name
+        click.echo(f"{name}: would be {done}")
+    elif change(name):
+        click.echo(f"{name}: {done}")
+    else:
+        fail(f"{name} {why_not}", FAILED)
+
+
+def _show(found: Sequence[PeriodicJobStatus]) -> None:
+    table = Table("name", "source", "when", "class", "queue", "state", "next", "last")
+    table.add(
+        [
+            (one.name, one.source, one.rule + (" (set)" if one.overridden else ""), one.job_class or "-",
+             one.queue or "-", one.state, when(one.next_at),
+             f"{one.last.word} {when(one.last.at)}" if one.last else "-")
+            for one in found
+        ]
+    )  # fmt: skip
+
+
+def _row(one: HistoryEntry) -> tuple[str, str, str, str, str]:
+    late = duration(max(0.0, one.at - one.slot)) if one.word == "fired" else "-"
+    since = clock_time(one.missed_from) if one.missed_from is not None else "-"
+    return clock_time(one.slot), one.word, late, one.jid or "-", since
+
+
+def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:
+    state = "foreign" if one.enabled else "disabled"
+    return PeriodicJobStatus(one.program, one.name, one.told, one.job_class, one.queue, one.args, state)
+
+
+def _section(one: ForeignSchedule) -> Iterator[str]:
+    yield f"[periodic:{one.name}]"
+    yield f"; from {one.program}{'' if one.enabled else ', where it is disabled'}: remove it there"
+    if one.cron:
+        yield f"cron = {one.cron}"
+        yield f"timezone = {one.timezone}"
+    elif one.every:
+        yield f"every = {one.every}"
+    else:
+        yield f"; not translated: {one.told}"
+        yield "; cron ="
+    yield f"class = {one.job_class}"
+    yield f"queue = {one.queue}"
+    if one.args:
+        yield f"args = {as_text(one.args)}"
+    yield ""

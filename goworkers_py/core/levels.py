@@ -1,0 +1,39 @@
+"""The levels of a queue with priorities: `mail@high`, `mail` and `mail@low`, which are queues as all others are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from goworkers_py.core.errors import ArgumentError
+
+Priority = Literal["high", "normal", "low"]
+
+_SUFFIXES = ("@high", "@low")
+
+
+def levels_of(queue: str) -> tuple[str, str, str]:
+    """In the order in which they are worked."""
+    return f"{queue}@high", queue, f"{queue}@low"
+
+
+def base_of(queue: str) -> str:
+    """The queue of which this one is a level: `mail` for `mail@high`, and for `mail`."""
+    return queue.rpartition("@")[0] or queue if queue.endswith(_SUFFIXES) else queue
+
+
+def level_of(queue: str, priority: Priority | None) -> str:
+    """The queue into which a job with this priority goes."""
+    if priority is None:
+        return queue
+    if base_of(queue) != queue:
+        raise ArgumentError(
+            f"priority={priority!r}: the queue {queue!r} is a level already; give the queue {base_of(queue)!r}, or "
+            "leave out the priority"
+        )
+    return queue if priority == "normal" else f"{queue}@{priority}"
+
+
+def is_paused(queue: str, paused: Collection[str]) -> bool:
+    """A pause of a queue holds for its levels too."""
+    return queue in paused or base_of(queue) in paused

@@ -1,0 +1,43 @@
+"""Which queues of a process are worked with their levels, see `core.levels`, and in which pools."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import chain
+
+from goworkers_py.config.options import PoolConfig, QueueConfig
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.levels import levels_of
+from goworkers_py.policy.registry import Registry
+
+
+class Levels:
+    def __init__(self, queues: Sequence[QueueConfig], registry: Registry) -> None:
+        """A queue has levels where the configuration says so, or the code of a job of it."""
+        named = {queue.name for queue in queues}
+        with_levels = {queue.name for queue in queues if queue.priorities} | registry.with_priorities()
+        self._with_levels = with_levels & named
+        for queue in sorted(self._with_levels):
+            for level in set(levels_of(queue)) - {queue}:
+                if level in named:
+                    raise ConfigError(
+                        f"queue {level}: it is worked with queue {queue}, which has priorities; leave it out of the "
+                        "queues of this process"
+                    )
+        self.queues = [dataclasses.replace(queue, name=level) for queue in queues for level in self.of(queue.name)]
+
+    def of(self, queue: str) -> Sequence[str]:
+        return levels_of(queue) if queue in self._with_levels else (queue,)
+
+    def pool(self, pool: PoolConfig) -> PoolConfig:
+        """The pool with the levels of its queues."""
+        if not self._with_levels.intersection(pool.queues):
+            return pool
+        if pool.weights:
+            queue = next(queue for queue in pool.queues if queue in self._with_levels)
+            raise ConfigError(
+                f"[pool:{pool.name}] weights: queue {queue} has priorities, which need strict order; take {queue} out "
+                "of the pool, or leave out weights"
+            )
+        return dataclasses.replace(pool, queues=tuple(chain.from_iterable(map(self.of, pool.queues))))

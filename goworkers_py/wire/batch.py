@@ -1,0 +1,96 @@
+"""The batch of a job in its payload: `{"pyworkers": {"v": 1, "needs": ["batch"], "batch": {"id": ..., "to": [...]}}}`.
+
+id     of the batch, see `core.batch`
+to     the queues of the callbacks of the batch and of those around it
+over   true: the job is dead, and its batch has counted that. It may be retried by hand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goworkers_py.core.batch import MOST_LEVELS, Death, Membership
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import FIELD, V
+
+BATCH, OVER = "batch", "over"
+_MARK = b'"batch"'
+# Of an error's text. The payload of the dead job has more of it.
+LONGEST_ERROR = 200
+
+
+def batch_field(member: Membership) -> dict[str, Any]:
+    return {BATCH: {"id": member.bid, "to": list(member.to)}}
+
+
+def batch_of(fields: Mapping[str, Any]) -> Membership | None:
+    """The batch of a job with these fields; None for a job without one, and for one that this release cannot read."""
+    value = fields.get(FIELD)
+    batch = value.get(BATCH) if isinstance(value, dict) and value.get("v") == V else None
+    if not isinstance(batch, dict):
+        return None
+    bid, to = batch.get("id"), batch.get("to", [])
+    if not isinstance(bid, str) or not bid or not payload.encodable(bid) or bid.count(".") >= MOST_LEVELS:
+        return None
+    if not isinstance(to, list) or not all(isinstance(queue, str) and payload.encodable(queue) for queue in to):
+        return None
+    return Membership(bid, tuple(to))
+
+
+def is_over(fields: Mapping[str, Any]) -> bool:
+    """Whether the batch of this job, which has one, has counted its death."""
+    return fields[FIELD][BATCH].get(OVER) is True
+
+
+def batch_in(raw: bytes) -> str:
+    """The batch that a push of this payload joins; empty for none: for a push that waited to be relayed."""
+    member = _read(raw)
+    return "" if member is None else member.bid
+
+
+def buried(raw: bytes) -> bytes:
+    """The payload of a job that dies now. It says that its batch has counted that."""
+    if _read(raw) is None:
+        return raw
+    return payload.splice_into(raw, FIELD, {BATCH: {**payload.read(raw)[FIELD][BATCH], OVER: True}})
+
+
+def without_batch(field: Any) -> Any:
+    """The field `pyworkers` of a new job that is made from one in a batch, and is in none."""
+    if not isinstance(field, dict) or BATCH not in field:
+        return field
+    needs = field.get("needs")
+    kept = [need for need in needs if need != BATCH] if isinstance(needs, list) else needs
+    return {**{name: value for name, value in field.items() if name != BATCH}, "needs": kept}
+
+
+def death_of(fields: Mapping[str, Any], now: float) -> bytes:
+    """How this job died, as one of the deaths of its batch."""
+    kind, told = (str(fields.get(name) or "") for name in ("error_class", "error_message"))
+    error = f"{kind}: {told}"[:LONGEST_ERROR] if kind else told[:LONGEST_ERROR]
+    name = fields.get("wrapped") or fields.get("class")
+    return payload.write({"v": V, "jid": fields.get("jid"), "class": str(name or ""), "error": error, "at": now})
+
+
+def deaths(told: Sequence[bytes]) -> list[Death]:
+    found = []
+    for raw in told:
+        try:
+            fields = payload.read(raw)
+        except UnreadablePayload:
+            continue
+        jid, job_class, error = (str(fields.get(name) or "") for name in ("jid", "class", "error"))
+        at = fields.get("at")
+        found.append(Death(jid, job_class, error, at if isinstance(at, float) else 0.0))
+    return found
+
+
+def _read(raw: bytes) -> Membership | None:
+    if _MARK not in raw:
+        return None
+    try:
+        return batch_of(payload.read(raw))
+    except UnreadablePayload:
+        return None

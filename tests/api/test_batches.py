@@ -1,0 +1,370 @@
+"""Batches: the pushes of a block are counted together, and callbacks are pushed at their end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import simplejson
+from apps import own_app, working
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import DEAD, waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
+from goworkers_py.config.enqueue_options import EnqueueOptions
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.batch import BatchStatus
+from goworkers_py.core.errors import ArgumentError, BatchEnded, DuplicateJob, JobCancelled, KillJob
+from goworkers_py.wire.message import current_message
+
+
+# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
+@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    if kind == "redis":
+        request.getfixturevalue("redis_server")
+    return kind
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
+    address = "memory://batches" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+    with own_app(address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
+        yield app
+    forget("memory://batches")
+
+
+class Ran:
+    """Jobs that note that they ran."""
+
+    def __init__(self, app: App) -> None:
+        self.told: list[Any] = []
+        self.job = app.job("Job", queue="q")(self._note)
+        self.report = app.job("Report", queue="q")(self._report)
+
+    def _note(self, number: int) -> None:
+        self.told.append(number)
+
+    def _report(self, *args: Any) -> None:
+        self.told.append(("report", *args))
+
+
+@pytest.fixture
+def ran(app: App) -> Ran:
+    return Ran(app)
+
+
+def status(app: App, bid: str) -> BatchStatus:
+    found = app.batches.status(bid)
+    assert found is not None
+    return found
+
+
+def waits(app: App) -> int:
+    return app.inspector.count(waiting_in("q"))
+
+
+def test_complaint_640_a_callback_runs_when_all_jobs_of_a_batch_have_succeeded(app: App, ran: Ran) -> None:
+    with app.batch("import", on_success=ran.report) as batch:
+        for number in range(5):
+            ran.job.enqueue(number)
+        ran.job.enqueue_bulk([[number] for number in range(5, 10)])
+    told = batch.status()
+    assert told is not None
+    assert (told.name, told.total, told.pending, told.state) == ("import", 10, 10, "open")
+    with working(app):
+        eventually(lambda: ("report", batch.id) in ran.told)
+    assert sorted(ran.told[:-1]) == [*range(10)]
+    assert ran.told[-1] == ("report", batch.id)
+    assert status(app, batch.id).state == "ended"
+
+
+def test_a_callback_may_have_arguments_of_its_own(app: App, ran: Ran) -> None:
+    with app.batch(on_complete=ran.report.s(7, "x")):
+        pass
+    with working(app):
+        eventually(lambda: ran.told == [("report", 7, "x")])
+
+
+def test_pushes_outside_of_the_block_and_of_other_threads_do_not_join(app: App, ran: Ran) -> None:
+    with app.batch() as batch:
+        other = threading.Thread(target=ran.job.enqueue, args=(1,))
+        other.start()
+        other.join()
+        app.enqueue("q", "Job", [2])
+    ran.job.enqueue(3)
+    assert status(app, batch.id).total == 1
+    assert waits(app) == 3
+
+
+def test_a_block_that_raises_cancels_its_batch(app: App, ran: Ran) -> None:
+    batch = app.batch(on_complete=ran.report, on_success=ran.report)
+
+    def fill() -> None:
+        with batch:
+            ran.job.enqueue(1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fill()
+    ran.job.enqueue(2)
+    with working(app):
+        eventually(lambda: ran.told == [2] and waits(app) == 0)
+        eventually(lambda: status(app, batch.id).state == "cancelled")
+    assert ran.told == [2]
+    assert status(app, batch.id).cancelled == 1
+
+
+def test_complaint_244_a_job_adds_jobs_to_its_own_batch(app: App, ran: Ran) -> None:
+    @app.job("Grow", queue="q")
+    def grow(depth: int) -> None:
+        message = current_message()
+        assert message is not None
+        assert message.batch is not None
+        with message.batch as batch:
+            assert batch.id == batches[0]
+            if depth:
+                grow.enqueue(depth - 1)
+                ran.job.enqueue(depth)
+
+    with app.batch(on_success=ran.report) as batch:
+        grow.enqueue(4)
+        batches = [batch.id]
+    with working(app):
+        eventually(lambda: ("report", batch.id) in ran.told)
+    assert sorted(ran.told[:-1]) == [1, 2, 3, 4]
+    assert status(app, batch.id).succeeded == 9
+
+
+def test_atomic_pushes_of_a_job_join_its_batch_in_the_step_of_its_end(app: App, ran: Ran) -> None:
+    @app.job("Grow", queue="q", atomic=True)
+    def grow() -> None:
+        with current_message().batch:  # type: ignore[union-attr]
+            ran.job.enqueue(1)
+        assert status(app, batch.id).total == 1
+
+    with app.batch(on_success=ran.report) as batch:
+        grow.enqueue()
+    with working(app):
+        eventually(lambda: ran.told == [1, ("report", batch.id)])
+    assert status(app, batch.id).total == 2
+
+
+def test_atomic_outside_of_a_job_pushes_inside_of_the_block(app: App, ran: Ran) -> None:
+    with app.batch() as batch, app.atomic():
+        ran.job.enqueue(1)
+    assert status(app, batch.id).total == 1
+
+
+def test_atomic_around_a_batch_is_refused(app: App, ran: Ran) -> None:
+    refused: list[Exception] = []
+
+    @app.job("Opens", queue="q", retry=False)
+    def opens() -> None:
+        try:
+            with app.batch(), app.atomic():
+                ran.job.enqueue(1)
+        except ArgumentError as error:
+            refused.append(error)
+        with pytest.raises(ArgumentError, match="open it outside"), app.atomic(), app.batch():
+            pass
+
+    with pytest.raises(ArgumentError, match="open it outside"), app.atomic(), app.batch():
+        pass
+    opens.enqueue()
+    with working(app):
+        eventually(lambda: bool(refused) and waits(app) == 0)
+    assert "outside of atomic" in str(refused[0])
+
+
+def test_a_batch_inside_of_another_one_ends_first(app: App, ran: Ran) -> None:
+    with app.batch("outer", on_success=ran.report) as outer:
+        ran.job.enqueue(1)
+        with app.batch("inner", on_success=ran.report) as inner:
+            ran.job.enqueue(2)
+        ran.job.enqueue(3)
+    assert inner.id.startswith(f"{outer.id}.")
+    assert status(app, outer.id).total == 3
+    with working(app):
+        eventually(lambda: ("report", outer.id) in ran.told)
+        eventually(lambda: ("report", inner.id) in ran.told)
+    assert sorted(str(one) for one in ran.told[:3]) >= ["1", "2", "3"]
+
+
+def test_batches_are_not_nested_without_end(app: App) -> None:
+    def nest() -> None:
+        with app.batch():
+            nest()
+
+    with pytest.raises(ArgumentError, match="at most 9 other ones"):
+        nest()
+
+
+def test_a_death_fires_once_and_complete_waits_for_the_last_end(app: App, ran: Ran) -> None:
+    @app.job("Dies", queue="q")
+    def dies() -> None:
+        raise KillJob("no more")
+
+    on = {"on_success": ran.report.s("success"), "on_complete": ran.report.s("complete")}
+    with app.batch(**on, on_death=ran.report.s("death")) as batch:
+        dies.enqueue()
+        dies.enqueue()
+        ran.job.enqueue(1)
+    with working(app):
+        eventually(lambda: status(app, batch.id).state == "ended" and waits(app) == 0)
+        eventually(lambda: len(ran.told) == 3)
+    assert sorted(map(str, ran.told)) == ["('report', 'complete')", "('report', 'death')", "1"]
+    [death, _] = app.batches.deaths(batch.id)
+    assert (death.job_class, death.error) == ("Dies", "goworkers_py.KillJob: no more")
+
+
+def test_the_last_dead_job_that_is_retried_lets_the_batch_succeed(app: App, ran: Ran) -> None:
+    broken = [True]
+
+    @app.job("Dies", queue="q")
+    def dies() -> None:
+        if broken:
+            raise KillJob("no more")
+
+    with app.batch(on_success=ran.report) as batch:
+        dies.enqueue()
+    with working(app):
+        eventually(lambda: status(app, batch.id).state == "ended")
+        broken.clear()
+        list(app.inspector.retry(DEAD, Filter()))
+        eventually(lambda: ran.told == [("report", batch.id)])
+    assert (status(app, batch.id).succeeded, status(app, batch.id).failed) == (1, 0)
+
+
+def test_cancel_ends_what_waits_and_interrupts_what_runs(app: App, ran: Ran) -> None:
+    begun, told = threading.Event(), []
+
+    @app.job("Long", queue="q")
+    def long() -> None:
+        begun.set()
+        try:
+            threading.Event().wait(30)
+        except JobCancelled:
+            told.append("interrupted")
+            raise
+
+    with app.batch(on_complete=ran.report) as batch:
+        long.enqueue()
+        ran.job.set(queue="other").enqueue(1)
+    with working(app):
+        assert begun.wait(20)
+        assert app.batches.cancel(batch.id)
+        eventually(lambda: told == ["interrupted"])
+        eventually(lambda: status(app, batch.id).cancelled == 1)
+    assert status(app, batch.id).state == "cancelling"
+    assert not app.batches.cancel("none")
+
+
+def test_a_push_into_a_cancelled_batch_raises(app: App, ran: Ran) -> None:
+    with app.batch() as batch:
+        batch.cancel()
+        with pytest.raises(BatchEnded, match="takes no jobs"):
+            ran.job.enqueue(1)
+    assert waits(app) == 0
+
+
+def test_a_batch_is_opened_again_by_its_id(app: App, ran: Ran) -> None:
+    with app.batch(on_success=ran.report) as batch:
+        ran.job.enqueue(1)
+    with app.batches.open(batch.id) as again:
+        ran.job.enqueue(2)
+        assert again.id == batch.id
+        assert status(app, batch.id).holds == 1
+    with working(app):
+        eventually(lambda: ("report", batch.id) in ran.told)
+    with pytest.raises(BatchEnded), app.batches.open(batch.id):
+        pass
+    with pytest.raises(BatchEnded), app.batches.open("none"):
+        pass
+
+
+def test_a_batch_object_is_for_one_block_at_a_time(app: App) -> None:
+    with app.batch() as batch, pytest.raises(ArgumentError, match="one `with` block"):
+        batch.__enter__()
+
+
+def test_close_and_list(app: App, ran: Ran) -> None:
+    with app.batch("a") as batch:
+        ran.job.enqueue(1)
+    assert [one.bid for one in app.batches.all()] == [batch.id]
+    assert app.batches.close(batch.id)
+    assert app.batches.close(batch.id, force=True)
+    assert status(app, batch.id).state == "ended"
+
+
+def test_what_a_callback_cannot_be_is_refused(app: App, ran: Ran) -> None:
+    with pytest.raises(ArgumentError, match="is no job"):
+        app.batch(on_success="Report")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="takes no lock"), app.batch(on_success=ran.report.set(unique_for=60)):
+        pass
+    with pytest.raises(ArgumentError, match="retain"):
+        app.batch(retain=0)
+    with pytest.raises(ArgumentError, match="the name of a batch"):
+        app.batch(b"name")  # type: ignore[arg-type]
+    assert list(app.batches.all()) == []
+
+
+def test_client_links_and_duplicates_are_not_counted(app: App, ran: Ran) -> None:
+    app.client_middleware(lambda job: None if job["args"] == [1] else job)
+    with app.batch() as batch:
+        ran.job.enqueue(1)
+        ran.job.enqueue(2)
+        options = EnqueueOptions(jid="one", track=True)
+        app.enqueue_with_options("q", "Job", [3], options)
+        with pytest.raises(DuplicateJob):
+            app.enqueue_with_options("q", "Job", [3], options)
+    assert status(app, batch.id).total == 2
+
+
+def test_a_unique_job_joins_only_when_it_is_pushed(app: App) -> None:
+    @app.job("Order", queue="q", unique_for=60)
+    def order(number: int) -> None: ...
+
+    with app.batch() as batch:
+        assert order.enqueue(1) is not None
+        assert order.enqueue(1) is None
+        order.enqueue_bulk([[1], [2], [3]])
+    assert status(app, batch.id).total == 3
+    with working(app):
+        eventually(lambda: status(app, batch.id).state == "ended")
+
+
+def test_a_job_that_is_enqueued_again_is_in_no_batch(app: App, ran: Ran) -> None:
+    with app.batch() as batch:
+        jid = ran.job.enqueue(1)
+    assert jid is not None
+    app.inspector.enqueue_again(app.broker.admin.jobs_in(waiting_in("q")).first(1)[0])
+    assert status(app, batch.id).total == 1
+    with working(app):
+        eventually(lambda: waits(app) == 0 and len(ran.told) == 2)
+    assert status(app, batch.id).succeeded == 1
+
+
+def test_jobs_in_no_batch_have_none(app: App) -> None:
+    seen: list[Any] = []
+
+    @app.job("Looks", queue="q")
+    def looks() -> None:
+        seen.append(current_message().batch)  # type: ignore[union-attr]
+
+    looks.enqueue()
+    with working(app):
+        eventually(lambda: seen == [None])
+
+
+def test_the_payload_says_which_batch_the_job_is_in(app: App, ran: Ran) -> None:
+    with app.batch(on_success=ran.report) as batch:
+        ran.job.enqueue(1)
+    raw = simplejson.loads(app.broker.admin.jobs_in(waiting_in("q")).first(1)[0].payload)
+    assert raw["pyworkers"] == {"v": 1, "needs": ["batch"], "batch": {"id": batch.id, "to": ["q"]}}
+    assert "bid" not in raw

@@ -1,0 +1,132 @@
+"""What Redis keeps of schedules, and what happens when time passes there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+
+from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, LIFE_S, STALE_S
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule, Schedule, ScheduleState
+from goworkers_py.wire.schedule import schedule
+
+APP = Release("app")
+KEY, HISTORY = "pyworkers:periodic:app:nightly", "pyworkers:periodic-history:app:nightly"
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+def of(queue: str) -> Schedule:
+    return schedule("nightly", Rule(every=60), {"class": "Job", "queue": queue})
+
+
+def register(broker: RedisBroker, one: Schedule, release: Release = APP) -> ScheduleState:
+    [state] = broker.periodic.register(release, [one]).states
+    return state
+
+
+def unseen_for(redis: redis_py.Redis, one: Schedule, seconds: float) -> None:
+    redis.hset(KEY, f"seen:{one.digest}", time.time() - seconds)
+
+
+def test_the_newer_text_gives_way_when_all_its_processes_have_gone_and_comes_back_with_them(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    old, new = of("old"), of("new")
+    assert register(broker, old).in_force
+    assert register(broker, new).in_force
+    unseen_for(redis, new, STALE_S - 10)
+    assert not register(broker, old).in_force
+    unseen_for(redis, new, STALE_S + 10)
+    assert register(broker, old).in_force
+    assert register(broker, new).in_force
+    assert not register(broker, old).in_force
+
+
+def test_after_an_outage_in_which_nobody_registered_the_newer_text_is_in_force_again(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    old, new = of("old"), of("new")
+    for one in (old, new):
+        register(broker, one)
+    for one in (old, new):
+        unseen_for(redis, one, 600)
+    register(broker, old)
+    assert register(broker, new).in_force
+    assert not register(broker, old).in_force
+
+
+def test_a_text_that_was_not_seen_for_a_day_is_a_new_one(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    old, new = of("old"), of("new")
+    for one in (old, new):
+        register(broker, one)
+    unseen_for(redis, old, FORGOTTEN_S + 10)
+    assert register(broker, old).in_force
+    assert not register(broker, new).in_force
+
+
+def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    state = register(broker, of("q"))
+    redis.hset(KEY, "v", 2)
+    before = redis.hgetall(KEY)
+    assert not register(broker, of("q")).in_force
+    firing = Firing("nightly", state.number, state.since, "fired", push=Push("q", job()))
+    assert broker.periodic.fire(APP, firing).fired is Fired.CHANGED
+    assert not broker.periodic.pause("app", "nightly")
+    assert redis.hgetall(KEY) == before
+    redis.hset("pyworkers:periodic-source:app", "v", 2)
+    assert broker.periodic.register(APP, [of("q")]).newer == ""
+    assert redis.llen("queue:q") == 0
+
+
+def test_unknown_fields_of_a_record_are_kept(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    register(broker, of("q"))
+    redis.hset(KEY, "later", "x")
+    state = register(broker, of("another"))
+    assert broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "missed")).fired is Fired.DONE
+    assert redis.hget(KEY, "later") == b"x"
+    redis.lpush(HISTORY, "postponed 1.0 2.0  jid")
+    assert broker.periodic.history("app", "nightly")[0].word == "postponed"
+
+
+def test_a_push_that_is_refused_moves_nothing(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    redis.set("queue:q", "no list")
+    state = register(broker, of("q"))
+    before = redis.hgetall(KEY)
+    with pytest.raises(BrokerRefused):
+        broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
+    assert redis.hgetall(KEY) == before
+    assert redis.llen(HISTORY) == 0
+
+
+def test_what_nobody_registers_any_more_ends_by_itself(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    state = register(broker, of("q"))
+    broker.periodic.fire(APP, Firing("nightly", state.number, state.since, "fired", push=Push("q", job())))
+    assert LIFE_S - 60 < redis.ttl(KEY) <= LIFE_S
+    assert LIFE_S - 60 < redis.ttl(HISTORY) <= LIFE_S
+    assert FORGOTTEN_S - 60 < redis.ttl("pyworkers:periodic-source:app") <= FORGOTTEN_S
+    redis.expire(KEY, 100)
+    register(broker, of("q"))
+    assert redis.ttl(KEY) <= 100  # written a moment ago
+    unseen_for(redis, of("q"), 20)
+    register(broker, of("q"))
+    assert redis.ttl(KEY) > LIFE_S - 60
+
+
+def test_when_the_newest_generation_is_not_seen_for_a_day_an_older_one_fires_again(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    register(broker, of("new"), Release("app", "2"))
+    assert broker.periodic.register(Release("app", "1"), [of("old")]).newer == "2"
+    redis.delete("pyworkers:periodic-source:app")  # as after a day
+    assert register(broker, of("old"), Release("app", "1")).in_force

@@ -1,0 +1,210 @@
+"""`pyworkers periodic`."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import own_app
+from calls import Call, one_line
+
+from goworkers_py.api.app import App
+from goworkers_py.config.loader import load
+from goworkers_py.core.periodic import Firing, Release, Rule
+from goworkers_py.wire.schedule import schedule
+
+
+@pytest.fixture(autouse=True)
+def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+
+
+@pytest.fixture
+def nightly(redis_url: str, redis: redis_py.Redis) -> Release:
+    """A schedule of the application shop that has missed and fired."""
+    release = Release("shop", "7")
+    told = {"class": "Report", "queue": "reports", "args": ["eu"], "catch_up": "latest", "overlap": "allow"}
+    with own_app(redis_url) as app:
+        periodic = app.broker.periodic
+        [state] = periodic.register(release, [schedule("nightly", Rule("0 3 * * *", 0, "Europe/Berlin"), told)]).states
+        slot = state.since - 5
+        periodic.fire(release, Firing("nightly", state.number, slot, "fired", "abc", missed_from=slot - 86_400))
+    return release
+
+
+@pytest.mark.usefixtures("nightly")
+def test_the_list_shows_when_schedules_fire_and_have_fired(call: Call) -> None:
+    header, row = call("periodic", "list").stdout.splitlines()
+    assert header.split() == ["name", "source", "when", "class", "queue", "state", "next", "last"]
+    assert row.startswith("nightly  shop    0 3 * * * Europe/Berlin  Report  reports  fires  in ")
+    assert "fired 0." in row
+    [told] = map(json.loads, call("periodic", "list", "--json").stdout.splitlines())
+    assert (told["source"], told["name"], told["args"], told["generation"]) == ("shop", "nightly", ["eu"], "7")
+    assert told["next_at"] > time.time()
+    assert told["last"]["jid"] == "abc"
+
+
+def test_without_schedules_the_list_says_so(call: Call) -> None:
+    done = call("periodic", "list")
+    assert (done.returncode, done.stdout, one_line(done.stderr)) == (0, "", "no periodic jobs")
+
+
+@pytest.mark.usefixtures("nightly")
+def test_the_history_shows_what_became_of_each_slot(call: Call) -> None:
+    header, row = call("periodic", "history", "nightly").stdout.splitlines()
+    assert header.split() == ["slot", "what", "late", "job", "missed", "since"]
+    assert re.search(r" UTC \([\d.]+ s ago\)  fired  +[\d.]+ s  abc  .* UTC \(1 d ago\)", row)
+    [told] = map(json.loads, call("periodic", "history", "shop:nightly", "--json").stdout.splitlines())
+    assert (told["word"], told["jid"]) == ("fired", "abc")
+    assert call("periodic", "history", "nightly", "-n", "1").returncode == 0
+
+
+@pytest.mark.usefixtures("nightly")
+def test_a_schedule_is_paused_and_resumed(call: Call) -> None:
+    assert call("periodic", "pause", "nightly", "--dry-run").stdout == "nightly: would be paused\n"
+    assert call("periodic", "pause", "nightly").stdout == "nightly: paused\n"
+    assert json.loads(call("periodic", "list", "--json").stdout)["state"] == "paused"
+    again = call("periodic", "pause", "nightly")
+    assert (again.returncode, one_line(again.stderr)) == (1, "nightly is paused already")
+    assert call("periodic", "resume", "nightly").stdout == "nightly: resumed\n"
+    again = call("periodic", "resume", "nightly")
+    assert (again.returncode, one_line(again.stderr)) == (1, "nightly is not paused")
+
+
+def test_a_firing_is_asked_for_where_a_process_has_the_schedule(
+    nightly: Release, call: Call, redis: redis_py.Redis
+) -> None:
+    assert call("periodic", "run", "nightly").stdout == "nightly: asked for\n"
+    assert redis.hget("pyworkers:periodic:shop:nightly", "asked") == b"1"
+    digest = redis.hget("pyworkers:periodic:shop:nightly", "digest").decode()
+    redis.hset("pyworkers:periodic:shop:nightly", f"seen:{digest}", time.time() - 100)
+    done = call("periodic", "run", "nightly")
+    assert (done.returncode, one_line(done.stderr)) == (1, "nightly is in the code of no live process")
+    assert json.loads(call("periodic", "list", "--json").stdout)["state"] == "no process"
+    found = [json.loads(line) for line in call("doctor", "--json").stdout.splitlines()]
+    [told] = [one for one in found if one["check"] == "periodic" and "live process has" not in one["what"]][:1]
+    assert told["what"] == "periodic job nightly of shop is in the code of no live process"
+    assert told["todo"] == "start one, or delete it: pyworkers periodic forget shop:nightly"
+
+
+def test_a_schedule_is_changed_until_that_is_taken_back(nightly: Release, call: Call) -> None:
+    assert call("periodic", "set", "nightly", "--cron", "30 4 * * *", "--args", '["us"]').stdout == "nightly: set\n"
+    told = json.loads(call("periodic", "list", "--json").stdout)
+    assert (told["rule"], told["args"], told["overridden"]) == ("30 4 * * * Europe/Berlin", ["us"], True)
+    assert "30 4 * * * Europe/Berlin (set)" in call("periodic", "list").stdout
+    assert call("periodic", "set", "nightly", "--every", "90").stdout == "nightly: set\n"
+    told = json.loads(call("periodic", "list", "--json").stdout)
+    assert (told["rule"], told["args"]) == ("every 90 s", ["us"])
+    assert call("periodic", "set", "nightly", "--unset").stdout == "nightly: unset\n"
+    told = json.loads(call("periodic", "list", "--json").stdout)
+    assert (told["rule"], told["args"], told["overridden"]) == ("0 3 * * * Europe/Berlin", ["eu"], False)
+    again = call("periodic", "set", "nightly", "--unset")
+    assert (again.returncode, one_line(again.stderr)) == (1, "nightly has nothing set")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--cron", "0 3"], "cron: '0 3' is no cron expression: Wrong number of fields"),
+        (["--timezone", "Berlin"], "timezone: 'Berlin' is not known"),
+        (["--cron", "0 3 * * *", "--every", "5"], "cron and every exclude each other"),
+        (["--every", "5", "--timezone", "UTC"], ""),
+        (["--args", "7"], "--args must be a JSON list, is '7'"),
+        ([], "give --cron, --every, --timezone, --args or --unset"),
+        (["--unset", "--every", "5"], "--unset goes without other options"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(nightly: Release, call: Call, options: list[str], told: str) -> None:
+    done = call("periodic", "set", "nightly", *options)
+    assert done.returncode == (2 if told else 0)
+    assert told in done.stderr
+    assert json.loads(call("periodic", "list", "--json").stdout)["overridden"] is not bool(told)
+
+
+def test_a_name_is_refused_that_is_unknown_or_of_two_applications(nightly: Release, call: Call, redis_url: str) -> None:
+    done = call("periodic", "pause", "nihgtly")
+    assert (done.returncode, one_line(done.stderr)) == (2, "there is no periodic job 'nihgtly'; there are nightly")
+    with own_app(redis_url) as app:
+        app.broker.periodic.register(Release("crm"), [schedule("nightly", Rule(every=60), {"class": "X"})])
+    done = call("periodic", "pause", "nightly")
+    assert done.returncode == 2
+    assert "name one of crm:nightly, shop:nightly" in done.stderr
+    assert call("periodic", "pause", "crm:nightly").returncode == 0
+
+
+def test_a_schedule_is_forgotten(nightly: Release, call: Call, redis: redis_py.Redis) -> None:
+    assert call("periodic", "forget", "nightly").stdout == "nightly: forgotten\n"
+    assert redis.keys("pyworkers:periodic:*") == redis.keys("pyworkers:periodic-history:*") == []
+    assert redis.smembers("pyworkers:periodics") == set()
+
+
+# --- schedules of other programs
+
+
+@pytest.fixture
+def foreign(redis: redis_py.Redis) -> redis_py.Redis:
+    """As sidekiq-cron 2, sidekiq-cron 1 and sidekiq-scheduler write them."""
+    redis.sadd("cron_jobs:default", "cron_job:default:nightly", "cron_job:default:gone")
+    message = json.dumps({"retry": True, "queue": "reports", "class": "Report::Job", "args": []})
+    redis.hset(
+        "cron_job:default:nightly",
+        mapping={
+            "name": "nightly", "klass": "Report::Job", "cron": "0 3 * * * Europe/Berlin", "args": '["eu", 7]',
+            "status": "enabled", "message": message, "namespace": "default",
+        },
+    )  # fmt: skip
+    redis.sadd("cron_jobs", "cron_job:old")
+    redis.hset(
+        "cron_job:old", mapping={"name": "old", "klass": "Old", "cron": "every day at noon", "status": "disabled"}
+    )
+    redis.hset(
+        "schedules",
+        mapping={
+            "often": json.dumps({"every": ["1h30m", {"first_in": "5m"}], "class": "Often", "queue": "low"}),
+            "hourly": json.dumps({"cron": "0 * * * *", "class": "Hourly", "args": "x"}),
+            "broken": "{no",
+        },
+    )
+    return redis
+
+
+@pytest.mark.usefixtures("foreign")
+def test_the_list_shows_the_schedules_of_other_programs(call: Call) -> None:
+    told = [json.loads(line) for line in call("periodic", "list", "--json").stdout.splitlines()]
+    assert [(one["source"], one["name"], one["rule"], one["state"]) for one in told] == [
+        ("sidekiq-cron", "nightly", "0 3 * * * Europe/Berlin", "foreign"),
+        ("sidekiq-cron", "old", "every day at noon", "disabled"),
+        ("sidekiq-scheduler", "broken", "{}", "foreign"),
+        ("sidekiq-scheduler", "hourly", "0 * * * *", "foreign"),
+        ("sidekiq-scheduler", "often", "every 1h30m", "foreign"),
+    ]
+    assert "nightly" in call("periodic", "list").stdout
+
+
+@pytest.mark.usefixtures("foreign")
+def test_imported_schedules_are_sections_of_a_configuration_file(call: Call, tmp_path: Path) -> None:
+    printed = call("periodic", "import").stdout
+    assert printed.startswith("[periodic:nightly]\n; from sidekiq-cron: remove it there\ncron = 0 3 * * *\n")
+    assert "; from sidekiq-cron, where it is disabled: remove it there\n; not translated: every day at noon" in printed
+    file = tmp_path / "imported.ini"
+    file.write_text(printed)
+    sections = {one.name: one for one in load(file, environment={}).periodic}
+    nightly = sections["nightly"]
+    assert (nightly.cron, nightly.timezone, nightly.job_class) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
+    assert (nightly.queue, nightly.args) == ("reports", ("eu", 7))
+    assert (sections["often"].every, sections["often"].queue) == (5_400, "low")
+    assert (sections["hourly"].cron, sections["hourly"].args) == ("0 * * * *", ("x",))
+    app = App()
+    app.use(load(file, environment={}))
+    with pytest.raises(Exception, match=r"\[periodic:old\] needs cron or every"):
+        app.plan()
+
+
+def test_without_foreign_schedules_nothing_is_imported(call: Call) -> None:
+    done = call("periodic", "import")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert one_line(done.stderr) == "no schedules of sidekiq-cron or sidekiq-scheduler"

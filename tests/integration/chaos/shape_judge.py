@@ -1,0 +1,142 @@
+"""Judges the jobs of `shaped_jobs` by the notes of their runs, and by what the server has at the end.
+
+    every kind  each job that was surely pushed has ended well; a second run of it has a reason, see `judge`
+    one         no two jobs of a key run at the same time
+    tick        each slot from the first to the last has one job
+
+Of a job that was given to another process, the first run may go on for a while beside the second one. That first run
+holds nothing any more: only runs that may have settled the job count.
+
+At the end nothing is left: no lock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import redis as redis_py
+
+from chaos.judge import Judge
+from chaos.notes import Run, whole_lines
+from chaos.shaped_jobs import ONE, TICK, TICKS_S
+from chaos.shaper import Pushed
+
+AT_ONCE = {ONE: 1}  # how many jobs of a key run at the same time
+LEFT = ("pyworkers:lock:*",)
+
+
+@dataclass
+class ShapedRun(Run):
+    kind: str = ""
+    key: str = ""
+    words: tuple[str, ...] = ()
+
+
+@dataclass
+class Verdict:
+    count: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[str] = field(default_factory=Counter)
+    complaints: list[str] = field(default_factory=list)
+
+    def __add__(self, other: Verdict) -> Verdict:
+        return Verdict(*(getattr(self, of.name) + getattr(other, of.name) for of in fields(self)))
+
+
+def read_shaped_runs(directory: Path) -> list[ShapedRun]:
+    runs: dict[tuple[int, str], ShapedRun] = {}
+    for path in directory.glob("shaped-*"):
+        life = int(path.name.partition("-")[2])
+        for line in whole_lines(path):
+            word, at, jid, attempt, number, *more = line.split()
+            if word == "began":
+                kind, key, *words = more
+                run = ShapedRun(jid, int(attempt), life, float(at), kind=kind, key=key, words=tuple(words))
+                runs[life, number] = run
+            else:
+                runs[life, number].ended, runs[life, number].failed = float(at), word == "failed"
+    return sorted(runs.values(), key=lambda run: run.began)
+
+
+def what_is_left(client: redis_py.Redis) -> list[str]:
+    return sorted(key.decode() for pattern in LEFT for key in client.scan_iter(pattern, 1_000))
+
+
+class ShapeJudge:
+    def __init__(self, judge: Judge, runs: Sequence[ShapedRun], buried: Iterable[str]) -> None:
+        self._judge = judge
+        self._runs = runs
+        self._buried = set(buried)
+        self._of = defaultdict[str, list[ShapedRun]](list)  # jid: its runs
+        for run in runs:
+            self._of[run.jid].append(run)
+
+    def verdict(self, pushed: Pushed, left: Sequence[str]) -> Verdict:
+        verdict = Verdict()
+        verdict.count.update(kind for kind in pushed.sure.values())
+        verdict.count["refused"] = pushed.refused
+        verdict.complaints += [f"left at the end: {key}" for key in left]
+        verdict.complaints += [f"lost: {jid}, of kind {kind}" for jid, kind in self._lost(pushed.sure)]
+        verdict.complaints += self._repetitions(verdict.repeated)
+        verdict.complaints += self._too_many_at_once()
+        verdict.complaints += self._slots(verdict.count)
+        return verdict
+
+    def _lost(self, sure: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        for jid, kind in sure.items():
+            if jid not in self._buried and not any(_ended_well(run) for run in self._of[jid]):
+                yield jid, kind
+
+    def _slots(self, count: Counter[str]) -> Iterator[str]:
+        jids: dict[int, set[str]] = defaultdict(set)
+        for run in self._runs:
+            if run.kind == TICK:
+                jids[int(run.key)].add(run.jid)
+        count[TICK] = len(jids)
+        for slot in range(min(jids, default=0), max(jids, default=-1) + 1, TICKS_S):
+            if len(jids[slot]) != 1:
+                yield f"slot {slot} has {len(jids[slot])} jobs: {', '.join(sorted(jids[slot]))}"
+            yield from (f"lost: {jid}, of slot {slot}" for jid, _ in self._lost(dict.fromkeys(jids[slot], TICK)))
+
+    def _repetitions(self, repeated: Counter[str]) -> Iterator[str]:
+        of_attempt: dict[tuple[str, int], list[ShapedRun]] = defaultdict(list)
+        for run in self._runs:
+            of_attempt[run.jid, run.attempt].append(run)
+        for same in of_attempt.values():
+            for first, second in itertools.pairwise(same):
+                why = self._judge.explain(first, second)
+                repeated[why or "UNEXPLAINED"] += 1
+                if why is None:
+                    yield f"run again, and nothing explains it: {first}, then {second}"
+
+    def _too_many_at_once(self) -> Iterator[str]:
+        of_key: dict[tuple[str, str], list[ShapedRun]] = defaultdict(list)
+        for run in self._runs:
+            if run.kind in AT_ONCE:
+                of_key[run.kind, run.key].append(run)
+        for (kind, _), runs in of_key.items():
+            for run in runs:
+                others = {
+                    other.jid
+                    for other in runs
+                    if other.began < run.began < self._until(other) and not self._is_stale(other, run.began)
+                }
+                if len(others - {run.jid}) >= AT_ONCE[kind] and not self._is_stale(run, run.began):
+                    yield f"{run} began while {', '.join(sorted(others))} ran"
+
+    def _until(self, run: ShapedRun) -> float:
+        return min(run.ended, self._judge.end_of(run))
+
+    def _is_stale(self, run: ShapedRun, at: float) -> bool:
+        """Whether another run of this job, which began by then, may have taken it over."""
+        return any(
+            other is not run and run.began <= other.began and other.began <= at for other in self._of[run.jid]
+        ) or any(other is not run and other.ended <= at and _ended_well(other) for other in self._of[run.jid])
+
+
+def _ended_well(run: ShapedRun) -> bool:
+    return run.ended < math.inf and not run.failed

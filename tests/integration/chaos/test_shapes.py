@@ -1,0 +1,96 @@
+"""The proof that the judge of shapes would find what goes wrong."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from chaos.judge import Judge
+from chaos.monkeys import LEASE_S, LONG, Window
+from chaos.nodes import Life
+from chaos.shape_judge import ShapedRun, ShapeJudge, Verdict, read_shaped_runs
+from chaos.shaped_jobs import ONE, TICK, TICKS_S
+from chaos.shaper import Pushed
+
+LIVES = (Life(1, "n1", 0.0), Life(2, "n2", 0.0), Life(3, "n3", 0.0, ended=11.5, how="killed"))
+
+
+def ran(
+    jid: str,
+    began: float,
+    ended: float = math.inf,
+    life: int = 1,
+    kind: str = ONE,
+    key: str = "k",
+    failed: bool = False,
+) -> ShapedRun:
+    return ShapedRun(jid, 0, life, began, ended, failed=failed, kind=kind, key=key)
+
+
+def ticked(jid: str, slot: int, ended: float = 2) -> ShapedRun:
+    return ran(jid, 1, ended, kind=TICK, key=str(slot))
+
+
+def judged(
+    *runs: ShapedRun, left: tuple[str, ...] = (), buried: tuple[str, ...] = (), sure: tuple[str, ...] = ("j1",)
+) -> Verdict:
+    windows = [Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)]
+    judge = Judge(LIVES, windows, {1: [18.0]})
+    ordered = sorted(runs, key=lambda run: run.began)
+    return ShapeJudge(judge, ordered, buried).verdict(Pushed(dict.fromkeys(sure, ONE)), left)
+
+
+def test_a_job_that_ended_well_is_in_order() -> None:
+    assert judged(ran("j1", 1, 2)).complaints == []
+
+
+@pytest.mark.parametrize("runs", [(), (ran("j1", 1),), (ran("j1", 1, 2, failed=True),)], ids=["none", "cut", "failed"])
+def test_a_job_that_never_ended_well_is_lost(runs: tuple[ShapedRun, ...]) -> None:
+    assert judged(*runs).complaints == ["lost: j1, of kind one"]
+    assert judged(*runs, buried=("j1",)).complaints == []
+
+
+def test_a_second_run_needs_a_reason() -> None:
+    assert "nothing explains it" in judged(ran("j1", 1, 2), ran("j1", 3, 4)).complaints[0]
+    assert judged(ran("j1", 11, life=3), ran("j1", 12, 13)).repeated == {"killed while it ran": 1}
+
+
+def test_a_thing_that_is_left_is_found() -> None:
+    assert judged(ran("j1", 1, 2), left=("pyworkers:lock:x",)).complaints == ["left at the end: pyworkers:lock:x"]
+
+
+def test_two_jobs_of_a_key_at_once_are_found() -> None:
+    assert judged(ran("j1", 1, 3), ran("j2", 3.1, 4, life=2)).complaints == []
+    assert judged(ran("j1", 1, 3), ran("j2", 2, 4, life=2, key="other")).complaints == []
+    assert len(judged(ran("j1", 1, 3), ran("j2", 2, 4, life=2)).complaints) == 1
+
+
+def test_a_killed_run_is_over() -> None:
+    assert judged(ran("j2", 11, life=3), ran("j1", 11.6, 12)).complaints == []
+    assert len(judged(ran("j2", 11, life=3), ran("j1", 11.4, 12)).complaints) == 1
+
+
+def test_a_run_whose_job_another_process_has_ended_counts_no_more() -> None:
+    stale, taken_over = ran("j1", 10, 18.2), ran("j1", 17, 17.5, life=2)
+    assert judged(stale, taken_over, ran("j2", 18, 19, life=2)).complaints == []
+    assert len(judged(stale, taken_over, ran("j2", 17.2, 19, life=2)).complaints) == 1
+
+
+def test_each_slot_has_one_job() -> None:
+    slots = [10 * TICKS_S, 11 * TICKS_S, 12 * TICKS_S]
+    assert judged(*map(ticked, "abc", slots), sure=()).complaints == []
+    assert judged(ticked("a", slots[0]), ticked("c", slots[2]), sure=()).complaints == ["slot 22 has 0 jobs: "]
+    assert judged(ticked("a", slots[0]), ticked("b", slots[0]), sure=()).complaints == ["slot 20 has 2 jobs: a, b"]
+    assert judged(ticked("a", slots[0], math.inf), sure=()).complaints == ["lost: a, of slot 20"]
+
+
+def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:
+    (tmp_path / "shaped-7").write_text(
+        "began 2.0 j1 0 1 one k w1 w2\nended 2.5 j1 0 1\nbegan 3.0 j2 1 2 one k\nfailed 3.5 j2 1 2\nbegan 4.0 j3"
+    )
+    assert read_shaped_runs(tmp_path) == [
+        ShapedRun("j1", 0, 7, 2.0, 2.5, kind="one", key="k", words=("w1", "w2")),
+        ShapedRun("j2", 1, 7, 3.0, 3.5, failed=True, kind="one", key="k"),
+    ]

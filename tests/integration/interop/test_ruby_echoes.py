@@ -1,0 +1,155 @@
+"""Ruby pushes jobs in batches and under locks, Python runs them, and Ruby's own gems acknowledge their echoes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import own_app, working
+from programs import RUBY, Background, call, do_without, third_party
+from waiting import eventually
+
+from goworkers_py import App
+from goworkers_py.config.options import EchoConfig, QueueConfig
+
+pytestmark = pytest.mark.usefixtures("has_sidekiq")
+
+ARCHIVES = (
+    "sidekiq-batch-0.1.9.tar.gz",
+    "sidekiq-unique-jobs-7.1.33.tar.gz",
+    "brpoplpush-redis_script-0.1.3.tar.gz",
+)
+ECHOES = "python_echoes"
+
+
+class Gems:
+    """Ruby programs with both gems."""
+
+    def __init__(self, redis_url: str, folder: Path, libraries: list[str]) -> None:
+        self._redis_url, self._folder, self._libraries = redis_url, folder, libraries
+
+    def __call__(self, *words: str) -> dict[str, Any]:
+        paths = [word for library in self._libraries for word in ("-I", library)]
+        [told] = call("ruby", *paths, RUBY / "echoes.rb", self._redis_url, *words)
+        return told
+
+    def sidekiq(self) -> Background:
+        command = ["sidekiq", "-r", RUBY / "echoes.rb", "-c", "1", "-t", "2", "-q", ECHOES, "-q", "default"]
+        paths = os.pathsep.join(self._libraries)
+        return Background(self._folder / "sidekiq.log", command, REDIS_URL=self._redis_url, RUBYLIB=paths)
+
+
+@pytest.fixture
+def gems(redis_url: str, tmp_path: Path) -> Gems:
+    libraries = []
+    for archive in map(third_party, ARCHIVES):
+        with tarfile.open(archive) as sources:
+            sources.extractall(tmp_path, filter="data")
+        libraries.append(str(tmp_path / archive.name.removesuffix(".tar.gz") / "lib"))
+    tried = subprocess.run(["ruby", "-rconcurrent", "-rthor", "-e", "1"], capture_output=True)
+    if tried.returncode != 0:
+        do_without("ruby lacks what sidekiq-unique-jobs needs (Debian: apt-get install ruby-concurrent ruby-thor)")
+    return Gems(redis_url, tmp_path, libraries)
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url, QueueConfig(name="py", concurrency=2)) as app:
+        app.use(dataclasses.replace(app.config, echo=EchoConfig(queue=ECHOES)))
+        app.job("PyReport", queue="py")(report)
+        app.job("PyUnique", queue="py")(report)
+        yield app
+
+
+def report(word: str) -> None:
+    if word == "fails":
+        raise ValueError("failed <on purpose> é")
+
+
+def told(redis: redis_py.Redis, name: str) -> list[dict[str, Any]]:
+    return [json.loads(raw) for raw in redis.lrange(name, 0, -1)]
+
+
+def test_a_batch_of_ruby_succeeds_when_its_jobs_have_ended_in_python(
+    app: App, gems: Gems, redis: redis_py.Redis
+) -> None:
+    batch = gems("batch", "a", "b")
+    with working(app), gems.sidekiq():
+        assert eventually(lambda: len(redis.lrange("called", 0, -1)) == 2)
+    assert {one["event"] for one in told(redis, "called")} == {"success", "complete"}
+    assert [one["options"]["of"] for one in told(redis, "called")] == [batch["bid"]] * 2
+    assert redis.exists("died", "retry", "dead") == 0
+
+
+def test_a_batch_with_a_death_in_python_completes_with_a_failure_and_runs_death_handlers(
+    app: App, gems: Gems, redis: redis_py.Redis
+) -> None:
+    batch = gems("batch", "a", "fails")
+    redis.lset("queue:py", 0, _without_retry(redis.lindex("queue:py", 0)))
+    with working(app), gems.sidekiq() as sidekiq:
+        assert eventually(lambda: len(redis.lrange("called", 0, -1)) == 1)
+        assert sidekiq.says("class=PyReport")
+    [called] = told(redis, "called")
+    assert (called["event"], called["failures"]) == ("complete", 1)
+    [died] = told(redis, "died")
+    assert died == {
+        "jid": batch["jids"][1],
+        "class": "PyReport",
+        "error": "Pyworkers::Echoes::Died",
+        "message": "ValueError: failed <on purpose> é",
+    }
+    assert redis.zcard("dead") == 1  # the job's own, and none for the echo
+
+
+def _without_retry(raw: bytes) -> bytes:
+    return json.dumps({**json.loads(raw), "retry": 0}).encode()
+
+
+def test_a_job_that_fails_and_then_succeeds_has_one_echo(app: App, gems: Gems, redis: redis_py.Redis) -> None:
+    failures = ["first", "second"]
+
+    @app.job("Flaky", queue="py", retry_in=lambda *_: 0.05)
+    def flaky(word: str) -> None:
+        if failures:
+            raise ValueError(failures.pop())
+
+    gems("batch-of", "Flaky", "a", "b")
+    with working(app), gems.sidekiq():
+        assert eventually(lambda: len(redis.lrange("called", 0, -1)) == 2)
+    assert failures == []
+    assert [one["failures"] for one in told(redis, "called")] == [0, 0]
+    assert redis.exists("died") == 0
+
+
+@pytest.mark.parametrize("name", ["add", "Nowhere::PyJob", "String"])
+def test_a_class_that_ruby_lacks_has_its_echo_too(app: App, gems: Gems, redis: redis_py.Redis, name: str) -> None:
+    app.job(name, queue="py")(lambda word: None)
+    gems("batch-of", name, "a")
+    with working(app), gems.sidekiq():
+        assert eventually(lambda: len(redis.lrange("called", 0, -1)) == 2)
+    assert redis.exists("retry", "dead", "died") == 0
+
+
+@pytest.mark.parametrize("word", ["a", "fails"])
+def test_a_lock_of_ruby_is_freed_when_its_job_has_ended_in_python(
+    app: App, gems: Gems, redis: redis_py.Redis, word: str
+) -> None:
+    jid = gems("unique", word)["jid"]
+    assert jid
+    assert gems("unique", word)["jid"] is None
+    [digest] = gems("digests")["digests"]
+    if word == "fails":
+        redis.lset("queue:py", 0, _without_retry(redis.lindex("queue:py", 0)))
+    with working(app), gems.sidekiq():
+        assert eventually(lambda: not redis.exists(f"{digest}:LOCKED", digest))
+        assert eventually(lambda: len(redis.lrange("died", 0, -1)) == (word == "fails"))
+    assert gems("digests")["digests"] == []
+    assert gems("unique", word)["jid"] not in (None, jid)

@@ -1,0 +1,54 @@
+"""Daemons that run one job of a batch of Ruby, and kill themselves at the n-th step of its end, see `crash_points`.
+
+    python echo_crash_points.py ADDRESS STRIDE
+
+The job of step n is in queue `ruby-n`, its echo goes to queue `echoes-n`. Prints `n killed` for each step, until one
+survives, which prints `n survived`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from functools import partial
+
+from crash_points import LONGEST_LIFE_S, Killer, survives
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.config.options import EchoConfig, QueueConfig
+from goworkers_py.core.effect import Push
+
+
+def payload_of(step: int) -> bytes:
+    return b'{"class":"Ruby","jid":"%d","bid":"b1","args":[],"queue":"ruby-%d","retry":true}' % (step, step)
+
+
+def live(address: str, step: int) -> None:
+    app, killer, queue = App(), Killer(step), f"ruby-{step}"
+    app.configure(broker=address)
+    queues, echo = (QueueConfig(queue, concurrency=1),), EchoConfig(f"echoes-{step}")
+    app.use(dataclasses.replace(app.config, queues=queues, echo=echo))
+    app.job("Ruby", queue=queue)(killer.begin)
+    app.broker.transport.publish([Push(queue, payload_of(step))])
+    threading.settrace(killer)
+    app.start()
+    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
+    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"step {step}: the job was not settled")
+        time.sleep(0.005)
+
+
+def main(address: str, stride: str) -> None:
+    step, alive = 1, False
+    while not alive:
+        alive = survives(step, partial(live, address, step))
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,54 @@
+"""Processes that fire a due slot and kill themselves at the n-th line of that, see `crash_points`.
+
+    python periodic_crash_points.py ADDRESS STRIDE
+
+The schedule of step n is that of the application `app-n`, pushes into queue `periodic-n` and has a single slot, which
+is due. Its job is tracked and must not overlap, so the firing writes a record and takes a lock too. Prints `n killed`
+for each step, until one survives, which prints `n survived`.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from crash_points import Killer, survives
+
+from goworkers_py.api.app import App
+from goworkers_py.observe.counters import Counters
+from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.outage import Outage
+
+# The second slot of this rule is in the year 2033.
+EVERY_S = 1_000_000_000
+
+
+def firer(address: str, step: int) -> tuple[App, Firer]:
+    app = App()
+    app.configure(broker=address, source=f"app-{step}")
+
+    @app.periodic(every=EVERY_S, overlap="skip")
+    @app.job("Periodic", queue=f"periodic-{step}", track=True)
+    def periodic() -> None: ...
+
+    return app, Firer(app.broker, app.plan().periodic, Counters(), Outage("Redis"))
+
+
+def fire(address: str, step: int) -> None:
+    killer = Killer(step)
+    _, fires = firer(address, step)
+    killer.begin()
+    sys.settrace(lambda frame, event, argument: killer.of_main(frame))
+    fires.run_once()
+
+
+def main(address: str, stride: str) -> None:
+    step, alive = 1, False
+    while not alive:
+        alive = survives(step, partial(fire, address, step))
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
