@@ -10,7 +10,7 @@ from goworkers_py.core.limit import SlotTie
 
 BULK_SLICE = 1_000
 # A push with a place in a limit takes ten times as long as another one, and the broker does nothing else meanwhile.
-LIMITED_SLICE = 100
+LIMITED_SLICE = 50
 
 
 class PushForm(NamedTuple):

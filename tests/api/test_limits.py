@@ -209,3 +209,16 @@ def test_a_job_waits_for_a_block(app: App) -> None:
             eventually(lambda: app.inspector.count(PARKED) == 1)
             assert ran == []
         eventually(lambda: ran == [1])
+
+
+def test_a_job_that_waits_in_a_line_is_cancelled_at_once(app: App) -> None:
+    @app.job("Event", queue="q", track=True, limits=[app.limit("order", concurrent=1)])
+    def event(number: int) -> None: ...
+
+    event.enqueue(1)
+    second = event.enqueue(2)
+    assert second is not None
+    assert app.status(second).state == "waiting"
+    assert app.cancel(second) == "cancelled"
+    assert app.inspector.count(PARKED) == 0
+    assert app.status(second).state == "cancelled"
