@@ -72,8 +72,8 @@ class JobLookup:
         return found[1].at if found is not None and found[0] == place else None
 
     def remove(self, jid: str) -> StoredJob | None:
-        """Deletes a job that waits in a queue, in a line or for a time, and the copies of it: a client sends a push again whose
-        reply was lost. None when it was found in none of them."""
+        """Deletes a job that waits in a queue, in a line or for a time, and the copies of it: a client sends a push
+        again whose reply was lost. None when it was found in none of them."""
         removed: list[StoredJob] = []
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             record = self._record(jid)

@@ -19,7 +19,7 @@ from goworkers_py.policy.limiting import slot_for
 from goworkers_py.policy.registry import Registry
 
 # A block that waits tries again after so long, first and at most.
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S, LOOK_EVERY_S = 0.05, 0.5, 1.0
 
 
 class Limit:
@@ -51,7 +51,7 @@ class Limit:
         look_at = 0.0
         while not self._take(slot, jid, owner):
             if time.monotonic() >= look_at:  # an owner may have died
-                look_at = time.monotonic() + LONGEST_PAUSE_S
+                look_at = time.monotonic() + LOOK_EVERY_S
                 self._limited.limits.look(slot, self._limited.queues(slot))
                 if self._take(slot, jid, owner):
                     return

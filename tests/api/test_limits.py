@@ -16,6 +16,7 @@ from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.limit import Slot
 
 
@@ -222,3 +223,36 @@ def test_a_job_that_waits_in_a_line_is_cancelled_at_once(app: App) -> None:
     assert app.cancel(second) == "cancelled"
     assert app.inspector.count(PARKED) == 0
     assert app.status(second).state == "cancelled"
+
+
+def test_a_block_gets_a_place_while_jobs_wait(app: App) -> None:
+    busy = Busy()
+    stripe = app.limit("stripe", concurrent=1)
+
+    @app.job("Charge", queue="q", limits=[app.limit("stripe", concurrent=1)])
+    def charge(number: int) -> None:
+        busy.run("all", number, 0.02)
+        charge.enqueue(number + 1)  # there is always a job that waits
+
+    with working(app):
+        for number in (0, 1_000, 2_000):
+            charge.enqueue(number)
+        eventually(lambda: len(busy.ended) > 3)
+        with stripe.acquire(timeout=20):
+            busy.run("all")
+        eventually(lambda: busy.ended[-1] is not None)
+    assert busy.most["all"] == 1
+
+
+def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> None:
+    one = app.limit("one", concurrent=1)
+    with pytest.raises(ConfigError, match="limits must be a list of limits"):
+        app.job("Event", limits=["one"])(print)  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="limits must be a list of limits"):
+        app.job("Event", limits=[one, app.limit("one", concurrent=2)])(print)
+    with pytest.raises(ConfigError, match="limit two: give concurrent, rate or both"):
+        app.limit("two")
+    with pytest.raises(ConfigError, match="limit two: rate must be a number of jobs per time"):
+        app.limit("two", rate="often")
+    with pytest.raises(ConfigError, match="a name has up to 100 characters, and no space and no colon"):
+        app.limit("one:two", concurrent=1)

@@ -351,3 +351,21 @@ def test_a_dead_job_that_people_retry_takes_a_place_anew(me: Process, limits: Li
         pass
     [again] = me.consume(1)
     assert limits.begin(wish(again, STRICT)) == Begins()
+
+
+def test_a_block_that_asks_gets_its_turn_before_jobs_that_came_after_it(me: Process, limits: Limits) -> None:
+    me.publish(job(1), job(2), job(3))
+    one, two, three = me.consume(3)
+    limits.begin(wish(one))
+    limits.begin(wish(two))
+    assert limits.take(SLOT, "block", me.identity) is False
+    assert limits.begin(wish(three)) == Waits("limit:stripe")
+    me.settle((one, Done(effects=(LeaveSlot("1", SLOT, ("q",)),))))
+    assert holders(limits) == [("2", "")]
+    assert limits.take(SLOT, "other block", me.identity) is False
+    limits.leave(SLOT, "2", ["q"])
+    assert holders(limits) == []
+    assert parked(me) == [job(3)]
+    assert limits.take(SLOT, "block", me.identity) is True
+    limits.leave(SLOT, "block", ["q"])
+    assert holders(limits) == [("3", "")]

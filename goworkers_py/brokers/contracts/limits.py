@@ -56,7 +56,8 @@ class Limits(Protocol):
         for a strict one before that slot. A job that has a place in a slot takes that one."""
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
-        """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has."""
+        """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has. A block
+        that asks again within two seconds keeps its turn before jobs that come into the line after its first call."""
 
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
         """Does what the effect `LeaveSlot` does."""

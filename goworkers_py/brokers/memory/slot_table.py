@@ -12,17 +12,22 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotH
 from goworkers_py.wire.stored_job import StoredJob
 
 # As in limit.lua.
-LOOK_S, LATE_S = 10.0, 0.25
+LOOK_S, LATE_S, BLOCK_S = 10.0, 0.25, 2.0
 
 
 @dataclass(slots=True)
 class _Places:
     held: dict[str, SlotHolder] = field(default_factory=dict)  # by jid
     tat: float = 0.0  # the theoretical arrival time of the rate
+    # The block of code that has asked first and still asks: its name, since when, and until when it counts.
+    block: tuple[str, float, float] = ("", 0.0, 0.0)
 
 
 class Waiting(Protocol):
     """A job in a line."""
+
+    @property
+    def at(self) -> float: ...
 
     @property
     def queue(self) -> str: ...
@@ -133,21 +138,41 @@ class SlotTable:
 
     def begin(self, slots: Sequence[Slot], jid: str, owner: str, queue: str, waits: bool) -> Slot | Undeclared | None:
         """Takes all places, or none: then it returns the first slot that is full. `waits`: the job would wait in a
-        line, so it does not pass one."""
+        line, so it passes neither a line nor a block."""
         if any(slot.limit not in self.limits for slot in slots):
             return Undeclared()
         new = [slot for slot in slots if not self.has_place(slot, jid)]
         for slot in new:
-            if not self.has_room(slot) or (waits and self.waiting(slot.line)):
+            if not self.has_room(slot):
+                if not waits:
+                    self._note_block(slot, jid)
+                return slot
+            if waits and (self.waiting(slot.line) or self._block(slot) is not None):
                 return slot
         for slot in slots:
-            if slot in new:
-                self.spend(slot, late=False)
-            if self.limits[slot.limit].concurrent is not None:
-                self.give(slot, jid, owner, queue)
-            elif slot not in new:
-                del self._places[slot].held[jid]
+            self._begin_in(slot, jid, owner, queue, slot in new)
         return None
+
+    def _begin_in(self, slot: Slot, jid: str, owner: str, queue: str, is_new: bool) -> None:
+        if is_new:
+            self.spend(slot, late=False)
+        if self.limits[slot.limit].concurrent is not None:
+            self.give(slot, jid, owner, queue)
+            if self._places[slot].block[0] == jid:
+                self._places[slot].block = "", 0.0, 0.0
+        elif not is_new:
+            del self._places[slot].held[jid]
+
+    def _block(self, slot: Slot) -> tuple[str, float, float] | None:
+        """The block of code whose turn is next."""
+        places = self._places.get(slot)
+        return places.block if places is not None and places.block[2] > self._clock() else None
+
+    def _note_block(self, slot: Slot, name: str) -> None:
+        other, now = self._block(slot), self._clock()
+        if other is None or other[0] == name:
+            since = now if other is None else other[1]
+            self._places.setdefault(slot, _Places()).block = name, since, now + BLOCK_S
 
     def give_up(self, slots: Sequence[Slot], full: Slot, jid: str) -> None:
         """A job that waits for `full` gives up its other places, but for strict ones before it."""
@@ -177,7 +202,7 @@ class SlotTable:
 
     def let_go(self, slot: Slot, most: int = 50) -> int:
         count = 0
-        while count < most and self.has_room(slot):
+        while count < most and self.has_room(slot) and not self._is_turn_of_block(slot):
             gone = self._let_go_next(slot.line)
             if gone is None:
                 break
@@ -187,11 +212,16 @@ class SlotTable:
         self.look_later(slot)
         return count
 
+    def _is_turn_of_block(self, slot: Slot) -> bool:
+        block, oldest = self._block(slot), next(iter(self._state.lines.get(slot.line, {}).values()), None)
+        return block is not None and oldest is not None and block[1] < oldest.at
+
     def look_later(self, slot: Slot) -> None:
         """Notes when to look at the line next. Forgets places that nobody needs."""
         now, at = self._clock(), self._rate_at(slot)
         if self.waiting(slot.line):
-            self.due[slot] = at if at > now else now + LOOK_S
+            block = self._block(slot)
+            self.due[slot] = at if at > now else now + LOOK_S if block is None else block[2]
         else:
             self.due.pop(slot, None)
         places = self._places.get(slot)

@@ -4,8 +4,8 @@
 -- KEYS: queues, in-progress list, then keys of slots and of effects, in any order
 -- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the line,
 --       how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
--- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full', time of the next place
---         or ''} of a block, or {'undeclared'}
+-- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block, or
+--         {'undeclared'}
 -- include note.lua
 -- include sidekiq_status.lua
 -- include lock.lua
@@ -18,7 +18,7 @@ end
 -- include effects.lua
 local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local slots, first, full, full_at = {}, 7, nil, nil
+local slots, first, full = {}, 7, nil
 for i = 1, ARGV[6] do
   local slot
   slot, first = slot_at(first)
@@ -26,15 +26,16 @@ for i = 1, ARGV[6] do
   if not read_settings(slot) then return {'undeclared'} end
   slot.has = has_place(slot, jid)
   if not full and not slot.has then
-    local room, at = has_room(slot)
-    -- A block does not wait in the line, so a job of the line must not keep it out for ever: only room counts.
-    if not room or (raw ~= '' and redis.call('LLEN', slot.line) > 0) then full, full_at = i, at or '' end
+    local room = has_room(slot)
+    -- A block is in no line. A place that it may take is free because its turn has come.
+    if not room or (raw ~= '' and (redis.call('LLEN', slot.line) > 0 or waiting_block(slot))) then full = i end
   end
 end
 
 if not full then
   for _, slot in ipairs(slots) do
     if not slot.has then spend(slot, false) end
+    if raw == '' and waiting_block(slot) == jid then redis.call('HDEL', slot.places, 'b') end
     if slot.concurrent then
       give_place(slot, jid, identity, queue)
     elseif slot.has then
@@ -44,7 +45,10 @@ if not full then
   end
   return {'run'}
 end
-if raw == '' then return {'full', string.format('%s', full_at)} end
+if raw == '' then
+  note_block(slots[1], jid)
+  return {'full'}
+end
 
 local failed = each_effect(first, #ARGV, effect_refusal)
 if failed then return {err = failed} end

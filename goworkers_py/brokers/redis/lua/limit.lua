@@ -2,8 +2,9 @@
 --   settings  a hash, one for all slots of the limit: `v`; `concurrent`, `rate` ('jobs seconds burst') and `holds` as
 --             declared, each '' where there is none; `set_concurrent` and `set_rate` by people, who go before
 --   places    a hash: `v`; `s:JID` for each place that is taken: 'identity since queue', where the identity is empty of a
---             job that waits for its run with its place; `tat`, the theoretical arrival time of the rate (GCRA)
---   line      a list, the oldest entry at its end: a header (JSON with `v`, `queue`, `jid`), a line feed, the payload
+--             job that waits for its run with its place; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the
+--             block of code that has asked first and still asks: 'name since until'
+--   line      a list, the oldest entry at its end: a header (JSON with `v`, `queue`, `at`, `jid`), a line feed, the payload
 --   due       a zset, one for all slots: each line with entries, by the time at which to look at it next
 -- Every step that frees a place lets the next job of the line go. So a line has entries only while its slot is full. A
 -- look is for what no step tells: the time of a rate, and owners that have died.
@@ -13,6 +14,8 @@ local LIMIT_V = '1'
 local LOOK_S = 10
 -- A look that is late does not lose the places of a rate of this time.
 local LATE_S = 0.25
+-- A block of code asks again before so many seconds have passed, or has given up.
+local BLOCK_S = 2
 -- Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
 local LET_GO_MOST, UNREADABLE_MOST = 50, 10
 
@@ -49,7 +52,22 @@ end
 local function taken(slot)
   local fields = redis.call('HLEN', slot.places)
   if fields == 0 then return 0 end
-  return fields - 1 - redis.call('HEXISTS', slot.places, 'tat')
+  local others = redis.call('HMGET', slot.places, 'tat', 'b')
+  return fields - 1 - (others[1] and 1 or 0) - (others[2] and 1 or 0)
+end
+
+-- The block of code that has asked first and still asks: its name, since when, and until when it counts.
+local function waiting_block(slot)
+  local told = redis.call('HGET', slot.places, 'b')
+  local name, since, till = string.match(told or '', '^(%S+) (%S+) (%S+)$')
+  if till and tonumber(till) > tonumber(now) then return name, since, tonumber(till) end
+end
+
+-- A block of code that got no place keeps its turn before jobs that come into the line later.
+local function note_block(slot, name)
+  local other, since = waiting_block(slot)
+  if other and other ~= name then return end
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. now + BLOCK_S)
 end
 
 -- Whether one more job may go. The second value: the time at which the rate allows the next one, if that is the cause.
@@ -82,7 +100,8 @@ local function tidy(slot)
   redis.call('EXPIRE', slot.places, math.ceil(tat - now) + 1)
 end
 
--- The oldest entry of the line that this release can read, as {entry, jid, queue, payload}; and whether it is the last.
+-- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
+-- last.
 local function oldest_of(slot)
   for at = 1, UNREADABLE_MOST do
     local entry = redis.call('LINDEX', slot.line, -at)
@@ -91,7 +110,7 @@ local function oldest_of(slot)
     local read, header = pcall(cjson.decode, stop and string.sub(entry, 1, stop - 1) or '')
     if read and type(header) == 'table' and header.v == 1 and type(header.jid) == 'string'
       and type(header.queue) == 'string' then
-      return {entry, header.jid, header.queue, string.sub(entry, stop + 1)}, at == 1
+      return {entry, header.jid, header.queue, string.sub(entry, stop + 1), tonumber(header.at)}, at == 1
     end
   end
 end
@@ -129,7 +148,12 @@ local function let_go(slot, most)
     if not room then break end
     local oldest, is_last = oldest_of(slot)
     if not oldest then break end
-    local entry, jid, queue, payload = unpack(oldest)
+    local entry, jid, queue, payload, since = unpack(oldest)
+    local block, asked, till = waiting_block(slot)
+    if block and tonumber(asked) < (since or 0) then
+      at = till
+      break
+    end
     if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
     give_place(slot, jid, '', queue)
     spend(slot, true)
