@@ -12,7 +12,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotH
 from goworkers_py.wire.stored_job import StoredJob
 
 # As in limit.lua.
-LOOK_S, LATE_S, BLOCK_S = 10.0, 0.25, 2.0
+LOOK_S, SOON_S, LATE_S, BLOCK_S = 10.0, 1.0, 0.25, 2.0
 
 
 @dataclass(slots=True)
@@ -220,8 +220,8 @@ class SlotTable:
         """Notes when to look at the line next. Forgets places that nobody needs."""
         now, at = self._clock(), self._rate_at(slot)
         if self.waiting(slot.line):
-            block = self._block(slot)
-            self.due[slot] = at if at > now else now + LOOK_S if block is None else block[2]
+            block, look_s = self._block(slot), SOON_S if self.waiting(slot.line) == 1 else LOOK_S
+            self.due[slot] = at if at > now else now + look_s if block is None else block[2]
         else:
             self.due.pop(slot, None)
         places = self._places.get(slot)

@@ -11,7 +11,8 @@
 -- Limits and lines of another version are left alone.
 local LIMIT_V = '1'
 -- After so many seconds a line is looked at, if nothing was let go before.
-local LOOK_S = 10
+-- The first job of a line may wait for an owner that died long ago: that is looked at soon.
+local LOOK_S, SOON_S = 10, 1
 -- A look that is late does not lose the places of a rate of this time.
 local LATE_S = 0.25
 -- A block of code asks again before so many seconds have passed, or has given up.
@@ -188,6 +189,7 @@ local function join(slot, entry)
   if type(reply) == 'table' then return reply.err end
   redis.call('SADD', slot.lines, slot.name)
   let_go(slot, LET_GO_MOST)
+  if reply == 1 and slot.concurrent then redis.call('ZADD', slot.due, 'XX', 'LT', now + SOON_S, slot.name) end
 end
 
 -- A push takes a place for its job. False when the job has to wait in the line.

@@ -25,6 +25,6 @@ for i = at, #ARGV, 3 do
   end
 end
 local count = let_go(slot, tonumber(ARGV[2]))
-if count == 0 then look_later(slot, not slot.concurrent and select(2, has_room(slot)) or nil) end
+if count == 0 and redis.call('LLEN', slot.line) == 0 then look_later(slot) end -- else `let_go` has done it
 tidy(slot)
 return {count, redis.call('LLEN', slot.line)}
