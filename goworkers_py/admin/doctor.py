@@ -7,6 +7,7 @@ a note is only information. The broker itself brings the checks of its server, s
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
+from goworkers_py.admin.old_batches import old_batches
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
@@ -22,6 +24,7 @@ from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.core.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -90,6 +93,7 @@ class Doctor:
             "limits": self._limits,
             "outbox": self._outbox,
             "periodic": self._periodic,
+            "batches": self._batches,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -207,9 +211,21 @@ class Doctor:
                 yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
             if one.state == "paused":
                 yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
+            if self._is_ours_without_code(one.job_class, one.queue):
+                told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
+                yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
             if one.queue not in fetched:
                 told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
                 yield Advice(PROBLEM, told, "start a process for this queue")
+
+    def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
+        if self._work is None or queue not in self._work.queues:
+            return False
+        return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
+
+    def _batches(self) -> Iterator[Advice]:
+        if self._inspector.knows_batches:
+            yield from old_batches(self._inspector.batches.all(), time.time())
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

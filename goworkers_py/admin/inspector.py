@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from goworkers_py.admin.batches import BatchList
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
@@ -43,6 +44,15 @@ class Inspector(Jobs, PeriodicSchedules):
         """Shows jobs that other programs of a Sidekiq fleet hold: `inspector.neighbours.leftovers()`. Shows none if
         the broker serves no other programs."""
         return self._broker.neighbours or NoNeighbours(self._broker.name)
+
+    @property
+    def batches(self) -> BatchList:
+        """Shows batches and changes them: `inspector.batches.status(bid)`, as `workers.batches` does."""
+        return BatchList(lambda: self._broker)
+
+    @property
+    def knows_batches(self) -> bool:
+        return Capability.BATCHES in self._broker.capabilities
 
     # --- queues
 

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from goworkers_py.admin.job_status import PLACES, JobStatus, as_seen, as_told, check_jid
+from goworkers_py.admin.member_lookup import MemberLookup
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin, Place
 from goworkers_py.brokers.contracts.fleet import InProgressJob
+from goworkers_py.core.group import Group
 from goworkers_py.core.job_state import ENDED, JobState, StateWord
 from goworkers_py.wire.job_record import JobRecord
 from goworkers_py.wire.stored_job import StoredJob
@@ -33,6 +35,7 @@ class JobLookup:
     def __init__(self, broker: Broker) -> None:
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
+        self._members = MemberLookup(broker)
         self._store = broker.store if Capability.DELAYS in broker.capabilities else None
 
     def status(self, jid: str) -> JobStatus:
@@ -75,6 +78,8 @@ class JobLookup:
         """Deletes a job that waits in a queue, in a line or for a time, and the copies of it: a client sends a push
         again whose reply was lost. None when it was found in none of them."""
         removed: list[StoredJob] = []
+        while (member := self._members.take_out(jid, CANCELLED)) is not None:
+            removed.append(member)
         for _ in range(MOST_LOOKS):  # it may move meanwhile
             record = self._record(jid)
             if removed or record is None or record.state not in _WAITS:
@@ -128,6 +133,9 @@ class JobLookup:
         told = as_told(record)
         if record.state == "waiting":
             return self._waiting(record, told)
+        if record.state == "grouped":
+            group = Group(record.queue, record.job_class, record.group)
+            return None if self._members.find(record.jid, group) is None else replace(told, verified=True)
         if record.state == "running":
             held = _first(self._held(record))
             return None if held is None or not held.owner.alive else replace(told, verified=True)
@@ -178,7 +186,10 @@ class JobLookup:
             if place.state is JobState.SCHEDULED and (held := self._look_in_progress(jid)) is not None:
                 return held, True
         held = self._look_in_progress(jid)  # again: it may have been fetched meanwhile
-        return held, complete
+        if held is None and (found := self._members.find(jid)) is not None:
+            group, job = found
+            return replace(as_seen(job, "grouped", group.queue), group=group.name), True
+        return held, complete and self._members.is_complete()
 
     def _places(self) -> Iterator[tuple[StateWord, Place]]:
         yield "scheduled", Place(JobState.SCHEDULED)

@@ -34,6 +34,7 @@ class JobStatus:
     place: int | None = None  # waiting: about how many jobs are before it
     since: float | None = None  # epoch seconds
     due: float | None = None  # scheduled, retry
+    group: str = ""  # grouped: the name of the group
     owner: str = ""  # running, or fetched: the identity of the process
     error_class: str = ""
     error_message: str = ""
@@ -62,6 +63,7 @@ def as_told(record: JobRecord) -> JobStatus:
         queue=record.queue,
         since=record.at,
         due=float(record.due) if record.due and record.state in ("scheduled", "retry") else None,
+        group=record.group if record.state == "grouped" else "",
         owner=record.owner,
         error_class=record.error_class,
         error_message=record.error_message,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.batches import Batching, OpenBatches
 from goworkers_py.api.cancelling import Cancelling
-from goworkers_py.api.client import Client, ClientLink
+from goworkers_py.api.client import Client
+from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
 from goworkers_py.api.destinations import destinations, remember
 from goworkers_py.api.hooks import Hooks
@@ -149,7 +150,8 @@ class App(Hooks, Pushing, Batching, Results, Cancelling, DeclaringPeriodic, Limi
 
         Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
         timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
-        unique_for, unique_by, unique_until, on_conflict, limits, log_level.
+        unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay, group_max_size,
+        log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 

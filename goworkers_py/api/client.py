@@ -8,6 +8,7 @@ from itertools import repeat, starmap
 from typing import Any
 
 from goworkers_py.api.argument_checks import check_args, check_kwargs, require
+from goworkers_py.api.client_links import ClientLink, through_links
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.push_form import PushForm
@@ -16,7 +17,6 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.moments import moment
-from goworkers_py.config.option_values import is_name
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
@@ -25,15 +25,13 @@ from goworkers_py.core.joining import Joining, joining
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
+from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.job_record import says_tracked
 from goworkers_py.wire.message import Timestamps, current_message, new_jid
 from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
-
-# A client link gets each job before its push, and returns the job, changed or not, or None to stop the push.
-ClientLink = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class Client:
@@ -95,6 +93,8 @@ class Client:
         All the jobs get the same `kwargs`.
         """
         form = self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties))
+        if form.slots:
+            self._broker().require(Capability.LIMITS)
         jids: list[str | None] = []
         for start in range(0, len(form.rows), form.slice):
             jobs = self._jobs(form, start)
@@ -164,15 +164,18 @@ class Client:
         fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
         if needs:
             fields[FIELD] = {**field_of(needs), **ties.members}
+        grouping = grouping_of(options.said, kwargs or {})
+        if grouping is not None:
+            self._broker().require(Capability.GROUPS)
+            require(not ties.batch, "a job of a group cannot be in a batch: push it outside of the batch")
+            fields[FIELD] |= grouping.field()
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
         uniqueness, locks = uniqueness_of(options.said, job_class), ties.locks
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        if ties.slots:
-            self._broker().require(Capability.LIMITS)
-        writer = JobWriter(fields, self._times(now, later), uniqueness)
+        writer = JobWriter(fields, self._times(now, later), uniqueness, grouping)
         return PushForm(writer, rows, needs, later, one_jid, locks, ties.batch, ties.slots)
 
     def _level(self, queue: str, priority: Priority) -> str:
@@ -251,31 +254,15 @@ class Client:
             places = (
                 [SlotClaim(slot, jid) for (slot, _), jid in zip(slots, jids, strict=True)] if slots else repeat(None)
             )
+            gathering = form.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim, place)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim, place, gathering)
                 for jid, text, claim, place in zip(jids, form.as_texts(rows, jids, owns), claims, places, strict=False)
             ]
         jobs = starmap(form.as_dict, zip(rows, jids, owns or repeat(None, len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-        changed = (self._through_links(copy.deepcopy(job)) for job in jobs)
+        changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]
-
-    def _through_links(self, job: dict[str, Any]) -> dict[str, Any] | None:
-        for link in self._links:
-            changed = link(job)
-            if changed is None:
-                return None
-            require(isinstance(changed, dict), f"a client link must return the job or None, returned {changed!r}")
-            job = changed
-        for name in ("queue", "class", "jid"):
-            require(is_name(job.get(name)), f"a client link made the job's {name} {job.get(name)!r}")
-        check_args(job.get("args"), "args")
-        if job.get("kwargs"):
-            check_kwargs(job["kwargs"])
-            field = job.get(FIELD, {})  # a link may have added kwargs
-            job[FIELD] = {**field, **field_of({*field.get("needs", ()), KWARGS})}
-        payload.check_plain(job, "job", payload.MAX_NESTING)
-        return job
 
 
 def _later(options: EnqueueOptions, now: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from goworkers_py.api.client import ClientLink
+from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.defaults import Defaults
 from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from goworkers_py.api.aggregating import aggregating
 from goworkers_py.api.client import Client
 from goworkers_py.api.job_writer import NO_TIES, Ties, WrittenJob
 from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")  # what a function that aggregates returns
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,17 @@ class Job(Generic[P, R]):
         """`invoice.enqueue_bulk([[42], [43]])` pushes one job for each row of positional arguments, 1,000 in a round
         trip."""
         return self._push(list(rows), {}, self._complete)
+
+    def aggregate(self, function: Callable[[list[list[Any]]], A], /) -> Callable[[list[list[Any]]], A]:
+        """Decorator: `@invoice.aggregate` below the job. The function gets the arguments of the members of a group, a
+        list of lists, those that joined first first. It returns the arguments of the one job that runs instead.
+
+        It runs as a job of this class: when it raises, it is retried, and the members are safe. See docs/groups.md.
+        """
+        single = self.set(group=None, unique_for=False)
+        run = aggregating(function, self._spec.name, self._spec.arguments, lambda args: single.enqueue_bulk([args]))
+        self._spec.aggregated_by(JobSpec(self._spec.name, run, self._queue, self._spec.options))
+        return function
 
     def _push(
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions

@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from goworkers_py.core.effect import Push, Tracked
+from goworkers_py.core.group import Joining
 from goworkers_py.core.limit import SlotClaim, SlotTie
 from goworkers_py.core.lock import LockClaim
+from goworkers_py.policy.grouping import Grouping
 from goworkers_py.policy.uniqueness import Uniqueness
 from goworkers_py.wire import payload
 from goworkers_py.wire.job_limits import SLOTS, slots_field, slots_of
@@ -27,9 +29,12 @@ class WrittenJob(NamedTuple):
     track: Tracked | None = None
     lock: LockClaim | None = None
     slot: SlotClaim | None = None
+    group: Joining | None = None
 
     def push(self, at: float | None, bid: str = "") -> Push:
-        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, slot=self.slot, batch=bid)
+        group = None if at else self.group
+        slot = None if group else self.slot
+        return Push(self.queue, self.payload, at, track=self.track, lock=self.lock, batch=bid, group=group, slot=slot)
 
 
 class Ties(NamedTuple):
@@ -51,12 +56,19 @@ class JobWriter:
     """The fields that all jobs of one push share. The jobs differ only in their arguments and jids, and
     those with locks or slots in these."""
 
-    def __init__(self, fields: dict[str, Any], times: dict[str, Any], unique: Uniqueness | None = None) -> None:
+    def __init__(
+        self,
+        fields: dict[str, Any],
+        times: dict[str, Any],
+        unique: Uniqueness | None = None,
+        grouping: Grouping | None = None,
+    ) -> None:
         self.queue: str = fields["queue"]
         self._fields = fields
         self._times = times
         self._tracked = says_tracked(fields)
         self._unique = unique
+        self._grouping = grouping
         self._ours: dict[str, Any] = fields.get(FIELD, {})
 
     def claims(
@@ -74,7 +86,14 @@ class JobWriter:
             lock = self._unique.claim(found.name, job["jid"], job)
         slots = slots_of(job)
         slot = SlotClaim(slots[0].slot, job["jid"]) if slots else None
-        return WrittenJob(job["jid"], job["queue"], payload.write(job), track, lock, slot)
+        return WrittenJob(job["jid"], job["queue"], payload.write(job), track, lock, slot, self.joining(job))
+
+    def joining(self, job: Mapping[str, Any] | None = None) -> Joining | None:
+        """The group that a job joins; `job`: its fields, where they are not those of the push."""
+        job = self._fields if job is None else job
+        if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself
+            return None
+        return self._grouping.joining(job["queue"], job["class"])
 
     def track(self, jid: str) -> Tracked | None:
         return Tracked(jid, self._fields["class"]) if self._tracked else None

@@ -69,9 +69,14 @@ class _Pushes:
         args = self.args(_moment(slot, self.rule)) if callable(self.args) else self.args
         if isinstance(args, str) or not isinstance(args, Sequence):
             raise ArgumentError(f"{self.place}: args must be a list of arguments, or a function that returns one")
+        if self.spec is not None:
+            self.spec.arguments.check(args, self.kwargs)
+        return self.dumped(args)
+
+    def dumped(self, args: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
+        """These arguments and the keyword arguments as JSON."""
         if self.spec is None:
             return list(args), self.kwargs
-        self.spec.arguments.check(args, self.kwargs)
         written, kwargs = self.spec.arguments.dump(list(args), self.kwargs)
         return list(written), kwargs
 
@@ -143,7 +148,7 @@ def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
 def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:
     try:
         slots_of(one.rule)
-        args, kwargs = ([], {}) if callable(one.args) else one.arguments(0.0)
+        args, kwargs = ([], one.dumped([])[1]) if callable(one.args) else one.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
     except (ArgumentError, ConfigError) as error:

@@ -10,6 +10,7 @@ from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
@@ -33,6 +34,7 @@ class Capability(enum.Enum):
     LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
+    GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -60,6 +62,7 @@ class Broker:
     limits: Limits
     periodic: Periodic
     batches: Batches
+    groups: Groups
     admin: Admin
     neighbours: Neighbours | None = None
 

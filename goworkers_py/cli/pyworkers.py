@@ -22,6 +22,7 @@ COMMANDS = {
     "reload": "daemon",
     "enqueue": "enqueue",
     "stats": "stats",
+    "batches": "batches",
     "queues": "queues",
     "queue": "queues",
     "jobs": "queues",

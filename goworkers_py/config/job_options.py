@@ -30,6 +30,7 @@ from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.config.wire_options import Option, WireOptions
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.limit import LimitSpec
+from goworkers_py.wire.needs import GROUP
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
 
@@ -101,6 +102,17 @@ class CodeOptions(WireOptions, total=False):
 
 
 class PushOptions(WireOptions, total=False):
+    group: Annotated[
+        str | None,
+        Option(
+            is_name,
+            "a text",
+            "the job is a member of this group: with the other members it is aggregated into one job, see "
+            "docs/groups.md",
+            write=None,
+            needs=GROUP,
+        ),
+    ]
     retry_count: Annotated[
         int | None,
         Option(is_whole, "a whole number", "how many retries have failed already", write=lambda count: count or None),

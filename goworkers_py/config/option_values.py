@@ -63,6 +63,14 @@ def _seconds(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, datetime.timedelta) else value
 
 
+def in_seconds(value: Any) -> float:
+    return float(_seconds(value))
+
+
+def is_time_span(value: Any) -> bool:
+    return is_number(_seconds(value)) and 0 < _seconds(value) <= ANY_COUNT
+
+
 def is_life(value: Any) -> bool:
     return is_number(_seconds(value)) and 1 <= _seconds(value) <= ANY_COUNT
 

@@ -148,7 +148,11 @@ class EchoConfig:
         "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
     )
     batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
-    locks: str = option("echo", one_of("echo", "none"), "echo the jobs that hold a lock of Ruby: echo or none")
+    locks: str = option(
+        "echo",
+        one_of("echo", "native", "none"),
+        "jobs that hold a lock of Ruby: echo them; free the locks of sidekiq-unique-jobs here (native); or none",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from goworkers_py.config.option_values import (
     is_life_or_false,
     is_moment,
     is_name,
+    is_time_span,
     whole_seconds,
 )
 from goworkers_py.core.levels import Priority
@@ -172,6 +173,33 @@ class WireOptions(TypedDict, total=False):
             "skip, raise, replace or reschedule",
             "what a push does whose lock another job holds: nothing (skip); it raises DuplicateJob; the other job gets "
             "its arguments and its time (replace); or the job waits for the lock in the schedule",
+            write=None,
+        ),
+    ]
+    group_grace: Annotated[
+        float | datetime.timedelta | None,
+        Option(
+            is_time_span,
+            "seconds above 0, or a timedelta",
+            "seconds after its last member at which a group is aggregated; default 60; see docs/groups.md",
+            write=None,
+        ),
+    ]
+    group_max_delay: Annotated[
+        float | datetime.timedelta | None,
+        Option(
+            is_time_span,
+            "seconds above 0, or a timedelta",
+            "seconds after its first member at which a group is aggregated, also while members come",
+            write=None,
+        ),
+    ]
+    group_max_size: Annotated[
+        int | None,
+        Option(
+            lambda value: is_count(value) and value > 0,
+            "a number of members, from 1 on",
+            "number of members with which a group is aggregated at once",
             write=None,
         ),
     ]

@@ -13,9 +13,11 @@ from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
+from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.core.limit import Slot, SlotClaim
+from goworkers_py.core.limit import SlotClaim
 from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -36,8 +38,9 @@ class Push:
     of the job is made in the same step; while there is a record of this jid, the push is a duplicate. It replaces the
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
     in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
-    job in the same step; a batch that has ended takes no job, and the push does not happen. With `slot`, a job that is
-    due now takes a place in the slot of a limit, or waits in the slot's line, in the same step.
+    job in the same step; a batch that has ended takes no job, and the push does not happen. With `group`, the job
+    joins that group instead of its queue. With `slot`, a job that is due now takes a place in the slot of a limit, or
+    waits in the slot's line, in the same step.
     """
 
     queue: str
@@ -48,12 +51,13 @@ class Push:
     instead_of: str = ""
     lock: LockClaim | None = None
     batch: str = ""
-    slot: SlotClaim | None = None
+    group: Joining | None = None  # without `at`
+    slot: SlotClaim | None = None  # without `group`
 
     @property
     def tied(self) -> bool:
-        """Whether something else decides whether the push happens."""
-        return bool(self.id or self.track or self.lock or self.batch or self.slot)
+        """Whether something else decides whether the push happens, or where to."""
+        return bool(self.id or self.track or self.lock or self.batch or self.group or self.slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,22 @@ class PushJobs:
     @property
     def size(self) -> int:
         return sum(len(push.payload) for push in self.pushes)
+
+
+@dataclass(frozen=True, slots=True)
+class EndSet:
+    """Deletes the members of a set of a group, and does `effects` with it: the push of the job that runs in their
+    place, and the ends of the members. Where the set is gone already, because another job has aggregated it, nothing
+    happens."""
+
+    jid: str  # of the job that aggregates the set
+    group: Group
+    effects: tuple[Effect, ...] = ()
+    kind: ClassVar[str] = "set"
+
+    @property
+    def size(self) -> int:
+        return sum(effect.size for effect in self.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,29 +222,6 @@ class KeepLock:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveSlot:
-    """Ends the place of this job in the slot of a limit, and lets the next job of the line go, into one of the likely
-    `queues` or into the schedule, due now. Like FreeLock, this effect may happen again, and may fail."""
-
-    jid: str
-    slot: Slot
-    queues: tuple[str, ...] = ()
-    kind: ClassVar[str] = "limit"
-    size: ClassVar[int] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class HoldSlot:
-    """The job waits for its next run with its place in the slot of a limit, if it has one. Like FreeLock, this effect
-    may happen again, and may fail."""
-
-    jid: str
-    slot: Slot
-    kind: ClassVar[str] = "limit"
-    size: ClassVar[int] = 0
-
-
-@dataclass(frozen=True, slots=True)
 class PushEcho:
     """Pushes the echo of a job that has ended: a payload for a Ruby queue, see `policy.echoes`."""
 
@@ -236,6 +233,35 @@ class PushEcho:
     @property
     def size(self) -> int:
         return len(self.payload)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRubyLock:
+    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `wire.ruby_lock`. Like FreeLock, this
+    effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
+
+    jid: str
+    digest: str
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"free {self.digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRubyLock:
+    """Takes such a lock, unless `limit` other jobs hold it. All else as FreeRubyLock."""
+
+    jid: str
+    digest: str
+    limit: int
+    ttl_s: int  # 0: it has no end
+    size: ClassVar[int] = 0
+
+    @property
+    def kind(self) -> str:
+        return f"take {self.digest}"
 
 
 class EndInBatch(NamedTuple):
@@ -257,7 +283,11 @@ class EndInBatch(NamedTuple):
 
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | LeaveSlot | HoldSlot
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, LeaveSlot, HoldSlot)
+OfUniqueJob = FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | OfUniqueJob | LeaveSlot | HoldSlot
+REPEATABLE = (
+    NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock, LeaveSlot,
+    HoldSlot,
+)  # fmt: skip
 
-Effect = PushJobs | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable
+Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 # The state of one job, as `workers.status(jid).state` tells it.
 StateWord = Literal[
     "scheduled",  # waits for a time that the producer chose
+    "grouped",  # waits in a group until it is aggregated
     "waiting",  # in its queue; fetched and not begun; or in a line
     "running",
     "retry",  # failed; waits for its next try

@@ -77,6 +77,12 @@ class Park(_WithEffects):
 
 
 @dataclass(frozen=True, slots=True)
+class Joined(_WithEffects):
+    """The job is a member of a group: it was not run, and an effect puts it into its group. It costs no retry, and
+    counts neither as processed nor as failed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Expired(_WithEffects):
     """The job was not begun by its `expires_at`: remove it. It counts neither as processed nor as failed."""
 
@@ -96,7 +102,7 @@ class Keep(_WithEffects):
     moved: bool = False
 
 
-Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Expired | Cancelled | Keep
+Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled | Keep
 
 DONE = Done()
 DISCARD = Discard()
@@ -109,4 +115,4 @@ LOST = Keep(lost=True)
 MOVED = Keep(moved=True)
 
 FAILED = (Retry, Dead, Discard)
-UNCOUNTED = (Requeue, Reschedule, Park, Expired, Cancelled)  # neither processed nor failed
+UNCOUNTED = (Requeue, Reschedule, Park, Joined, Expired, Cancelled)  # neither processed nor failed

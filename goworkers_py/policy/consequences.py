@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
-from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, HoldSlot, KeepLock, LeaveSlot
+from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
-from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
@@ -33,6 +35,7 @@ class Change(NamedTuple):
     state: StateWord
     due: float | None
     now: float
+    discarded: bool = False
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
@@ -47,7 +50,7 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
 
 def change_of(jid: str, outcome: Outcome, now: float) -> Change:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
-    return Change(jid, _state_of(outcome), due, now)
+    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -105,11 +108,19 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
 
 
+def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
+    found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
+    if found is not None and found.aggregates:
+        yield EndSet(change.jid, found.group)
+
+
 # One for each kind of tie.
 _TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
     _of_lock,
     _of_limits,
     _of_batch,
+    _of_set,
 )
 
 
@@ -117,7 +128,8 @@ def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     return tuple(effect for of_tie in _TIES for effect in of_tie(fields, change))
 
 
-def _state_of(outcome: Outcome) -> StateWord:
+def state_of(outcome: Outcome) -> StateWord:
+    """The state of a job whose run ends so."""
     match outcome:
         case Done():
             return "completed"
@@ -131,5 +143,7 @@ def _state_of(outcome: Outcome) -> StateWord:
             return "retry"
         case Reschedule():
             return "scheduled"
+        case Joined():
+            return "grouped"
         case _:
             return "waiting"

@@ -30,6 +30,7 @@ class JobSpec:
     options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
     takes_message: bool = False  # the function gets the message, not the args
     arguments: Arguments = field(init=False, compare=False, repr=False)
+    aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
     limits: tuple[LimitSpec, ...] = field(init=False, compare=False, repr=False)
 
@@ -37,6 +38,10 @@ class JobSpec:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
         object.__setattr__(self, "limits", tuple(limit.spec for limit in self.options.get("limits") or ()))
+
+    def aggregated_by(self, aggregate: JobSpec) -> None:
+        """While modules are imported."""
+        object.__setattr__(self, "aggregate", aggregate)
 
 
 class Registry:

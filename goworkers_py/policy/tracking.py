@@ -17,6 +17,7 @@ from goworkers_py.core.outcome import (
     Discard,
     Done,
     Expired,
+    Joined,
     Keep,
     Outcome,
     Park,
@@ -28,6 +29,7 @@ from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.policy.registry import Registry
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class, error_text
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.job_record import ENDED_S, LIVE_S, RETAIN, TRACK, job_in, live_s, retain_in, tracked_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.sidekiq_status import word_of
@@ -98,6 +100,8 @@ class Tracking:
                 return _noted(run, "scheduled", "", live_s(at, now), (("due", repr(at)),))
             case Park(line):
                 return _noted(run, "waiting", f"line {line}", LIVE_S, in_queue)
+            case Joined():
+                return _noted(run, "grouped", "", LIVE_S, (*in_queue, ("group", _group_name(message))))
             case Requeue():
                 return _noted(run, "waiting", "given back", LIVE_S, in_queue)
             case _:
@@ -156,6 +160,11 @@ def _failure(run: TrackedRun) -> Fields:
 
 def _shown(run: TrackedRun, outcome: Outcome) -> tuple[Effect, ...]:
     return (ShowStatus(run.job.jid, word_of(outcome), run.progress or ""),) if run.shown else ()
+
+
+def _group_name(message: Message) -> str:
+    found = group_of(message.fields, message.queue)
+    return "" if found is None else found.group.name
 
 
 def _class_of(run: TrackedRun) -> str:

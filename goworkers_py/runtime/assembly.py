@@ -9,6 +9,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.levels import base_of
+from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
 from goworkers_py.links.expiry import Expiry
@@ -20,7 +21,8 @@ from goworkers_py.links.stats import stats
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.aggregates import Aggregates
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
@@ -29,6 +31,8 @@ from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.group_flusher import GroupFlusher
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.guard import Guard
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.health_handlers import HealthHandlers
@@ -50,11 +54,12 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.recoverer import Recoverer, judge_by
 from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.stuck_jobs import StuckJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
@@ -93,10 +98,13 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    limiting, echoes = Limiting(plan.registry, config), Echoes.of(config.echo)
+    for_ruby, timestamps = ForRuby.of(config.echo), Timestamps(config.timestamps)
+    ruby = RubyJobs(for_ruby, broker.neighbours, timestamps, clock.wall) if for_ruby else None
+    members = GroupMembers(broker, plan.registry, canceller, clock.wall)
+    limiting = Limiting(plan.registry, config)
     limit_begin = LimitBegin(broker, limiting, tracking, clock.wall)
-    begins = RunBegins(iterate, LockBegin(broker, clock.wall), limit_begin)
-    special_runs = SpecialRuns(tracker, canceller, begins, clock.wall, echoes)
+    ties = RunTies(LockBegin(broker, clock.wall), members, limit_begin, ruby)
+    special_runs = SpecialRuns(tracker, canceller, iterate, ties, clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
     watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
@@ -113,17 +121,18 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
+    flusher = GroupFlusher(broker, plan, clock.wall, outage)
     releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
     if releaser is not None:
         limit_begin.on_waits = releaser.look_soon
-    judge = judge_by(poison, tracking, clock.wall, echoes)
+    judge = judge_by(poison, tracking, clock.wall, for_ruby)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     if releaser is not None:
         recoverer.on_recovered = releaser.look_at_all
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
     firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
-    own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper)
+    own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, flusher)
     services = Services(*own, firer, releaser)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
@@ -133,21 +142,30 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     """The test modes run jobs through such a lane too."""
     run_stats = RunStats(plan.registry.names_in(base_of(queue)))
     chain = _chain(plan, pool, queue, run_stats, watch, shared.clock, runs.iterate)
+    aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs), run_stats)
+    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs, aggregation), run_stats)
 
 
 def _chain(
-    plan: Plan, pool: Pool, queue: str, run_stats: RunStats, watch: Watch, clock: Clock, iterate: BeginIteration
+    plan: Plan,
+    pool: Pool,
+    queue: str,
+    run_stats: RunStats,
+    watch: Watch,
+    clock: Clock,
+    iterate: BeginIteration | None = None,
 ) -> Run:
-    """The whole chain around a job of one queue, from the outermost link inwards."""
+    """The whole chain around a job of one queue, from the outermost link inwards. Without `iterate`, around the
+    function that aggregates a group."""
     config, timestamps = plan.config, Timestamps(plan.config.timestamps)
     retry = RetryLink(RetryPolicy(config.max_retries, timestamps), plan.registry, plan.handlers, clock.wall)
     outer = [adapt(link) for link in plan.links.prepended]
     inner = [*plan.links.appended, *plan.queue_links.get(queue, ())]
+    registry = plan.registry if iterate is not None else Aggregates(plan.registry)
     return wrap_all(
-        perform(plan.registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
+        perform(registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
         [
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
@@ -157,6 +175,7 @@ def _chain(
             time_limit(plan.registry, clock, watch),
             *map(adapt, inner),
             *plan.arounds.links(),
+            *([aggregate] if iterate is None else []),
         ],
     )
 

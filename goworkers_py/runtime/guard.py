@@ -16,6 +16,7 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.wire import job_record, needs
+from goworkers_py.wire.group import group_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
 
@@ -30,14 +31,24 @@ _NEEDS, _POISON, _EXPIRES_AT, _EXPIRY, _TRACK, _RETAIN = (
 class Guard:
     """Shared by all workers of a queue."""
 
-    def __init__(self, chain: Run, needs: Needs, quarantine: Quarantine, expiry: Expiry, runs: SpecialRuns) -> None:
+    def __init__(
+        self,
+        chain: Run,
+        needs: Needs,
+        quarantine: Quarantine,
+        expiry: Expiry,
+        runs: SpecialRuns,
+        aggregation: Run | None = None,
+    ) -> None:
+        """`aggregation` is the chain around a function that aggregates a group; None: that of all jobs."""
         self._chain = chain
+        self._aggregation = aggregation or chain
         self._needs = needs
         self._quarantine = quarantine
         self._expiry = expiry
         self._timely = expiry.around(chain)
         self._runs = runs
-        self._echoes = runs.echoes
+        self._ruby = runs.ties.ruby
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -54,7 +65,7 @@ class Guard:
             # One `in` for each is quicker than a set of them.
             if (
                 _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
-                or _POISON in fields or self._runs.alert or (self._echoes is not None and self._echoes.marked(fields))
+                or _POISON in fields or self._runs.alert or (self._ruby is not None and self._ruby.marked(fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
@@ -69,25 +80,42 @@ class Guard:
         fields = message.fields
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
-        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
-            begun = self._runs.locks.begin(message, lock)
-            if not isinstance(begun, Message):
-                return self._runs.run(message, delivery, lambda message: begun, self._expiry.run_stats)
-            if begun is not message:
-                delivery.message = message = begun
-                set_current(begun)  # `run` resets it
-        return self._runs.run(message, delivery, self._around(message, delivery), self._expiry.run_stats)
-
-    def _around(self, message: Message, delivery: Delivery) -> Run:
-        """The chain with what this job needs around it. A job that has expired takes no place in a limit."""
-        fields, chain, timely = message.fields, self._chain, self._timely
-        expires = _EXPIRES_AT in fields or _EXPIRY in fields
-        if limits := self._runs.limits.of(message):
-            chain = partial(self._runs.limits.run, delivery=delivery, chain=chain, limits=limits)
+        if _NEEDS in fields and (group := group_of(fields, message.queue)) is not None:
+            ended = self._runs.ties.groups.begin(message, group)
+            chain = self._aggregation if ended is None else partial(_answer, ended)
+            return self._run_with(message, delivery, chain, self._expiry.around(chain))
+        begun = self._begin_lock(message)
+        if not isinstance(begun, Message):
+            return self._runs.run(message, delivery, partial(_answer, begun), self._expiry.run_stats)
+        if begun is not message:
+            delivery.message = message = begun
+            set_current(begun)  # `run` resets it
+        chain, timely = self._chain, self._timely
+        if limits := self._runs.ties.limits.of(message):  # a job that has expired takes no place
+            chain = partial(self._runs.ties.limits.run, delivery=delivery, chain=chain, limits=limits)
             timely = self._expiry.around(chain)
-        chain = timely if expires else chain
+        return self._run_with(message, delivery, chain, timely)
+
+    def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:
+        """`timely` is the chain for a job that expires."""
+        fields = message.fields
+        expires = _EXPIRES_AT in fields or _EXPIRY in fields
+        if expires:
+            chain = timely
         if _POISON in fields:  # rare; `Quarantine.run` decides whether the job is a suspect
             chain = partial(self._quarantine.run, delivery=delivery, chain=chain)
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
-        return chain
+        return self._runs.run(message, delivery, chain, self._expiry.run_stats)
+
+    def _begin_lock(self, message: Message) -> Message | Outcome:
+        """The message with which the job runs; or the outcome of a job whose lock keeps it from beginning now."""
+        fields = message.fields
+        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
+            return self._runs.ties.locks.begin(message, lock)
+        refused = None if self._ruby is None else self._ruby.begin(message)
+        return message if refused is None else refused
+
+
+def _answer(outcome: Outcome, message: Message) -> Outcome:
+    return outcome

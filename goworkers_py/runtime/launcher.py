@@ -16,6 +16,7 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailab
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
@@ -50,6 +51,7 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
+    group_flusher: GroupFlusher
     firer: Firer | None = None  # None: there are no periodic jobs
     limit_releaser: LimitReleaser | None = None  # None: the program has no limits
 
@@ -65,6 +67,7 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
+                self.group_flusher,
                 *([] if self.limit_releaser is None else [self.limit_releaser]),
                 *([self.firer] if self.firer else []),
             )

@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, HoldSlot, LeaveSlot
+from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.limit import Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
 from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Reschedule, Retry
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import change_of, consequences, of_slots
 from goworkers_py.policy.limiting import Limiting

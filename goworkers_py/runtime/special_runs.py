@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
@@ -14,22 +13,25 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
-from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
 
-class RunBegins(NamedTuple):
-    """Who asks the broker before a run begins."""
+@dataclasses.dataclass(frozen=True)
+class RunTies:
+    """Looks after the things to which a job may be tied, before its run and after it."""
 
-    iterate: BeginIteration  # of an iterable job
     locks: LockBegin
+    groups: GroupMembers
     limits: LimitBegin
+    ruby: RubyJobs | None = None  # None: nothing is done for Ruby
 
 
 class SpecialRuns:
@@ -39,12 +41,13 @@ class SpecialRuns:
         self,
         tracker: Tracker,
         canceller: Canceller,
-        begins: RunBegins,
+        iterate: BeginIteration,
+        ties: RunTies,
         wall: Callable[[], float] = time.time,
-        echoes: Echoes | None = None,
     ) -> None:
-        self.echoes = echoes
-        self.iterate, self.locks, self.limits = begins
+        """`iterate` begins a run of an iterable job."""
+        self.iterate = iterate
+        self.ties = ties
         self._wall = wall
         self._tracker = tracker
         self._canceller = canceller
@@ -57,7 +60,9 @@ class SpecialRuns:
         tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.limits.of_any_class
+        self.alert = (
+            bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
+        )
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)
@@ -70,7 +75,7 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields or self.echoes is not None:
+        if FIELD in message.fields or self.ties.ruby is not None:
             return self._with_ties(message, outcome)
         return outcome
 
@@ -81,8 +86,8 @@ class SpecialRuns:
             more = consequences(message.fields, outcome, self._wall())
             if isinstance(outcome, Dead):
                 outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
-        if self.echoes is not None:
-            more += self.echoes.of_run(message, outcome)
+        if self.ties.ruby is not None:
+            more += self.ties.ruby.ended(message, outcome)
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)

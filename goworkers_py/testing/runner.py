@@ -29,6 +29,8 @@ from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.assembly import lane_of
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.runtime.group_flusher import GroupFlusher
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.limit_releaser import LimitReleaser
@@ -40,7 +42,7 @@ from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
@@ -78,7 +80,9 @@ class Runner:
         limiting = Limiting(plan.registry, plan.config)
         limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
         self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
-        self._special_runs = SpecialRuns(tracker, canceller, RunBegins(iterate, locks, limits), app.clock.wall)
+        groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits), app.clock.wall)
+        self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
         self._error: BaseException | None = None  # of the run that is under way
@@ -109,6 +113,7 @@ class Runner:
         """Moves jobs into their queues: those that are due, and those that atomic jobs have posted."""
         if promote:
             self._scheduler.run_once()
+        self._flusher.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
         if self._releaser is not None:

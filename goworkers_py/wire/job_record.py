@@ -6,6 +6,7 @@ A broker keeps the record as named texts. Each move of the job writes it in the 
     v, state, at, n          the version, the state, when the job came into it, and how many moves there were
     t1, t2, ...              the moves: "state at reason"; the last MOST_MOVES of them are kept
     class, queue             of the job
+    group                    grouped: its name
     due                      scheduled, retry: the time, as it is in the set
     owner                    running: the identity of the process
     error_class, error_message   of the last failure
@@ -73,6 +74,7 @@ class JobRecord:
     moves: int  # how many there were, also those that are not kept
     queue: str
     job_class: str
+    group: str
     due: str  # the text of the time, as a sorted set has it
     owner: str
     error_class: str
@@ -102,6 +104,7 @@ def read(jid: str, fields: Mapping[str, bytes]) -> JobRecord | None:
         moves=moves,
         queue=text("queue"),
         job_class=text("class"),
+        group=text("group"),
         due=text("due"),
         owner=text("owner"),
         error_class=text("error_class"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -41,13 +41,14 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "queue", "raw", "thread",
-        "tracked",
+        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "members", "queue", "raw",
+        "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
     held: HeldPushes | Home | None
     thread: int
+    members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
 
     def __init__(self, raw: bytes, queue: str) -> None:

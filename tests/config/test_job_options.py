@@ -75,12 +75,13 @@ def pushed(redis: redis_py.Redis) -> dict[str, Any]:
 
 EXPIRIES = {"expires_in", "expires_at"}  # each replaces the other, so they have tests of their own
 # Together they are one field of the payload, see tests/api/test_unique_jobs.py.
+GROUPED = {"group_grace", "group_max_delay", "group_max_size"}
 UNIQUE = {"unique_for", "unique_by", "unique_until", "on_conflict"}
 PRIORITY = {"priority"}  # it is no field: it chooses the queue, see tests/runtime/test_priorities.py
 
 
 def test_every_wire_option_has_a_value_in_this_test() -> None:
-    assert set(VALUES) | EXPIRIES | UNIQUE | PRIORITY == set(options_of(WireOptions))
+    assert set(VALUES) | EXPIRIES | UNIQUE | GROUPED | PRIORITY == set(options_of(WireOptions))
 
 
 def test_the_decorator_set_and_a_push_write_the_same_fields(app: App, redis: redis_py.Redis) -> None:

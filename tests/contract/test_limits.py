@@ -16,7 +16,7 @@ from goworkers_py.brokers.contracts.limits import Limits, SlotWish
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import HoldSlot, LeaveSlot, Push, PushJobs
+from goworkers_py.core.effect import Push, PushJobs
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.limit import (
     Begins,
@@ -30,6 +30,7 @@ from goworkers_py.core.limit import (
     Waits,
 )
 from goworkers_py.core.outcome import CANCELLED, EXPIRED, Dead, Discard, Done, Requeue, Reschedule, Retry
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.registry import Registry

@@ -346,6 +346,11 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         "goal",
         # The keys of a slot, which `slot_at` of limit.lua makes of KEYS.
         *(f"slot.{name}" for name in ("settings", "places", "line", "due", "lines", "schedule")),
+        "hash",
+        "groups",
+        "registry",
+        "set",
+        *({"locked", "last", "queued", "primed", "keys[6]", "keys[7]"} if script.name == "ruby_lock.lua" else ()),
         *(["QUEUES"] if "Included" in script.read_text("utf-8") else []),
     }
     for command, key in calls:

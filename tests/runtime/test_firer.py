@@ -248,6 +248,22 @@ def test_a_schedule_of_an_older_generation_does_not_fire(world: World, caplog: p
     assert len(world.jobs()) == 1
 
 
+def test_a_process_whose_schedule_was_replaced_says_so_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    old, new = world.app, world.program()
+    tick(old)
+    tick(new, args=["new"])
+    firer = world.firer(old)
+    firer.run_once()
+    world.now += 1
+    world.firer(new).run_once()
+    world.now += 59
+    firer.run_once()
+    firer.run_once()
+    assert world.jobs() == []
+    [told] = caplog.messages
+    assert told.startswith("periodic job tick does not fire here: another process has a newer schedule of this ")
+
+
 # --- faults
 
 

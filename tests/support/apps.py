@@ -36,6 +36,7 @@ from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
 from goworkers_py.runtime.limit_begin import LimitBegin
@@ -44,7 +45,7 @@ from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.special_runs import RunBegins, SpecialRuns
+from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 
 
@@ -144,8 +145,9 @@ def special_runs() -> SpecialRuns:
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
     limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time)
+    groups, locks = GroupMembers(broker, registry, canceller, time.time), LockBegin(broker, time.time)
     iterate = begin_iteration(broker.store, lambda: False)
-    return SpecialRuns(tracker, canceller, RunBegins(iterate, LockBegin(broker, time.time), limits))
+    return SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

@@ -13,6 +13,7 @@ from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
+from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.limits import MemoryLimits
 from goworkers_py.brokers.memory.locks import MemoryLocks
@@ -53,6 +54,7 @@ class MemoryBroker(Broker):
         self.limits = MemoryLimits(state, endings)
         self.periodic = MemoryPeriodic(state)
         self.batches = MemoryBatches(state)
+        self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
 
     @classmethod

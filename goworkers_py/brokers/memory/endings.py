@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Settled
-from goworkers_py.brokers.memory.published_push import PUSHED
-from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
+from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
     Effect,
     EndInBatch,
+    EndSet,
+    FreeRubyLock,
     MeetTombstone,
     NoteState,
     PostJobs,
-    Push,
     PushEcho,
     PushJobs,
     Repeatable,
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
-from goworkers_py.core.lock import RESCHEDULED_S, Conflict
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
 
 
@@ -69,17 +69,25 @@ class Endings:
             match effect:
                 case PushJobs(_, pushes):
                     for push in pushes:
-                        self._push(push)
+                        self._state.add(push)
                 case PostJobs():
                     self._post(effect)
-                case PushEcho(_, queue, payload):
-                    self._state.put(queue, payload)
+                case PushEcho() | EndSet() | EndInBatch():
+                    self._apply_of_tie(effect)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
-                case EndInBatch():
-                    self._state.follow([effect])
                 case _:
                     self._note(effect)
+
+    def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch) -> None:
+        match effect:
+            case PushEcho(_, queue, payload):
+                self._state.put(queue, payload)
+            case EndSet(_, group, others):
+                if self._state.groups.end_set(group):
+                    self.apply(others)
+            case _:
+                self._state.follow([effect])
 
     def _note(self, effect: Repeatable) -> None:
         match effect:
@@ -89,7 +97,7 @@ class Endings:
                 self._state.tombstones.meet(jid, state)
             case StoreCursor(jid, cursor, has_ended):
                 self._state.iterations.end_run(jid, cursor, has_ended)
-            case ShowStatus():
+            case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
             case _:  # of a tie
                 self._state.follow([effect])
@@ -97,20 +105,6 @@ class Endings:
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:
             self._state.post(posted.to, push)
-
-    def _push(self, push: Push) -> None:
-        result = self._state.meet(self._state.next_number(), push)
-        at = push.at
-        if isinstance(result, Conflict) and result.how == "rescheduled":
-            at = max(at or 0.0, self._state.clock() + RESCHEDULED_S)
-        elif result is not PUSHED:
-            return
-        if at is None:
-            waiting = self._state.queues.setdefault(push.queue, Waiting())
-            self._state.slots.push(push, waiting, self._state.next_number())
-            self._state.ring()
-        else:
-            self._state.put_timed(JobState.SCHEDULED, at, push.payload)
 
     def apply_once(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

@@ -46,9 +46,11 @@ class JobRecords:
         self.forget(push.track.jid)
         life_s, waiting = live_s(push.at, self._clock()), push.at is None
         self._born.put(push.track.jid, number, life_s)
-        place = ("queue", push.queue) if waiting else ("due", repr(push.at))
+        places: tuple[tuple[str, str], ...] = (("queue", push.queue) if waiting else ("due", repr(push.at)),)
         state: StateWord = "waiting" if waiting else "scheduled"
-        self.note(NoteState(push.track, state, "pushed", life_s, (place,)))
+        if waiting and push.group is not None:
+            state, places = "grouped", (*places, ("group", push.group.group.name))
+        self.note(NoteState(push.track, state, "pushed", life_s, places))
 
     def _version(self, jid: str) -> str:
         fields = self._records.get(jid)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from goworkers_py.core.effect import Effect, HoldSlot, LeaveSlot, Push
+from goworkers_py.core.effect import Effect, Push
 from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotHolder, Undeclared
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire.stored_job import StoredJob
 
 # As in limit.lua.

@@ -30,6 +30,7 @@ from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
 from goworkers_py.brokers.memory.lease_record import LeaseRecord
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
@@ -40,7 +41,7 @@ from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.effect import ID_LIFE_S, Effect, EndInBatch, FreeLock, KeepLock, NoteState, Push
+from goworkers_py.core.effect import ID_LIFE_S, Effect, EndInBatch, EndSet, FreeLock, KeepLock, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.lock import RESCHEDULED_S
 from goworkers_py.policy.consequences import moved
@@ -51,9 +52,7 @@ Bell = SimpleQueue[None]
 Waiting = OrderedDict[int, bytes]
 
 
-# Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
-# again and again has had more.
-MOST_SETTLERS = 1_000
+MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
 
 
@@ -88,6 +87,7 @@ class State:
         self.locks = LockTable(lambda: self.clock())
         self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
+        self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self.batches = BatchTable(lambda: self.clock(), self.tombstones, lambda job: self.put(job.queue, job.payload))
@@ -102,13 +102,13 @@ class State:
         step that reads `queues` or `timed` sorts them in."""
         numbered = self._numbered(pushes)
         with self.lock:
-            self._sort_in()
+            self.sort_in()
         return [DUPLICATE if one.result is None else one.result for one in numbered]
 
     def publish_within(self, pushes: Sequence[Push]) -> list[PublishResult]:
         """`publish` under the lock, as a part of a step."""
         numbered = self._numbered(pushes)
-        self._sort_in()
+        self.sort_in()
         return [DUPLICATE if one.result is None else one.result for one in numbered]
 
     def _numbered(self, pushes: Sequence[Push]) -> list[PublishedPush]:
@@ -145,22 +145,19 @@ class State:
             scheduled.remove(job)
             scheduled.add(job._replace(at=due))
 
-    def next_number(self) -> int:
-        return next(self._numbers)
-
     @property
     def queues(self) -> dict[str, Waiting]:
         """Under the lock. Every queue that a job was put into."""
-        self._sort_in()
+        self.sort_in()
         return self._queues
 
     @property
     def timed(self) -> dict[JobState, TimedJobs]:
         """Under the lock."""
-        self._sort_in()
+        self.sort_in()
         return self._timed
 
-    def _sort_in(self) -> None:
+    def sort_in(self) -> None:
         """Under the lock. If an exception ends this method halfway, its next call sorts in that batch again from the
         start. No job is added twice: each has its number, and no step takes a job before all are sorted in."""
         while self._published:
@@ -172,14 +169,20 @@ class State:
             self.ring()
             self._published.popleft()
 
+    def add(self, push: Push) -> None:
+        """Under the lock. Pushes a job that a settlement pushes."""
+        self.publish_within([push])
+
     def _add(self, one: PublishedPush) -> None:
         push, at = one.push, one.push.at
         if one.result is not PUSHED:  # without its lock
             at = max(at or 0.0, self.clock() + RESCHEDULED_S)
-        if at is None:
-            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
-        else:
+        if at is not None:
             self._timed[JobState.SCHEDULED].add(TimedJob(at, one.number, push.payload))
+        elif push.group is not None:
+            self.groups.join(one.number, push.group, push.payload)
+        else:
+            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
 
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
@@ -262,6 +265,8 @@ class State:
                     self.locks.free(name, jid)
                 case KeepLock():
                     self.locks.keep(effect)
+                case EndSet():
+                    self.groups.end_set(effect.group)
                 case EndInBatch(_, member, way, death):
                     self.batches.end(member.bid, way, death)
                 case _:

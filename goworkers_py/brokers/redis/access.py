@@ -39,10 +39,12 @@ FEATURES = (
     Feature("unique jobs", "hlen hmget ttl", ""),
     Feature("limits", "hlen hmget persist srem", ""),
     Feature("batches", "hmget hincrby", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink zscore srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
     Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),

@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
+from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.limits import RedisLimits
@@ -22,7 +23,7 @@ from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 
 
 class RedisBroker(Broker):
@@ -40,10 +41,11 @@ class RedisBroker(Broker):
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
+        self.groups = RedisGroups(connections, keys)
         self.limits = RedisLimits(connections, keys)
         self.batches = RedisBatches(connections, keys)
+        self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)
-        self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))
         self.neighbours = RedisNeighbours(connections, keys)
 
     @classmethod

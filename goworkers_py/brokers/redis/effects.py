@@ -10,6 +10,7 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
@@ -21,10 +22,10 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     EndInBatch,
+    EndSet,
     FreeLock,
-    HoldSlot,
+    FreeRubyLock,
     KeepLock,
-    LeaveSlot,
     MeetTombstone,
     NoteState,
     PostJobs,
@@ -35,7 +36,9 @@ from goworkers_py.core.effect import (
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import sidekiq_status
 
 NumberOfFirst = Callable[[Sequence[str]], int]
@@ -53,16 +56,27 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
                 yield from ("post", number_of(keys.outbox(effect.to)), effect.to, len(effect.pushes))
                 for push in effect.pushes:
                     yield line_entry.written(push.payload, push.queue, now, id=push.id, due=push.at)
-            case PushEcho(_, queue, payload):
-                yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
-            case EndInBatch(_, member, way, death):
-                place = batch_place(member, keys, number_of)
-                yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
+            case PushEcho() | EndSet() | EndInBatch():
+                yield from _of_tie(effect, keys, number_of, now)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
+
+
+def _of_tie(effect: PushEcho | EndSet | EndInBatch, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+    match effect:
+        case PushEcho(_, queue, payload):
+            yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
+        case EndSet(_, group, others):
+            values = [*encode(others, keys, number_of, now)]
+            groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
+            yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
+            yield from (groups, registry, group.job_class, *values)
+        case EndInBatch(_, member, way, death):
+            place = batch_place(member, keys, number_of)
+            yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
 
 
 def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -87,6 +101,16 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
         case LeaveSlot() | HoldSlot():
             yield from _of_slot(effect, keys, number_of)
+        case _:
+            yield from _of_ruby_lock(effect, keys, number_of)
+
+
+def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
+    values: list[Argument] = [*others, effect.digest]
+    if isinstance(effect, TakeRubyLock):
+        values += (effect.limit, effect.ttl_s)
+    yield from ("unlock" if isinstance(effect, FreeRubyLock) else "relock", locked, effect.jid, len(values), *values)
 
 
 def _of_slot(effect: LeaveSlot | HoldSlot, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:

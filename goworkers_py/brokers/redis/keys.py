@@ -7,8 +7,11 @@ prefix.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import re
 from collections.abc import Iterable
+
+from goworkers_py.core.group import Group
 
 
 class Keys:
@@ -30,6 +33,7 @@ class Keys:
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
         self.limits = f"{self.prefix}pyworkers:limits"
         self.limits_due = f"{self.prefix}pyworkers:limits:due"
+        self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.batches = f"{self.prefix}pyworkers:batches"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
@@ -42,7 +46,16 @@ class Keys:
         """The right type of each key that all queues share, by the names that the server's TYPE returns."""
         return {
             **dict.fromkeys(
-                (self.queues, self.paused, self.processes, self.lines, self.outboxes, self.periodics, self.limits),
+                (
+                    self.queues,
+                    self.paused,
+                    self.processes,
+                    self.lines,
+                    self.outboxes,
+                    self.periodics,
+                    self.groups,
+                    self.limits,
+                ),
                 "set",
             ),
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.limits_due), "zset"),
@@ -166,6 +179,23 @@ class Keys:
         """Holds the newest deaths of the jobs of a batch."""
         return f"{self.prefix}pyworkers:deaths:{bid}"
 
+    def groups_of(self, job_class: str) -> str:
+        """Holds the groups of a class, by the times at which they are due."""
+        return f"{self.groups}:{job_class}"
+
+    def group(self, group: Group) -> str:
+        """Holds when an open group has begun, and its settings. The names in it may hold any character."""
+        told = f"{len(group.queue)} {len(group.job_class)} {group.queue}{group.job_class}{group.name}"
+        return f"{self.prefix}pyworkers:group:{hashlib.sha256(told.encode()).hexdigest()[:32]}"
+
+    def members(self, group: Group) -> str:
+        """Holds the members of a group, or of a set."""
+        return self.group_set(group.set) if group.set else f"{self.group(group)}:members"
+
+    def group_set(self, name: str) -> str:
+        """Holds the members of a set."""
+        return f"{self.prefix}pyworkers:group-set:{name}"
+
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
         return f"{self.prefix}pyworkers:cancelled:{jid}"
@@ -177,6 +207,12 @@ class Keys:
     def status(self, jid: str) -> str:
         """The gem sidekiq-status': what it shows of a job."""
         return f"{self.prefix}sidekiq:status:{jid}"
+
+    def ruby_lock(self, digest: str) -> tuple[str, ...]:
+        """The gem sidekiq-unique-jobs': a lock, in the order of lua/ruby_lock.lua."""
+        lock, all_locks = self.prefix + digest, f"{self.prefix}uniquejobs"
+        parts = f"{lock}:LOCKED", lock, f"{lock}:QUEUED", f"{lock}:PRIMED", f"{lock}:INFO"
+        return *parts, f"{all_locks}:digests", f"{all_locks}:expiring_digests"
 
     def applied(self, kind: str, jid: str) -> str:
         """Exists for a day after an effect was applied that may be asked twice."""

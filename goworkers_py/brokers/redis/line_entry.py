@@ -11,6 +11,7 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.group import joining_in
 from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
@@ -31,8 +32,17 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        track, lock, slot = tracked_in(payload), claim_in(payload), slot_claim_in(payload)
-        return Push(self.queue, payload, self.due, self.id, track, lock=lock, slot=slot)
+        slot, group = slot_claim_in(payload), None if self.due else joining_in(payload, self.queue)
+        return Push(
+            self.queue,
+            payload,
+            self.due,
+            self.id,
+            tracked_in(payload),
+            lock=claim_in(payload),
+            group=group,
+            slot=None if group else slot,
+        )
 
 
 def written(payload: bytes, queue: str, at: float, **more: object) -> bytes:

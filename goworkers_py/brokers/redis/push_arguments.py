@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis import group_entry, line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
@@ -46,3 +46,5 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         own, *around = [number_of(keys.batch(bid)) for bid in line_of(push.batch)]
         yield from ("batch", own, len(around))
         yield from around
+    if push.group is not None:
+        yield from group_entry.tie(push.group, keys, number_of)

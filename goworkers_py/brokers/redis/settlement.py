@@ -29,6 +29,7 @@ from goworkers_py.core.outcome import (
     Discard,
     Done,
     Expired,
+    Joined,
     Keep,
     Outcome,
     Park,
@@ -159,7 +160,13 @@ class Settlement:
 
 
 # The steps that only remove a job differ in what they count.
-_REMOVED: dict[type[Outcome], str] = {Done: "remove", Discard: "fail", Expired: "drop", Cancelled: "drop"}
+_REMOVED: dict[type[Outcome], str] = {
+    Done: "remove",
+    Discard: "fail",
+    Expired: "drop",
+    Cancelled: "drop",
+    Joined: "drop",
+}
 
 
 def only_note(outcome: Outcome) -> NoteState | None:
@@ -180,7 +187,7 @@ def only_end(outcome: Outcome) -> EndInBatch | None:
 
 def target_of(outcome: Outcome) -> Target:
     match outcome:
-        case Done() | Discard() | Expired() | Cancelled():
+        case Done() | Discard() | Expired() | Cancelled() | Joined():
             return Target(_REMOVED[type(outcome)])
         case Retry(at, payload):
             return Target("retry", payload, at)

@@ -8,6 +8,7 @@ import pytest
 from redis.crc import key_slot
 
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.group import Group
 
 DAY = datetime.date(2025, 2, 4)
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "keys.md"
@@ -28,6 +29,10 @@ NO_KEYS = {
     "slot_id",
     "any_cron_jobs",
 }
+
+
+GROUP = Group("QUEUE", "CLASS", "NAME")
+RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -53,9 +58,14 @@ def every_key(keys: Keys) -> dict[str, str]:
         "schedules": keys.schedules,
         "batch": keys.batch("BID"),
         "deaths": keys.deaths("BID"),
+        "groups_of": keys.groups_of("CLASS"),
+        "group": re.sub("[0-9a-f]{32}", "DIGEST", keys.group(GROUP)),
+        "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
+        "group_set": keys.group_set("SET"),
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
+        **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
         "applied": keys.applied("KIND", "JID"),
         "pushed": keys.pushed("ID"),
         "member": keys.member("IDENTITY"),
@@ -77,7 +87,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work"}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:]}
 
 
 def documented() -> dict[str, list[str]]:
@@ -151,8 +161,20 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "batches": "pyworkers:batches",
         "batch": "pyworkers:batch:BID",
         "deaths": "pyworkers:deaths:BID",
+        "groups": "pyworkers:groups",
+        "groups_of": "pyworkers:groups:CLASS",
+        "group": "pyworkers:group:DIGEST",
+        "members": "pyworkers:group:DIGEST:members",
+        "group_set": "pyworkers:group-set:SET",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
+        "ruby_lock": "uniquejobs:DIGEST:LOCKED",
+        "last": "uniquejobs:DIGEST",
+        "queued": "uniquejobs:DIGEST:QUEUED",
+        "primed": "uniquejobs:DIGEST:PRIMED",
+        "info": "uniquejobs:DIGEST:INFO",
+        "digests": "uniquejobs:digests",
+        "expiring_digests": "uniquejobs:expiring_digests",
         "applied": "pyworkers:applied:KIND:JID",
         "pushed": "pyworkers:pushed:ID",
         "processes": "processes",
@@ -191,3 +213,14 @@ def test_the_namespace_that_go_workers_leaks_into_a_queue_is_taken_off_once(
     namespace: str, written: str, meant: str
 ) -> None:
     assert Keys(namespace).bare(written) == meant
+
+
+def test_groups_whose_names_join_to_the_same_text_have_different_keys() -> None:
+    keys = {
+        Keys().group(Group(*names)) for names in [("a", "b", "c"), ("ab", "", "c"), ("a", "bc", ""), ("a:", "b", "c")]
+    }
+    assert len(keys) == 4
+
+
+def test_the_members_of_a_set_are_under_its_name() -> None:
+    assert Keys().members(GROUP._replace(set="SET")) == Keys().group_set("SET")

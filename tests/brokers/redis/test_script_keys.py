@@ -18,6 +18,7 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
@@ -25,20 +26,20 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
-from goworkers_py.core.effect import EndInBatch, FreeLock, HoldSlot, KeepLock, LeaveSlot, Push
+from goworkers_py.core.effect import EndInBatch, EndSet, FreeLock, FreeRubyLock, KeepLock, Push, PushJobs, TakeRubyLock
 from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot  # fmt: skip
+from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
 
-SCRIPTS = {
-    Script(path).sha: path.name
-    for path in sorted(
-        (Path(__file__).resolve().parents[3] / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua")
-    )
-}
+PATHS = sorted((Path(__file__).resolve().parents[3] / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua"))
+SCRIPTS = {Script(path).sha: path.name for path in PATHS}
+INCLUDED = {path.name for path in PATHS if path.read_text("utf-8").startswith("-- Included by ")}
 
 
 class Watch:
@@ -128,11 +129,14 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
         _fire(broker.periodic)
         life.settle(lambda payload: Done(effects=(KeepLock("jid", "Order:1", 90), FreeLock("jid", "Order:1"))))
+        broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
+        again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
+        life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
         _limits(broker)
         _end_a_batch(broker, life)
+        of_groups(broker, life)
         called, undeclared = watch.undeclared()
-    included = {"batch.lua", "note.lua", "sidekiq_status.lua", "lock.lua", "limit.lua", "push.lua", "effects.lua"}
-    assert called == set(SCRIPTS.values()) - included
+    assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
 
 
@@ -161,6 +165,20 @@ def _fire(periodic: Periodic) -> None:
     push = Push("q", job(), lock=LockClaim("Job:nightly", "jid", 60))
     assert periodic.fire(release, Firing("nightly", state.number, state.since, "fired", push=push)).fired is Fired.DONE
     assert periodic.pause("app", "nightly")
+
+
+def of_groups(broker: Broker, life: ProcessLife) -> None:
+    full, group = GroupSettings(60, 0, 1), Group("q", "Job", "one")
+    broker.transport.publish([Push("q", job(), group=Joining(group)), Push("q", job(), group=Joining(group, full))])
+    joined = Push("q", job(), group=Joining(group))
+    life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
+    broker.groups.configure(group, OwnSettings(10))
+    broker.groups.take_out(group, job(), "cancelled")
+    broker.groups.make_due(group)
+    for number, due in enumerate(broker.groups.due("Job", 10).groups):
+        broker.groups.flush(due, due if due.set else due._replace(set=f"set-{number}"), job())
+        ended = EndSet("jid", due._replace(set=due.set or f"set-{number}"), (PushJobs("jid", (joined,)),))
+        life.settle(lambda payload, ended=ended: Done(effects=(ended,)))  # type: ignore[misc]
 
 
 def test_a_script_that_builds_a_key_is_found(own_redis: RedisServer, watch: Watch, tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 -- core/effect.py. An effect begins with a word, the number of its key, an option, and how many values follow; the values
 -- of the effect 'once' are effects, which happen only if its key does not exist. 'post' is for a settlement only, which
 -- has OUTBOXES.
+-- include ruby_lock.lua
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
 local MAY_FAIL = {note = true, renote = true, meet = true, cursor = true, status = true, free = true, keep = true,
-  leave = true, hold = true, ['end'] = true}
+  unlock = true, relock = true, leave = true, hold = true, ['end'] = true}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -34,6 +35,7 @@ end
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
   if MAY_FAIL[word] then return false end
+  if word == 'endset' then return each_effect(first + 3, last, effect_refusal) end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
@@ -78,6 +80,17 @@ function EFFECTS.once(key, life, first, last)
   return failed
 end
 
+-- The values: numbers of the class's groups and of the registry of classes, the class, then effects.
+function EFFECTS.endset(set, entry, first, last)
+  local groups, there = key_at(first), redis.pcall('EXISTS', set)
+  if type(there) == 'table' then return there.err end
+  local failed = there == 1 and each_effect(first + 3, last, apply)
+  if failed then return failed end
+  if there == 1 and type(redis.pcall('UNLINK', set)) == 'table' then redis.pcall('DEL', set) end
+  redis.pcall('ZREM', groups, entry)
+  forget_class(key_at(first + 1), groups, arguments[first + 2])
+end
+
 -- The values: the state, the reason, then the fields.
 function EFFECTS.note(key, life, first, last)
   note(key, life, arguments[first], arguments[first + 1], arguments, first + 2, last)
@@ -108,6 +121,22 @@ end
 
 function EFFECTS.hold(_, jid, first)
   hold_place(slot_at(first), jid)
+end
+
+-- The values of both: the numbers of the six other keys of the lock, the digest.
+local function keys_of_ruby_lock(key, first)
+  local keys = {key}
+  for at = first, first + 5 do keys[#keys + 1] = key_at(at) end
+  return keys
+end
+
+function EFFECTS.unlock(key, jid, first)
+  free_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid)
+end
+
+-- Two more values: how many jobs may hold the lock, its life in seconds.
+function EFFECTS.relock(key, jid, first)
+  take_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid, arguments[first + 7], arguments[first + 8])
 end
 
 -- The values: how a job has died, and the place of its batch.

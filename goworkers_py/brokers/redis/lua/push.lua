@@ -9,6 +9,7 @@
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
 --   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
+--   'group'   see group.lua: the job joins this group, and its goal is not used
 --   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
 --             full, and takes a place with it else. Only of a push into a queue
 -- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
@@ -21,6 +22,7 @@ end
 
 -- include limit.lua
 -- include batch.lua
+-- include group.lua
 
 -- Where the ties of a push begin, by their words.
 local function ties_of(first)
@@ -56,16 +58,20 @@ local function meet_lock(key, at, due)
 end
 
 -- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', slot = 'HLEN'}
+local TIE_CHECKS = {
+  id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', group = 'HLEN', slot = 'HLEN',
+}
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
   local goal = key_at(first + 1)
   local reply = arguments[first] == 'schedule' and redis.pcall('ZCARD', goal) or redis.pcall('LLEN', goal)
-  for word, at in pairs(ties_of(first)) do
+  local ties = ties_of(first)
+  for word, at in pairs(ties) do
     if type(reply) ~= 'table' then reply = redis.pcall(TIE_CHECKS[word], key_at(at + 1)) end
   end
-  return type(reply) == 'table' and reply.err or nil
+  if type(reply) == 'table' then return reply.err end
+  return ties.group and check_group(ties.group) or nil
 end
 
 -- `reason` is for the timeline of a tracked job. Returns the answer, or the error as a second value.
@@ -73,7 +79,7 @@ local function push(first, reason)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
   local ties = ties_of(first)
-  local id, record, lock, batch = ties.id, ties.record, ties.lock, ties.batch
+  local id, record, lock, batch, group = ties.id, ties.record, ties.lock, ties.batch, ties.group
   local batch_key = batch and key_at(batch + 1)
   local id_key, record_key, lock_key = id and key_at(id + 1), record and key_at(record + 1), lock and key_at(lock + 1)
   if step == 'schedule' then due = name end
@@ -89,7 +95,7 @@ local function push(first, reason)
     if failed or met[1] ~= 'rescheduled' then return met, failed end
     local at = lock + TIE_SIZE
     name = string.format('%.6f', math.max(now + arguments[at + 5], tonumber(due) or 0))
-    lock, step, goal = nil, 'schedule', key_at(at + 4) -- the job is pushed without its lock
+    lock, group, step, goal = nil, nil, 'schedule', key_at(at + 4) -- the job is pushed without its lock
   end
 
   -- First, so that a job is not pushed twice, or without its lock, where this is refused.
@@ -107,16 +113,18 @@ local function push(first, reason)
     failed = type(reply) == 'table' and reply.err
     if failed then batch = nil end
   end
-  local slot = ties.slot and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
+  local slot = ties.slot and not group and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
   if not failed and slot and not enter(slot, arguments[ties.slot + TIE_SIZE], name) then
     failed = join(slot, arguments[ties.slot + TIE_SIZE + 1] .. payload)
+  elseif not failed and group then
+    failed = join_group(group, payload)
   elseif not failed and step == 'schedule' then
     reply = redis.pcall('ZADD', goal, name, payload)
   elseif not failed then
     redis.pcall('SADD', QUEUES, name)
     reply = redis.pcall('LPUSH', goal, payload)
   end
-  failed = failed or (type(reply) == 'table' and reply.err)
+  failed = failed or (not group and type(reply) == 'table' and reply.err)
   if failed then
     -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
     if id then redis.pcall('EXPIRE', id_key, '0') end
@@ -128,6 +136,12 @@ local function push(first, reason)
 
   if record then
     redis.pcall('DEL', record_key)
+    if group then
+      local at = group + TIE_SIZE
+      note(record_key, arguments[record + TIE_SIZE], 'grouped', reason,
+        {'class', class, 'queue', arguments[at + 11], 'group', arguments[at + 10]})
+      return met or 1
+    end
     local scheduled = step == 'schedule'
     note(record_key, arguments[record + TIE_SIZE], scheduled and 'scheduled' or 'waiting', reason,
       {'class', class, scheduled and 'due' or 'queue', name})

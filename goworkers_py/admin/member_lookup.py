@@ -1,0 +1,53 @@
+"""Finds one job among the members of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.group import Group
+from goworkers_py.wire.stored_job import StoredJob
+
+# Members of all groups that are looked at when a job is searched, and those that are read in one step.
+MOST_SEARCHED, PAGE = 10_000, 500
+
+
+class MemberLookup:
+    def __init__(self, broker: Broker) -> None:
+        self._groups = broker.groups if Capability.GROUPS in broker.capabilities else None
+
+    def find(self, jid: str, of: Group | None = None) -> tuple[Group, StoredJob] | None:
+        """A member of any group or set; with `of`, only of this open group and its sets."""
+        wanted = jid.encode("utf-8", "replace")
+        for group, raw in self._members(of):
+            job = StoredJob(raw, group.queue)
+            if wanted in raw and job.jid == jid:
+                return group, job
+        return None
+
+    def is_complete(self) -> bool:
+        """Whether `find` looks at every member."""
+        groups = () if self._groups is None else self._groups.entries()
+        return sum(entry.size for entry in groups) <= MOST_SEARCHED
+
+    def _members(self, of: Group | None) -> Iterator[tuple[Group, bytes]]:
+        if self._groups is None:
+            return
+        looked_at = 0
+        for entry in [*self._groups.entries(of.job_class if of is not None else "")]:
+            if of is not None and entry.group.open != of:
+                continue
+            for first in range(0, entry.size, PAGE):
+                page = self._groups.members(entry.group, first, PAGE)
+                yield from ((entry.group, raw) for raw in page)
+                looked_at += len(page)
+                if looked_at >= MOST_SEARCHED and of is None:
+                    return
+
+    def take_out(self, jid: str, reason: str) -> StoredJob | None:
+        """Deletes a job from its open group. A set may be in work: its members are not taken out."""
+        found = self.find(jid)
+        if found is None or self._groups is None or found[0].set:
+            return None
+        group, job = found
+        return job if self._groups.take_out(group, job.payload, reason) else None

@@ -1,0 +1,43 @@
+"""The entry of a group among the groups of its class, and the keys of a push that joins a group, see lua/group.lua."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import simplejson
+
+from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.group import Group, Joining
+
+
+def entry_of(group: Group) -> str:
+    entry = simplejson.dumps([group.queue, group.name])
+    return f"{entry} {group.set}" if group.set else entry
+
+
+def group_in(entry: str, job_class: str) -> Group | None:
+    """None for an entry that this release cannot read."""
+    try:
+        (queue, name), end = simplejson.JSONDecoder().raw_decode(entry)
+    except (ValueError, TypeError):
+        return None
+    if not isinstance(queue, str) or not isinstance(name, str):
+        return None
+    return Group(queue, job_class, name, entry[end:].strip())
+
+
+def new_set() -> str:
+    return secrets.token_hex(12)
+
+
+def tie(joining: Joining, keys: Keys, number_of: Callable[[str], int]) -> Iterator[Argument]:
+    group, settings = joining
+    set_name = new_set()
+    numbers = [
+        number_of(key)
+        for key in (keys.members(group), keys.groups_of(group.job_class), keys.groups, keys.group_set(set_name))
+    ]
+    values: list[Argument] = [*numbers, entry_of(group), set_name, group.job_class, *settings, group.name, group.queue]
+    yield from ("group", number_of(keys.group(group)), len(values), *values)

@@ -1,0 +1,135 @@
+"""The groups in Redis: a list and a hash for each open group, a list for each set of members, see lua/group.lua."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from goworkers_py.brokers.contracts.groups import Groups
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.group_entry import entry_of, group_in
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.moved_jobs import MovedJobs
+from goworkers_py.brokers.redis.replies import list_of, one_of
+from goworkers_py.core.group import DueGroups, Group, GroupEntry, GroupSettings, OwnSettings
+from goworkers_py.wire.job_record import ENDED_S
+
+# Groups and members that are read, or deleted, in one step.
+PAGE = 500
+
+_LUA = Path(__file__).parent / "lua"
+_FLUSH = Script(_LUA / "flush.lua", one_of(int))
+_CONFIGURE = Script(_LUA / "configure_group.lua", one_of(int))
+_LEAVE = Script(_LUA / "leave_group.lua", list_of(int))
+_FIELDS = ("first", "grace", "delay", "size", "own_grace", "own_delay", "own_size")
+
+
+class RedisGroups(Groups):
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def due(self, job_class: str, limit: int) -> DueGroups:
+        asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", "LIMIT", 0, limit + 1)
+        (seconds, micros), listed = self._connections.exchange([("TIME",), asked])
+        now, found = int(seconds) + int(micros) / 1e6, list[Group]()
+        for entry, score in zip(listed[::2], listed[1::2], strict=True):
+            if float(score) > now:
+                return DueGroups(found, float(score) - now)
+            if len(found) == limit:
+                return DueGroups(found, 0.0)
+            group = group_in(text(entry), job_class)
+            found += [] if group is None else [group]
+        return DueGroups(found, None)
+
+    def flush(self, group: Group, into: Group, payload: bytes) -> int:
+        keys = [*self._four(group), self._keys.members(into), self._keys.queues, self._keys.queue(group.queue)]
+        keys[1] = self._keys.members(group.open)
+        arguments = (entry_of(group), entry_of(into), group.job_class, group.queue, payload)
+        return int(self._connections.script(_FLUSH, keys, arguments))
+
+    def members(self, group: Group, first: int, count: int) -> list[bytes]:
+        listed: list[bytes] = self._connections.call("LRANGE", self._keys.members(group), first, first + count - 1)
+        return listed
+
+    def _four(self, group: Group) -> tuple[str, str, str, str]:
+        """The keys with which most scripts begin."""
+        keys = self._keys
+        return keys.group(group), keys.members(group), keys.groups_of(group.job_class), keys.groups
+
+    # --- for people
+
+    def entries(self, job_class: str = "") -> Iterator[GroupEntry]:
+        classes = [job_class] if job_class else sorted(map(text, self._connections.call("SMEMBERS", self._keys.groups)))
+        for one in classes:
+            start, known = 0, set[str]()
+            while listed := self._page(one, start):
+                # Groups that are flushed meanwhile leave: the next page begins earlier, and may show some again.
+                start += len(listed) // 2
+                found = [(text(entry), float(due)) for entry, due in zip(listed[::2], listed[1::2], strict=True)]
+                yield from self._read(one, [told for told in found if told[0] not in known])
+                known.update(entry for entry, _ in found)
+
+    def _page(self, job_class: str, start: int) -> Sequence[bytes]:
+        key = self._keys.groups_of(job_class)
+        asked = ("ZRANGEBYSCORE", key, "-inf", "inf", "WITHSCORES", "LIMIT", start, PAGE)
+        listed: Sequence[bytes] = self._connections.call(*asked)
+        return listed
+
+    def _read(self, job_class: str, found: Sequence[tuple[str, float]]) -> Iterator[GroupEntry]:
+        groups = [(group, due) for entry, due in found if (group := group_in(entry, job_class)) is not None]
+        commands: list[tuple[str, ...]] = []
+        for group, _ in groups:
+            commands += [("LLEN", self._keys.members(group)), ("HMGET", self._keys.group(group), *_FIELDS)]
+        told = self._connections.answers(commands)
+        for (group, due), size, fields in zip(groups, told[::2], told[1::2], strict=True):
+            yield _entry(group, due, size or 0, fields or [None] * len(_FIELDS))
+
+    def entry(self, group: Group) -> GroupEntry | None:
+        entry, key = entry_of(group), self._keys.groups_of(group.job_class)
+        [score] = self._connections.exchange([("ZSCORE", key, entry)])
+        return None if score is None else next(self._read(group.job_class, [(entry, float(score))]), None)
+
+    def make_due(self, group: Group) -> bool:
+        seconds, size = self._connections.exchange([("TIME",), ("LLEN", self._keys.members(group))])
+        if not size:
+            return False
+        # A group that was flushed just now has no entry any more, and gets none.
+        self._connections.call("ZADD", self._keys.groups_of(group.job_class), "XX", int(seconds[0]), entry_of(group))
+        return True
+
+    def configure(self, group: Group, own: OwnSettings) -> None:
+        values = ("" if value is None else value for value in own)
+        self._connections.script(_CONFIGURE, self._four(group), (entry_of(group), group.job_class, *values))
+
+    def delete(self, group: Group) -> int:
+        deleted = 0
+        while members := self.members(group, 0, PAGE):
+            deleted += sum(self._leave(group, members, "deleted"))
+        return deleted
+
+    def take_out(self, group: Group, member: bytes, reason: str) -> bool:
+        return bool(self._leave(group, [member], reason)[0])
+
+    def _leave(self, group: Group, members: Sequence[bytes], reason: str) -> list[int]:
+        jobs, told = MovedJobs(self._keys), list[Argument]()
+        for member in members:
+            told += (jobs.record(member), member, *jobs.effects(member, "cancelled"))
+        fixed = (entry_of(group), group.job_class, ENDED_S, reason, int(bool(group.set)), jobs.records)
+        keys = (*self._four(group), self._keys.queues, *jobs.names)
+        answer: list[int] = self._connections.script(_LEAVE, keys, (*fixed, *told))
+        return answer
+
+
+def _entry(group: Group, due: float, size: int, fields: Sequence[Any]) -> GroupEntry:
+    first, grace, delay, most, *own = (None if one is None else float(one) for one in fields)
+    due_at = None if math.isinf(due) else due
+    if group.set:
+        return GroupEntry(group, size, due=due_at)
+    own_size = None if own[2] is None else int(own[2])
+    said = GroupSettings() if grace is None else GroupSettings(grace, delay or 0.0, int(most or 0))
+    set_by_people = OwnSettings(own[0], own[1], own_size)
+    return GroupEntry(group, size, set_by_people.over(said), set_by_people, first, due_at)

@@ -1,0 +1,76 @@
+"""A group: jobs of one class and queue that wait to be aggregated, and run as one job then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+GRACE_S = 60.0
+
+
+class Group(NamedTuple):
+    """Where members wait. Without `set`: the open group, which takes members. With it: a set, whose members are
+    aggregated together; none joins it any more."""
+
+    queue: str
+    job_class: str
+    name: str
+    set: str = ""
+
+    @property
+    def open(self) -> Group:
+        return self._replace(set="")
+
+
+class GroupSettings(NamedTuple):
+    """When an open group is flushed. 0: without this limit."""
+
+    grace_s: float = GRACE_S  # so long after its last member
+    max_delay_s: float = 0.0  # at most so long after its first member
+    max_size: int = 0  # with so many members
+
+    def due(self, first: float, last: float, size: int) -> float:
+        """`first` and `last`: when these members joined."""
+        if self.max_size and size >= self.max_size:
+            return last
+        due = last + self.grace_s
+        return min(due, first + self.max_delay_s) if self.max_delay_s else due
+
+
+class Joining(NamedTuple):
+    """A push puts its job into this group, instead of its queue."""
+
+    group: Group
+    settings: GroupSettings = GroupSettings()
+
+
+class OwnSettings(NamedTuple):
+    """The settings of one group that people have set. None: those of its members hold."""
+
+    grace_s: float | None = None
+    max_delay_s: float | None = None
+    max_size: int | None = None
+
+    def over(self, settings: GroupSettings) -> GroupSettings:
+        given = {name: value for name, value in self._asdict().items() if value is not None}
+        return settings._replace(**given)
+
+
+DEFAULT_SETTINGS, NO_OWN_SETTINGS = GroupSettings(), OwnSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """A group or a set, as people see it."""
+
+    group: Group
+    size: int
+    settings: GroupSettings = DEFAULT_SETTINGS
+    own: OwnSettings = NO_OWN_SETTINGS
+    first: float | None = None  # when its first member joined; None of a set, and of a group without members
+    due: float | None = None  # when it is flushed; None: its aggregation job was pushed, or it has no members
+
+
+class DueGroups(NamedTuple):
+    groups: list[Group]
+    next_in_s: float | None  # seconds until the next one is due; None: no other one waits

@@ -1,0 +1,33 @@
+"""The functions that aggregate groups, one for a class: see `Job.aggregate`."""
+
+from __future__ import annotations
+
+from goworkers_py.core.errors import UnknownJob
+from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire.message import Message
+
+
+class Aggregates(Registry):
+    """Finds the function that runs an aggregation job, where a Registry finds that of the class."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__()
+        self._registry = registry
+
+    def spec_of(self, message: Message) -> JobSpec | None:
+        spec = self._registry.job(message.job_class)
+        return None if spec is None else spec.aggregate
+
+    def find(self, message: Message) -> JobSpec:
+        spec = self.spec_of(message)
+        if spec is None:
+            raise UnknownJob(
+                f"no function aggregates the groups of {message.job_class!r}: decorate one with @NAME.aggregate below "
+                "the job, in a module that `require` names"
+            )
+        return spec
+
+    def specs(self) -> list[JobSpec]:
+        """The jobs whose groups are aggregated here."""
+        specs = (self._registry.job(name) for name in self._registry.names())
+        return [spec for spec in specs if spec is not None and spec.aggregate is not None]

@@ -1,0 +1,101 @@
+"""The group of a job in its payload: `{"pyworkers": {"v": 1, "needs": ["group"], "group": {...}}}`.
+
+A member of a group has
+
+name      of the group
+grace, delay, size   the settings of its push; missing: those of the code of its class, see `core.group`
+
+The job that aggregates a set of members has
+
+name, queue   of the group
+set           the members' set
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.job_state import StateWord
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import FIELD, V
+
+GROUP = "group"
+_MARK = b'"group"'
+
+
+class JobGroup(NamedTuple):
+    group: Group
+    said: OwnSettings = OwnSettings()  # of a member
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether this is the job that aggregates a set."""
+        return bool(self.group.set)
+
+
+class Member(NamedTuple):
+    """A member of a set that is aggregated."""
+
+    raw: bytes
+    fields: Mapping[str, Any]
+    state: StateWord  # how it ends: "completed", or it was dropped before
+
+
+def member_field(name: str, settings: GroupSettings) -> dict[str, Any]:
+    grace_s, max_delay_s, max_size = settings
+    field: dict[str, Any] = {"name": name, "grace": grace_s}
+    if max_delay_s:
+        field["delay"] = max_delay_s
+    if max_size:
+        field["size"] = max_size
+    return field
+
+
+def set_field(group: Group) -> dict[str, Any]:
+    return {"name": group.name, "queue": group.queue, "set": group.set}
+
+
+def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:
+    """The group of a job with these fields, found in this queue; None for a job without one, and for one that this
+    release cannot read."""
+    value = fields.get(FIELD)
+    field = value.get(GROUP) if isinstance(value, dict) and value.get("v") == V else None
+    job_class: Any = fields.get("wrapped") or fields.get("class")
+    if not isinstance(field, dict) or not _is_name(field.get("name")) or not _is_name(job_class):
+        return None
+    if "set" in field:
+        queue = field.get("queue", queue)
+        known = _is_name(field["set"]) and _is_name(queue)
+        return JobGroup(Group(queue, job_class, field["name"], field["set"])) if known else None
+    if fields.get("kwargs"):
+        return None  # only lists of arguments are aggregated: this job runs by itself
+    size = _number(field.get("size"))
+    said = OwnSettings(_number(field.get("grace")), _number(field.get("delay")), None if size is None else int(size))
+    return JobGroup(Group(queue, job_class, field["name"]), said)
+
+
+def joining_in(raw: bytes, queue: str) -> Joining | None:
+    """The group that a push of this payload joins: for a push that waited to be relayed."""
+    if _MARK not in raw:
+        return None
+    try:
+        found = group_of(payload.read(raw), queue)
+    except UnreadablePayload:
+        return None
+    if found is None or found.aggregates:
+        return None
+    return Joining(found.group, found.said.over(GroupSettings()))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and payload.encodable(value)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) and 0 <= value <= 1e9 else None

@@ -1,0 +1,66 @@
+"""`pyworkers batches`: lists, shows, cancels and closes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from apps import own_app, working
+from click.testing import CliRunner, Result
+from waiting import eventually
+
+from goworkers_py.api.app import App
+from goworkers_py.cli.pyworkers import main
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import KillJob
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url, QueueConfig(name="q", concurrency=1), timeout=1) as app:
+        yield app
+
+
+def call(app: App, *words: str) -> Result:
+    return CliRunner().invoke(main, ["batches", *words, "--broker", app.config.broker])
+
+
+def test_batches_are_listed_and_shown(app: App) -> None:
+    @app.job("Dies", queue="q")
+    def dies() -> None:
+        raise KillJob("no more")
+
+    with app.batch("import") as batch:
+        dies.enqueue()
+    listed = call(app, "list")
+    assert batch.id in listed.stdout
+    assert "import" in listed.stdout
+    assert "1 of its jobs have not ended" in call(app, "show", batch.id).stdout
+    with working(app):
+        assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
+    shown = json.loads(call(app, "show", batch.id, "--json").stdout)
+    assert (shown["state"], shown["failed"], shown["pending"]) == ("ended", 1, 0)
+    assert shown["deaths"][0]["job_class"] == "Dies"
+    assert "no more" in call(app, "show", batch.id).stdout
+    assert batch.id not in call(app, "list", "--open").stdout
+    missing = call(app, "show", "none")
+    assert (missing.exit_code, missing.stderr) == (1, "pyworkers: there is no batch none, or not any more\n")
+
+
+def test_batches_are_cancelled_and_closed(app: App) -> None:
+    for word, done in (("cancel", "cancelled"), ("close", "closed")):
+        batch = app.batch()
+        batch.__enter__()
+        app.enqueue("q", "Job", [])
+        told = call(app, word, batch.id, "--dry-run")
+        assert (told.exit_code, told.stdout) == (0, f"{batch.id}: would be {done}\n")
+        assert "1 programs keep it open" in call(app, "show", batch.id).stdout
+        assert call(app, word, batch.id).stdout == f"{batch.id}: {done}\n"
+        assert app.batches.status(batch.id).holds == 0  # type: ignore[union-attr]
+        batch.__exit__(None, None, None)
+    assert call(app, "close", "--force", batch.id).exit_code == 0
+    gone = call(app, "close", batch.id)
+    assert (gone.exit_code, gone.stdout) == (1, f"{batch.id}: has ended or is not there\n")

@@ -1,0 +1,65 @@
+"""Every member of a group is aggregated exactly once, wherever a process is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+
+import group_crash_points
+import pytest
+import redis as redis_py
+from group_crash_points import MEMBERS
+from servers import RedisServer
+
+
+@pytest.fixture
+def own(server_program: str) -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server
+
+
+def called(server: RedisServer, what: str, *arguments: int) -> str:
+    command = [sys.executable, group_crash_points.__file__, what, server.url, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def aggregated(redis: redis_py.Redis) -> dict[str, list[str]]:
+    """The members of each job that has run instead of some, by its jid. Its run may be there twice."""
+    return dict(json.loads(raw)["args"] for raw in redis.lrange("queue:ran", 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("what", "stride"),
+    [
+        ("flush", 47),
+        ("aggregate", 117),
+        pytest.param("flush", 4, marks=pytest.mark.slow),
+        pytest.param("aggregate", 11, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("untraced")
+def test_every_member_is_aggregated_exactly_once_wherever_its_process_is_killed(
+    own: RedisServer, what: str, stride: int
+) -> None:
+    redis = own.client()
+    steps = [int(line.split()[0]) for line in called(own, what, stride).splitlines()]
+    before = len(aggregated(redis))
+    called(own, "finish", stride, steps[-1])
+    times: defaultdict[str, int] = defaultdict(int)
+    for numbers in aggregated(redis).values():
+        assert numbers == sorted(numbers)
+        for number in numbers:
+            times[number] += 1
+    print(f"{what}: {len(steps)} daemons, of which {before} had run the one job")
+    assert times == {f"{step}.{number}": 1 for step in steps for number in range(MEMBERS)}
+    assert 0 < before < len(steps)
+    assert redis.keys("pyworkers:group*") == []

@@ -1,0 +1,79 @@
+"""Programs that open a batch, or daemons that end one, which kill themselves at the n-th step, see `crash_points`.
+
+    python batch_crash_points.py open|end ADDRESS STRIDE
+
+The batch of step n is named `batch-n` and its jobs are in queue `batch-n`; its callback goes to queue `ended-n`. With
+`open`, a step is a line of the program from the opening to the end of the block. With `end`, it is a line of the runs
+of its three jobs, of which one dies, and of their settlement. Prints `n killed` for each step, until one survives,
+which prints `n survived`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from functools import partial
+
+from crash_points import LONGEST_LIFE_S, Killer, survives
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.api.job import Job
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import KillJob
+
+
+def jobs_of(app: App, step: int) -> tuple[Job[[int], None], Job[[str], None]]:
+    @app.job("Member", queue=f"batch-{step}")
+    def member(number: int) -> None:
+        if number == 1:
+            raise KillJob("the second one dies")
+
+    @app.job("Ended", queue=f"ended-{step}")
+    def ended(bid: str) -> None: ...
+
+    return member, ended
+
+
+def fill(app: App, step: int) -> None:
+    member, ended = jobs_of(app, step)
+    with app.batch(f"batch-{step}", on_complete=ended, on_death=ended):
+        for number in range(3):
+            member.enqueue(number)
+
+
+def open_one(address: str, step: int) -> None:
+    app, killer = App(), Killer(step)
+    app.configure(broker=address)
+    killer.begin()
+    sys.settrace(lambda frame, event, argument: killer.of_main(frame))
+    fill(app, step)
+
+
+def end(address: str, step: int) -> None:
+    app, killer, queue = App(), Killer(step), f"batch-{step}"
+    app.configure(broker=address)
+    app.use(dataclasses.replace(app.config, queues=(QueueConfig(queue, concurrency=1),)))
+    fill(app, step)
+    killer.begin()
+    threading.settrace(killer)
+    app.start()
+    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
+    while admin.jobs_in(waiting_in(queue)).count() or any(one.queue == queue for one in admin.in_progress()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"step {step}: the jobs were not settled")
+        time.sleep(0.005)
+
+
+def main(what: str, address: str, stride: str) -> None:
+    step, alive = 1, False
+    while not alive:
+        alive = survives(step, partial({"open": open_one, "end": end}[what], address, step))
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,102 @@
+"""Daemons that flush and aggregate one group each, and kill themselves at the n-th step, see `crash_points`.
+
+    python group_crash_points.py flush|aggregate|finish ADDRESS STRIDE [LAST]
+
+The daemon of step n has a group of MEMBERS members, the numbers n.0, n.1, ..., and works on queue `grouped-n`. With
+`flush`, a step is a line of the thread that flushes groups. With `aggregate`, it is a line of the worker or of the
+settler. The job that runs instead of the members writes its jid and its arguments into queue `ran`. Prints `n killed`
+for each step, until one survives, which prints `n survived`. `finish` is a daemon that is not killed and ends what the
+others have left: STRIDE is then that of the steps, and LAST the last one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from crash_points import Killer, survives
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.config.options import PoolConfig, QueueConfig
+from goworkers_py.wire.message import current_message
+
+MEMBERS = 3
+LONGEST_LIFE_S = 60.0
+
+
+class FlushKiller(Killer):
+    """Counts the lines of the thread that flushes groups."""
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        return self.of_main(frame) if threading.current_thread().name == "group flusher" else None
+
+
+def grouped(app: App, queues: list[str]) -> Any:
+    settings = [QueueConfig(queue, concurrency=1) for queue in queues]
+    pool = PoolConfig("all", tuple(queues), order="strict", concurrency=2)
+    app.use(dataclasses.replace(app.config, queues=settings, pools=(pool,)))
+
+    @app.job("Grouped", queue=queues[0], group_grace=0.001)
+    def run(*numbers: str) -> None:
+        message = current_message()
+        assert message is not None
+        app.enqueue("ran", "Ran", [message.jid, list(numbers)])
+
+    @run.aggregate
+    def one(members: list[list[Any]]) -> list[Any]:
+        return [number for [number] in members]
+
+    return run
+
+
+def live(address: str, step: int, killer: Killer) -> None:
+    app, queue = App(), f"grouped-{step}"
+    app.configure(broker=address)
+    job = grouped(app, [queue])
+    job.set(group=f"group-{step}").enqueue_bulk([[f"{step}.{number}"] for number in range(MEMBERS)])
+    killer.begin()
+    threading.settrace(killer)
+    await_end(app, [queue], lambda name: name == f"group-{step}")
+
+
+def await_end(app: App, queues: list[str], ours: Any) -> None:
+    app.start()
+    deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
+    while (
+        any(ours(entry.group.name) for entry in app.broker.groups.entries())
+        or any(one.queue in queues for one in admin.in_progress())
+        or any(admin.jobs_in(waiting_in(queue)).count() for queue in queues)
+    ):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"queues {queues}: not all jobs have ended")
+        time.sleep(0.005)
+
+
+def finish(address: str, stride: int, last: int) -> None:
+    app, queues = App(), [f"grouped-{step}" for step in range(1, last + 1, stride)]
+    app.configure(broker=address)
+    grouped(app, queues)
+    await_end(app, queues, lambda name: True)
+    app.quit()
+
+
+def main(what: str, address: str, stride: str, last: str = "") -> None:
+    if what == "finish":
+        finish(address, int(stride), int(last))
+        return
+    step, alive = 1, False
+    while not alive:
+        killer = {"flush": FlushKiller, "aggregate": Killer}[what](step)
+        alive = survives(step, partial(live, address, step, killer))
+        print(step, "survived" if alive else "killed", flush=True)
+        step += int(stride)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
