@@ -6,18 +6,21 @@ job from a dead one, and for people who delete or kill the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
 from goworkers_py.wire.group import group_of
+from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
@@ -40,10 +43,14 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     jid = fields.get("jid")
     if not isinstance(jid, str) or isinstance(outcome, Keep):
         return ()
-    due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
-    return _of_all(fields, Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard)))
+    return _of_all(fields, change_of(jid, outcome, now))
+
+
+def change_of(jid: str, outcome: Outcome, now: float) -> Change:
+    due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
+    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -71,6 +78,20 @@ def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         yield KeepLock(change.jid, lock.name, life_s, change.due)
 
 
+def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -> Iterator[Effect]:
+    """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
+    for slot, holds in ties:
+        if holds and change.state not in ENDED:
+            yield HoldSlot(change.jid, slot)
+        else:
+            yield LeaveSlot(change.jid, slot, queues)
+
+
+def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    queue = fields.get("queue")
+    yield from of_slots(slots_of(fields), change, (queue,) if isinstance(queue, str) and queue else ())
+
+
 _WAYS: dict[StateWord, Way] = {
     "completed": "succeeded", "dead": "failed", "cancelled": "cancelled", "expired": "expired",
 }  # fmt: skip
@@ -95,7 +116,12 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
 
 
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_batch, _of_set)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
+    _of_lock,
+    _of_limits,
+    _of_batch,
+    _of_set,
+)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:

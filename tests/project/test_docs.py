@@ -288,6 +288,19 @@ def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path)
     assert "from the beginning" not in log.read_text("utf-8")
 
 
+def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r payments", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python payments.py", EXAMPLES / "python", env)
+        for account in range(6):
+            _await(log, f"charged account {account}")
+            _await(log, f"mailed account {account}")
+        _await(log, "order 7: sent")
+    told = log.read_text("utf-8")
+    assert told.index("order 7: paid") < told.index("order 7: packed") < told.index("order 7: sent")
+    assert said == "a block of code had a place\n"
+
+
 def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:

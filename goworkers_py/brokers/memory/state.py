@@ -38,6 +38,7 @@ from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
+from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
 from goworkers_py.core.effect import ID_LIFE_S, Effect, EndInBatch, EndSet, FreeLock, KeepLock, NoteState, Push
@@ -51,9 +52,7 @@ Bell = SimpleQueue[None]
 Waiting = OrderedDict[int, bytes]
 
 
-# Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
-# again and again has had more.
-MOST_SETTLERS = 1_000
+MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
 
 
@@ -86,6 +85,7 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
+        self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
@@ -182,7 +182,7 @@ class State:
         elif push.group is not None:
             self.groups.join(one.number, push.group, push.payload)
         else:
-            self._queues.setdefault(push.queue, Waiting())[one.number] = push.payload
+            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
 
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""
@@ -269,6 +269,8 @@ class State:
                     self.groups.end_set(effect.group)
                 case EndInBatch(_, member, way, death):
                     self.batches.end(member.bid, way, death)
+                case _:
+                    self.slots.follow(effect)
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)
