@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.batch import Membership, Way
+from goworkers_py.core.chain import ChainLink
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
@@ -249,8 +250,28 @@ class EndInBatch(NamedTuple):
         return len(self.death)
 
 
+class EndLink(NamedTuple):
+    """Ends a link of a chain, or a part of it. Well (`why` is empty): the next link is pushed, with `result` for it as
+    JSON. Else the chain stops. `bid`: the batch that the next link joins. A named tuple, as NoteState is."""
+
+    jid: str
+    link: ChainLink
+    result: bytes = b""
+    why: str = ""
+    job_class: str = ""
+    bid: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "link"
+
+    @property
+    def size(self) -> int:
+        return len(self.result)
+
+
 # These happen again where they are asked again, as on two servers: twice is as good as once.
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
 REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
 
-Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable
+Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

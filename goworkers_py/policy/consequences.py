@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
-from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
+from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
@@ -33,6 +34,7 @@ class Change(NamedTuple):
     due: float | None
     now: float
     discarded: bool = False
+    result: object = None  # of a job in a chain
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
@@ -43,7 +45,8 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard)))
+    result = outcome.result if isinstance(outcome, Done) else None
+    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard), result))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -87,6 +90,18 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
 
 
+def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    link = chain_of(fields)
+    if link is None or change.state not in ENDED:
+        return
+    if change.state != "completed":
+        name, why = fields.get("wrapped") or fields.get("class"), "discarded" if change.discarded else change.state
+        yield EndLink(change.jid, link, why=why, job_class=str(name or ""))
+        return
+    member, result = batch_of(fields), payload.encode(change.result).encode() if link.gives else b""
+    yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)
+
+
 def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
     found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
@@ -95,7 +110,12 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
 
 
 # One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (_of_lock, _of_batch, _of_set)
+_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
+    _of_lock,
+    _of_chain,  # before the batch: the next link joins it before this job is counted
+    _of_batch,
+    _of_set,
+)
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:

@@ -288,6 +288,14 @@ def test_the_example_of_unique_jobs_runs(own_redis: RedisServer, tmp_path: Path)
     assert "from the beginning" not in log.read_text("utf-8")
 
 
+def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r pages", EXAMPLES / "python", tmp_path / "log", env) as log:
+        cid = _run("python pages.py", EXAMPLES / "python", env).strip()
+        _await(log, "the words were found [1, 2, 3] times")
+        assert cid in _run("pyworkers chains list", EXAMPLES / "python", env)
+
+
 def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:

@@ -11,6 +11,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
+from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.groups import MemoryGroups
@@ -51,6 +52,7 @@ class MemoryBroker(Broker):
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
         self.periodic = MemoryPeriodic(state)
+        self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
         self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)

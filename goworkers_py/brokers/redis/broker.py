@@ -8,6 +8,7 @@ from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
 from goworkers_py.brokers.redis.batches import RedisBatches
 from goworkers_py.brokers.redis.cancels import RedisCancels
+from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
@@ -41,6 +42,7 @@ class RedisBroker(Broker):
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.groups = RedisGroups(connections, keys)
+        self.chains = RedisChains(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.periodic = RedisPeriodic(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))

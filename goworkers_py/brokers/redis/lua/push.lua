@@ -19,6 +19,7 @@ local function key_at(at)
 end
 
 -- include batch.lua
+-- include chain.lua
 -- include group.lua
 
 -- Where the ties of a push begin, by their words.
