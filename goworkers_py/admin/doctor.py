@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
+from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
@@ -23,6 +24,7 @@ from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -57,6 +59,7 @@ class OurWork:
 
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
+    aggregates: Collection[str] = ()  # the classes whose groups are aggregated
 
 
 class Doctor:
@@ -89,8 +92,9 @@ class Doctor:
             "in-progress": self._dead_owners,
             "parked": self._parked,
             "outbox": self._outbox,
-            "batches": self._batches,
             "periodic": self._periodic,
+            "batches": self._batches,
+            "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -180,10 +184,6 @@ class Doctor:
                 todo = "look whether that broker serves, and start a process whose code configures an App for it"
                 yield Advice(PROBLEM, what, todo)
 
-    def _batches(self) -> Iterator[Advice]:
-        if self._inspector.knows_batches:
-            yield from old_batches(self._inspector.batches.all(), time.time())
-
     def _periodic(self) -> Iterator[Advice]:
         jobs = []
         with suppress(ConfigError):  # a broker without periodic jobs
@@ -200,9 +200,24 @@ class Doctor:
                 yield Advice(PROBLEM, told, "the log of its processes, at `periodic job`, says why")
             if one.state == "paused":
                 yield Advice(NOTE, f"{what} is paused", f"pyworkers periodic resume {name}")
+            if self._is_ours_without_code(one.job_class, one.queue):
+                told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
+                yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
             if one.queue not in fetched:
                 told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
                 yield Advice(PROBLEM, told, "start a process for this queue")
+
+    def _is_ours_without_code(self, job_class: str, queue: str) -> bool:
+        if self._work is None or queue not in self._work.queues:
+            return False
+        return not self._work.knows(Message(payload.write({"class": job_class, "args": [], "jid": ""}), queue))
+
+    def _batches(self) -> Iterator[Advice]:
+        if self._inspector.knows_batches:
+            yield from old_batches(self._inspector.batches.all(), time.time())
+
+    def _groups(self) -> Iterator[Advice]:
+        yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

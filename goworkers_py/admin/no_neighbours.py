@@ -8,6 +8,7 @@ from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.periodic import ForeignSchedule
+from goworkers_py.wire.ruby_lock import RubyLock
 
 
 class NoNeighbours(Neighbours):
@@ -25,6 +26,9 @@ class NoNeighbours(Neighbours):
 
     def of_go_workers(self, others: Sequence[Process]) -> list[str]:
         return []
+
+    def begin_lock(self, lock: RubyLock) -> bool:
+        return True
 
     def schedules(self) -> list[ForeignSchedule]:
         return []

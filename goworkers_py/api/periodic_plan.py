@@ -69,9 +69,14 @@ class _Pushes:
         args = self.args(_moment(slot, self.rule)) if callable(self.args) else self.args
         if isinstance(args, str) or not isinstance(args, Sequence):
             raise ArgumentError(f"{self.place}: args must be a list of arguments, or a function that returns one")
+        if self.spec is not None:
+            self.spec.arguments.check(args, self.kwargs)
+        return self.dumped(args)
+
+    def dumped(self, args: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
+        """These arguments and the keyword arguments as JSON."""
         if self.spec is None:
             return list(args), self.kwargs
-        self.spec.arguments.check(args, self.kwargs)
         written, kwargs = self.spec.arguments.dump(list(args), self.kwargs)
         return list(written), kwargs
 
@@ -122,28 +127,28 @@ def _of_code(one: DeclaredPeriodic) -> _Pushes:
 
 def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
     place = f"[periodic:{one.name}]"
-    if not one.job_class:
+    if not one.class_:
         raise ConfigError(f"{place} names no class: write class = Report::NightlyJob")
     if bool(one.cron) == bool(one.every):
         raise ConfigError(f"{place} needs cron or every, and not both: cron = 0 3 * * *, or every = 30")
     rule = Rule(one.cron, 0, one.timezone) if one.cron else Rule(every=one.every)
-    spec = registry.job(one.job_class)
+    spec = registry.job(one.class_)
     queue = one.queue or (spec.queue if spec else "default")
     if spec is None and one.overlap != "allow" and not registry.handled(queue):
         raise ConfigError(
-            f"{place} overlap = {one.overlap}: no job is registered here as {one.job_class!r}, and only a process of "
+            f"{place} overlap = {one.overlap}: no job is registered here as {one.class_!r}, and only a process of "
             "pyworkers frees the lock at its end; use overlap = allow, or a lock of the program that runs the class"
         )
     options = NO_OPTIONS.over(spec.options) if spec else NO_OPTIONS
     # Their parsers have checked them.
     catch_up, overlap = cast(CatchUp, one.catch_up), cast(Overlap, one.overlap)
-    return _Pushes(place, one.name, rule, one.job_class, queue, options, spec, one.args, {}, catch_up, overlap)
+    return _Pushes(place, one.name, rule, one.class_, queue, options, spec, one.args, {}, catch_up, overlap)
 
 
 def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:
     try:
         slots_of(one.rule)
-        args, kwargs = ([], {}) if callable(one.args) else one.arguments(0.0)
+        args, kwargs = ([], one.dumped([])[1]) if callable(one.args) else one.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
     except (ArgumentError, ConfigError) as error:

@@ -30,6 +30,7 @@ COMMANDS = {
     "job": "job",
     "retries": "job_sets",
     "scheduled": "job_sets",
+    "groups": "groups",
     "locks": "locks",
     "periodic": "periodic",
     "parked": "job_sets",

@@ -42,6 +42,8 @@ def check(app: App) -> None:
         click.echo(f"{title}: {pool.concurrency} threads")
     names = app.registry.names()
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
+    if periodic := [one.schedule for one in plan.periodic.jobs]:
+        click.echo(f"periodic jobs: {', '.join(f'{one.name} ({one.rule})' for one in periodic)}")
     if unworked := app.unworked(plan.queues):
         queues = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
         fail(f"jobs are registered for queues that are not configured: {queues}; add [queue:NAME] or -q", FAILED)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from goworkers_py.core.batch import Membership, Way
-from goworkers_py.core.chain import ChainLink
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
+from goworkers_py.core.tie_effect import EndLink as EndLink
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -232,46 +232,37 @@ class PushEcho:
         return len(self.payload)
 
 
-class EndInBatch(NamedTuple):
-    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
-    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
+@dataclass(frozen=True, slots=True)
+class FreeRubyLock:
+    """Ends a lock of the gem sidekiq-unique-jobs, if this job holds it, see `wire.ruby_lock`. Like FreeLock, this
+    effect may happen again, and may fail. A broker that no Ruby program can reach does nothing."""
 
     jid: str
-    member: Membership
-    way: Way
-    death: bytes = b""  # how it has failed, see `wire.batch`
+    digest: str
+    size: ClassVar[int] = 0
 
     @property
     def kind(self) -> str:
-        return "batch"
-
-    @property
-    def size(self) -> int:
-        return len(self.death)
+        return f"free {self.digest}"
 
 
-class EndLink(NamedTuple):
-    """Ends a link of a chain, or a part of it. Well (`why` is empty): the next link is pushed, with `result` for it as
-    JSON. Else the chain stops. `bid`: the batch that the next link joins. A named tuple, as NoteState is."""
+@dataclass(frozen=True, slots=True)
+class TakeRubyLock:
+    """Takes such a lock, unless `limit` other jobs hold it. All else as FreeRubyLock."""
 
     jid: str
-    link: ChainLink
-    result: bytes = b""
-    why: str = ""
-    job_class: str = ""
-    bid: str = ""
+    digest: str
+    limit: int
+    ttl_s: int  # 0: it has no end
+    size: ClassVar[int] = 0
 
     @property
     def kind(self) -> str:
-        return "link"
-
-    @property
-    def size(self) -> int:
-        return len(self.result)
+        return f"take {self.digest}"
 
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock)
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
+REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock)
 
 Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

@@ -71,7 +71,7 @@ def generation_order(generation: str) -> str:
 class ScheduleState(NamedTuple):
     """A schedule in the broker, as the process sees it that has registered it."""
 
-    number: int  # of the last change: a firing must name it
+    number: int  # of the last change: a firing must name it; 0: what the broker has cannot be used
     in_force: bool  # False: another release of this schedule fires
     since: float  # slots up to here are settled
     paused: bool = False

@@ -46,7 +46,7 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
     result = outcome.result if isinstance(outcome, Done) else None
-    return _of_all(fields, Change(jid, _state_of(outcome), due, now, isinstance(outcome, Discard), result))
+    return _of_all(fields, Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result))
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -122,7 +122,8 @@ def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
     return tuple(effect for of_tie in _TIES for effect in of_tie(fields, change))
 
 
-def _state_of(outcome: Outcome) -> StateWord:
+def state_of(outcome: Outcome) -> StateWord:
+    """The state of a job whose run ends so."""
     match outcome:
         case Done():
             return "completed"

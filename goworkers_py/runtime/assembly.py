@@ -22,7 +22,7 @@ from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.aggregates import Aggregates
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -51,6 +51,7 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.recoverer import Recoverer, judge_by
 from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.settler import Settler
@@ -94,8 +95,10 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     lost = partial(lost_jobs, broker, lease)
     canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
     iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    members, echoes = GroupMembers(broker, plan.registry, canceller, clock.wall), Echoes.of(config.echo)
-    ties = RunTies(LockBegin(broker, clock.wall), members, echoes)
+    for_ruby, timestamps = ForRuby.of(config.echo), Timestamps(config.timestamps)
+    ruby = RubyJobs(for_ruby, broker.neighbours, timestamps, clock.wall) if for_ruby else None
+    members = GroupMembers(broker, plan.registry, canceller, clock.wall)
+    ties = RunTies(LockBegin(broker, clock.wall), members, ruby)
     special_runs = SpecialRuns(tracker, canceller, iterate, ties, clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
@@ -114,7 +117,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
     flusher = GroupFlusher(broker, plan, clock.wall, outage)
-    judge = judge_by(poison, tracking, clock.wall, echoes)
+    judge = judge_by(poison, tracking, clock.wall, for_ruby)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)

@@ -50,7 +50,14 @@ class Firer(BrokerService):
         self._slots_of = lru_cache(maxsize=1_000)(slots_of)
         self._now = 0.0  # the time of the last look
         self._told = dict[str, str]()  # the last error of a schedule, by its name
+        self._replaced = set[str]()  # schedules instead of which others are in force
         self._newer: str | None = None  # the newer generation that was logged last
+
+    def run(self) -> None:
+        source, generation = self._release
+        names = ", ".join(job.schedule.name for job in self._jobs)
+        log.info("periodic jobs of %s%s: %s", source, f", generation {generation}" if generation else "", names)
+        super().run()
 
     def run_once(self) -> float:
         look_s = LOOK_EVERY_S * random.uniform(0.75, 1.25)  # a fleet must not look in step
@@ -62,12 +69,18 @@ class Firer(BrokerService):
         registered = self._periodic.register(self._release, [job.schedule for job in jobs])
         asked_at, self._now = time.monotonic(), registered.now
         self._tell_of_newer(registered.newer)
-        next_at = [
-            self._look_at(job, state, registered.now)
-            for job, state in zip(jobs, registered.states, strict=False)
-            if state.in_force and not self.stopping.is_set()
-        ]
+        states = zip(jobs, registered.states, strict=registered.newer is None)
+        next_at = [self._look_at(job, state, registered.now) for job, state in states if self._may_fire(job, state)]
         return min(next_at, default=math.inf) - registered.now - (time.monotonic() - asked_at)
+
+    def _may_fire(self, job: PeriodicJob, state: ScheduleState) -> bool:
+        name = job.schedule.name
+        if state.in_force:
+            self._replaced.discard(name)
+        elif name not in self._replaced:
+            self._replaced.add(name)
+            log.warning("periodic job %s does not fire here: %s", name, _NEWER if state.number else _UNUSABLE)
+        return state.in_force and not self.stopping.is_set()
 
     def _look_at(self, job: PeriodicJob, state: ScheduleState, now: float) -> float:
         """When this schedule is to be looked at again."""
@@ -151,6 +164,15 @@ class Firer(BrokerService):
     def _recovered(self, name: str) -> None:
         self._outage.recovered(f"{self.name}:{name}")
         self._told.pop(name, None)
+
+
+_NEWER = (
+    "another process has a newer schedule of this source and name, which fires instead; two applications need a "
+    "`source` each"
+)
+_UNUSABLE = (
+    "its record is damaged, or of a newer release of pyworkers: upgrade, or delete it with `pyworkers periodic forget`"
+)
 
 
 class _Changed(Exception):

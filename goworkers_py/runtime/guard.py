@@ -48,7 +48,7 @@ class Guard:
         self._expiry = expiry
         self._timely = expiry.around(chain)
         self._runs = runs
-        self._echoes = runs.ties.echoes
+        self._ruby = runs.ties.ruby
 
     def run(self, delivery: Delivery) -> Outcome:
         try:
@@ -65,7 +65,7 @@ class Guard:
             # One `in` for each is quicker than a set of them.
             if (
                 _NEEDS in fields or _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields
-                or _POISON in fields or self._runs.alert or (self._echoes is not None and self._echoes.marked(fields))
+                or _POISON in fields or self._runs.alert or (self._ruby is not None and self._ruby.marked(fields))
             ):  # fmt: skip
                 return self._run_special(message, delivery)
             outcome = self._chain(message)
@@ -84,13 +84,12 @@ class Guard:
             ended = self._runs.ties.groups.begin(message, group)
             chain = self._aggregation if ended is None else partial(_answer, ended)
             return self._run_with(message, delivery, chain, self._expiry.around(chain))
-        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
-            begun = self._runs.ties.locks.begin(message, lock)
-            if not isinstance(begun, Message):
-                return self._runs.run(message, delivery, partial(_answer, begun), self._expiry.run_stats)
-            if begun is not message:
-                delivery.message = message = begun
-                set_current(begun)  # `run` resets it
+        begun = self._begin_lock(message)
+        if not isinstance(begun, Message):
+            return self._runs.run(message, delivery, partial(_answer, begun), self._expiry.run_stats)
+        if begun is not message:
+            delivery.message = message = begun
+            set_current(begun)  # `run` resets it
         return self._run_with(message, delivery, self._chain, self._timely)
 
     def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:
@@ -104,6 +103,14 @@ class Guard:
             if expires:  # the job may expire before it waits to run alone, too
                 chain = self._expiry.around(chain)
         return self._runs.run(message, delivery, chain, self._expiry.run_stats)
+
+    def _begin_lock(self, message: Message) -> Message | Outcome:
+        """The message with which the job runs; or the outcome of a job whose lock keeps it from beginning now."""
+        fields = message.fields
+        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
+            return self._runs.ties.locks.begin(message, lock)
+        refused = None if self._ruby is None else self._ruby.begin(message)
+        return message if refused is None else refused
 
 
 def _answer(outcome: Outcome, message: Message) -> Outcome:

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
 from goworkers_py.core.errors import PoisonPill
+from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.policy.poison import PoisonPolicy, RecoveryDecision
 from goworkers_py.policy.tracking import Tracking, recovered
 from goworkers_py.runtime.heartbeat import Heartbeat
@@ -81,19 +82,18 @@ class Recoverer(BrokerService):
         self._asked.set()
 
 
-def judge_by(
-    poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], echoes: Echoes | None = None
-) -> Judge:
+def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float], ruby: ForRuby | None = None) -> Judge:
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
-        ties, written = moved(raw, "waiting" if error is None else "dead"), decision.payload
+        state: StateWord = "waiting" if error is None else "dead"
+        ties, written = moved(raw, state), decision.payload
         if error is not None:
             written = buried(written)
-            if echoes is not None:
-                ties += echoes.of_move(raw, "dead", f"{type(error).__name__}: {error}")
+        if ruby is not None:
+            ties += ruby.of_move(raw, state, "" if error is None else f"{type(error).__name__}: {error}")
         return replace(decision, payload=written, effects=(*effects, *ties))
 
     return judge

@@ -13,10 +13,10 @@ from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
-from goworkers_py.policy.echoes import Echoes
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lock_begin import LockBegin
+from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.chain import chain_of
@@ -30,7 +30,7 @@ class RunTies:
 
     locks: LockBegin
     groups: GroupMembers
-    echoes: Echoes | None = None  # None: there are none
+    ruby: RubyJobs | None = None  # None: nothing is done for Ruby
 
 
 class SpecialRuns:
@@ -74,7 +74,7 @@ class SpecialRuns:
                 outcome = self.ended(message, outcome)
         if run is not None:
             outcome = self._tracker.tracking.noted(message, run, outcome)
-        if FIELD in message.fields or self.ties.echoes is not None:
+        if FIELD in message.fields or self.ties.ruby is not None:
             return self._with_ties(message, outcome)
         return outcome
 
@@ -85,8 +85,8 @@ class SpecialRuns:
             more = consequences(message.fields, outcome, self._wall())
             if isinstance(outcome, Dead):
                 outcome = dataclasses.replace(outcome, payload=buried(outcome.payload))
-        if self.ties.echoes is not None:
-            more += self.ties.echoes.of_run(message, outcome)
+        if self.ties.ruby is not None:
+            more += self.ties.ruby.ended(message, outcome)
         if more:
             effects = (*outcome.effects, *more) if outcome.effects else more
             outcome = Done(effects=effects) if outcome is DONE else dataclasses.replace(outcome, effects=effects)

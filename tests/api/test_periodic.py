@@ -90,6 +90,7 @@ def test_typed_arguments_and_keyword_arguments_are_converted(app: App) -> None:
     @app.job
     def report(day: datetime.date, full: bool = False) -> None: ...
 
+    assert json.loads(only(app).schedule.text)["kwargs"] == {"full": True}
     fields, _ = pushed(only(app), slot=1_700_000_000.0)
     assert (fields["args"], fields["kwargs"]) == (["2023-11-14"], {"full": True})
     assert sorted(fields["pyworkers"]["needs"]) == ["kwargs", "typed"]

@@ -91,6 +91,26 @@ def test_a_firing_is_asked_for_where_a_process_has_the_schedule(
     assert told["todo"] == "start one, or delete it: pyworkers periodic forget shop:nightly"
 
 
+def of_doctor(call: Call, *flags: str) -> list[str]:
+    found = [json.loads(line) for line in call("doctor", "--json", *flags).stdout.splitlines()]
+    return [one["what"].removeprefix("periodic job nightly of shop ") for one in found if one["check"] == "periodic"]
+
+
+def test_the_doctor_tells_of_a_schedule_that_nobody_works_and_of_slots_that_did_not_fire(
+    nightly: Release, call: Call, redis: redis_py.Redis
+) -> None:
+    unworked = "pushes to queue reports, but no live process fetches from it"
+    assert of_doctor(call) == [unworked]
+    without_code = "pushes class Report to queue reports, and no code is registered for it"
+    (Path.cwd() / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n[queue:reports]\n")
+    assert of_doctor(call, "-c", "conf.ini") == [without_code, unworked]
+    redis.hset("pyworkers:periodic:shop:nightly", mapping={"last": 1_700_000_000, "anchor": 1_700_000_000})
+    late, _ = of_doctor(call)
+    assert re.fullmatch(r"has not fired at its slot \d+ s ago", late)
+    call("periodic", "pause", "nightly")
+    assert of_doctor(call) == ["is paused", unworked]
+
+
 def test_a_schedule_is_changed_until_that_is_taken_back(nightly: Release, call: Call) -> None:
     assert call("periodic", "set", "nightly", "--cron", "30 4 * * *", "--args", '["us"]').stdout == "nightly: set\n"
     told = json.loads(call("periodic", "list", "--json").stdout)
@@ -140,6 +160,16 @@ def test_a_schedule_is_forgotten(nightly: Release, call: Call, redis: redis_py.R
     assert call("periodic", "forget", "nightly").stdout == "nightly: forgotten\n"
     assert redis.keys("pyworkers:periodic:*") == redis.keys("pyworkers:periodic-history:*") == []
     assert redis.smembers("pyworkers:periodics") == set()
+
+
+def test_the_check_of_a_configuration_shows_its_periodic_jobs(call: Call, here: Path) -> None:
+    (here / "conf.ini").write_text("[periodic:nightly]\ncron = 0 3 * * *\nclass = Quick\nqueue = q\n")
+    done = call("config", "check", "-c", "conf.ini", "-r", "jobs")
+    assert "periodic jobs: nightly (0 3 * * * UTC)" in done.stdout
+    (here / "conf.ini").write_text("[periodic:nightly]\ncron = 0 3 * *\nclass = Quick\n")
+    done = call("config", "check", "-c", "conf.ini", "-r", "jobs")
+    assert done.returncode == 2
+    assert "[periodic:nightly]: cron: '0 3 * *' is no cron expression: Wrong number of fields" in one_line(done.stderr)
 
 
 # --- schedules of other programs
@@ -194,7 +224,7 @@ def test_imported_schedules_are_sections_of_a_configuration_file(call: Call, tmp
     file.write_text(printed)
     sections = {one.name: one for one in load(file, environment={}).periodic}
     nightly = sections["nightly"]
-    assert (nightly.cron, nightly.timezone, nightly.job_class) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
+    assert (nightly.cron, nightly.timezone, nightly.class_) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
     assert (nightly.queue, nightly.args) == ("reports", ("eu", 7))
     assert (sections["often"].every, sections["often"].queue) == (5_400, "low")
     assert (sections["hourly"].cron, sections["hourly"].args) == ("0 * * * *", ("x",))

@@ -83,9 +83,9 @@ def test_a_firing_that_is_killed_at_any_line_fires_exactly_once(own: RedisServer
 JOBS = """
 import goworkers_py as workers
 
-@workers.periodic(every=1, catch_up="all", args=lambda slot: [slot.isoformat()])
+@workers.periodic(every=1, catch_up="all", args=lambda slot: [slot.isoformat()], kwargs={"release": "RELEASE"})
 @workers.job("Periodic", queue="ledger")
-def periodic(slot): ...
+def periodic(slot, release): ...
 """
 
 
@@ -113,8 +113,49 @@ def test_many_processes_that_are_killed_at_random_fire_each_slot_once_653_1013_5
             daemons.append(start())
         before = redis.llen("queue:ledger")
         assert eventually(lambda: redis.llen("queue:ledger") > before + 2)
-    slots = [
-        datetime.fromisoformat(json.loads(raw)["args"][0]).timestamp() for raw in redis.lrange("queue:ledger", 0, -1)
-    ]
-    slots.reverse()
+    check_slots(ledger(redis))
+
+
+def ledger(redis: redis_py.Redis) -> list[tuple[float, str]]:
+    """The slot and the release of each job, in the order of the pushes."""
+    jobs = map(json.loads, reversed(redis.lrange("queue:ledger", 0, -1)))
+    return [(datetime.fromisoformat(*job["args"]).timestamp(), job["kwargs"]["release"]) for job in jobs]
+
+
+def check_slots(fired: list[tuple[float, str]]) -> None:
+    """Each second from the first slot on fired once."""
+    slots = [slot for slot, _ in fired]
     assert slots == [slots[0] + number for number in range(len(slots))]
+
+
+@pytest.mark.parametrize("generations", [("9", "10"), ("", "")], ids=["generations", "none"])
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("untraced")
+def test_in_a_deploy_the_new_release_fires_and_old_processes_that_come_back_change_nothing(
+    own: RedisServer, tmp_path: Path, generations: tuple[str, str]
+) -> None:
+    redis = own.client()
+    with ExitStack() as stack:
+
+        def start(release: str) -> Daemon:
+            folder = tmp_path / release
+            folder.mkdir(exist_ok=True)
+            flags = ("-q", "q", "--generation", generations[release == "new"])
+            return stack.enter_context(Daemon(folder, own.url, JOBS.replace("RELEASE", release), *flags))
+
+        def fires(release: str, more: int = 2) -> bool:
+            """Whether it fires as many slots from now on."""
+            before = redis.llen("queue:ledger")
+            return eventually(lambda: [one for _, one in ledger(redis)[before:]].count(release) >= more)
+
+        old = [start("old") for _ in range(2)]
+        assert fires("old")
+        start("new").ready()
+        assert fires("new")
+        old.pop().kill()
+        start("old").ready()
+        assert fires("new", 4)
+    fired = ledger(redis)
+    check_slots(fired)
+    releases = [release for _, release in fired]
+    assert releases == sorted(releases, reverse=True)  # first those of "old", then those of "new"

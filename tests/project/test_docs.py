@@ -296,14 +296,6 @@ def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> 
         assert cid in _run("pyworkers chains list", EXAMPLES / "python", env)
 
 
-def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
-    env = _environment(own_redis.url)
-    with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:
-        bid = _run("python exports.py", EXAMPLES / "python", env).strip()
-        _await(log, "nightly exports: 10 of 10 jobs have succeeded")
-        assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
-
-
 def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
@@ -325,6 +317,14 @@ def test_the_example_of_periodic_jobs_runs(own_redis: RedisServer, tmp_path: Pat
         _await(log, "periodic job check: not pushed: the job of an earlier slot holds its lock")
         assert "nightly report" in _run("pyworkers periodic list", EXAMPLES / "python", env)
     assert own_redis.client().get("stat:failed") is None
+
+
+def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r exports", EXAMPLES / "python", tmp_path / "log", env) as log:
+        bid = _run("python exports.py", EXAMPLES / "python", env).strip()
+        _await(log, "nightly exports: 10 of 10 jobs have succeeded")
+        assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
 
 
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:

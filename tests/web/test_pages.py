@@ -292,6 +292,8 @@ def test_every_metric_has_one_head_and_every_counter_has_a_metric() -> None:
     assert told["queue_size", (("queue", "q"),)] == 8
     assert told["queue_oldest_seconds", (("queue", "q"),)] == 1.5
     assert [value for (name, _), value in told.items() if name.endswith("_total")] == [2.5] * len(COUNTERS)
+    names = {name for name, _ in told}
+    assert {f"periodic_{what}_total" for what in ("fired", "skipped", "late_seconds")} <= names
 
 
 def test_the_threads_of_a_pool_are_one_metric_and_not_one_for_each_of_its_queues() -> None:

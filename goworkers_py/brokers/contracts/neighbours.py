@@ -7,6 +7,7 @@ from typing import Protocol
 
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.core.periodic import ForeignSchedule
+from goworkers_py.wire.ruby_lock import RubyLock
 
 
 class Neighbours(Protocol):
@@ -27,6 +28,13 @@ class Neighbours(Protocol):
 
     def of_go_workers(self, others: Sequence[Process]) -> list[str]:
         """Returns the identities of those `others` that say they are processes of go-workers."""
+
+    def begin_lock(self, lock: RubyLock) -> bool:
+        """A job begins that has a lock of the gem sidekiq-unique-jobs.
+
+        A lock that lasts until the job begins is freed, and one that is held while the job runs is taken. Returns False
+        when other jobs hold that one: then nothing was done, and the job must not begin.
+        """
 
     def schedules(self) -> list[ForeignSchedule]:
         """Returns the periodic jobs that other programs of the fleet fire."""

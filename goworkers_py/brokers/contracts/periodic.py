@@ -8,7 +8,7 @@ processes that ask for one slot, only the first changes anything. No process is 
 A source is an application. Its schedules have names of their own, and no other source is touched. A generation is its
 release: while a newer one is known, registered within a day, an older one neither registers nor fires, and a schedule
 that the newer one has not does not fire. Within one generation, schedules of one name may differ, as in a deploy
-without generations: the one that was registered first latest is in force, as long as a process registers it.
+without generations: the one that came last is in force, as long as a process registers it.
 
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb but `ask` may be called again after that.
@@ -35,6 +35,8 @@ STALE_S = 60.0
 FORGOTTEN_S = 86_400
 # A schedule that nobody registers is kept for so long, with its history.
 LIFE_S = 90 * 86_400
+# By a smaller step back of the broker's clock no slot fires twice. After a larger one no slot waits for the old time.
+BACK_S = 3_600
 # So many firings of each schedule are in its history.
 MOST_FIRINGS = 100
 
@@ -46,7 +48,8 @@ class Periodic(Protocol):
         """Tells that a process has these schedules in its code. Returns the state of each, in order; or the `newer`
         generation, and then nothing was changed.
 
-        A schedule that was not known begins now: slots from now on fire. So does one whose rule is another from now on.
+        A schedule that was not known begins now: slots from now on fire. So does one whose rule is another from now on,
+        and one whose last slot is further ahead than BACK_S, because the clock has gone back.
         """
 
     def fire(self, release: Release, firing: Firing) -> FiringResult:

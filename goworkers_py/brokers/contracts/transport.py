@@ -163,6 +163,7 @@ class Transport(Protocol):
         StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
         ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing
+        FreeRubyLock, TakeRubyLock   where Ruby looks for its lock, the job holds it no more, or again. May do nothing
 
         An effect of the last four that cannot be written does not keep the delivery from being settled.
 

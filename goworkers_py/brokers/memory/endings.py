@@ -14,6 +14,7 @@ from goworkers_py.core.effect import (
     EndInBatch,
     EndLink,
     EndSet,
+    FreeRubyLock,
     MeetTombstone,
     NoteState,
     PostJobs,
@@ -23,6 +24,7 @@ from goworkers_py.core.effect import (
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.outcome import FAILED, UNCOUNTED, Dead, Keep, Outcome, Park, Reschedule, Retry
@@ -96,7 +98,7 @@ class Endings:
                 self._state.tombstones.meet(jid, state)
             case StoreCursor(jid, cursor, has_ended):
                 self._state.iterations.end_run(jid, cursor, has_ended)
-            case ShowStatus():
+            case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
             case _:  # of a tie
                 self._state.ties.follow([effect])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from goworkers_py.brokers.contracts.periodic import Periodic
+from goworkers_py.brokers.contracts.periodic import BACK_S, Periodic
 from goworkers_py.brokers.contracts.transport import Published, PublishResult
 from goworkers_py.brokers.memory.schedule_table import KeptSchedule
 from goworkers_py.brokers.memory.state import State
@@ -48,6 +48,8 @@ class MemoryPeriodic(Periodic):
                 kept.anchor = now if schedule.rule != kept.schedule.rule else kept.anchor
                 kept.schedule = schedule
                 kept.number += 1
+        if kept.since > now + BACK_S:
+            kept.last, kept.anchor, kept.number = now, now, kept.number + 1
         in_force = kept.schedule.digest == digest
         if in_force:
             kept.order = release.order

@@ -38,11 +38,12 @@ FEATURES = (
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
     Feature("batches", "hmget hincrby", ""),
-    Feature("groups of jobs", "hlen hmget renamenx unlink zscore srem", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
     Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
+    Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
     Feature("pauses", "smembers", "paused"),
     # The keys of a process begin with its identity, host:pid:nonce.
     Feature("fleet", "srem smembers rpop", "processes process_cleanup *:*:????????????*"),
@@ -94,6 +95,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
     return [
         ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
         ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("LPOS", held, ""), ("LSET", held, 0, ""),
+        ("RENAMENX", keys.nothing, keys.nothing), ("UNLINK", keys.nothing),
         ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
         ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
         ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),

@@ -32,20 +32,20 @@ from goworkers_py.brokers.redis.stats import read_stats
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
 from goworkers_py.core.job_state import JobState
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 
 
 class RedisAdmin(Admin):
     def __init__(
-        self, connections: Connections, keys: Keys, dead_limits: tuple[int, float], echoes: Echoes | None = None
+        self, connections: Connections, keys: Keys, dead_limits: tuple[int, float], ruby: ForRuby | None = None
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
         self._keys = keys
         self._dead_limits = dead_limits
-        self._echoes = echoes
+        self._ruby = ruby
         self._queues = QueueList(connections, keys)
-        self._lines = parking(connections, keys, dead_limits, echoes)
+        self._lines = parking(connections, keys, dead_limits, ruby)
         self._outboxes = outboxes(connections, keys, dead_limits)
         self._owners = OwnerList(connections, keys)
         self._processes = ProcessList(connections, keys)
@@ -68,14 +68,14 @@ class RedisAdmin(Admin):
 
     def jobs_in(self, place: Place) -> PlacedJobs:
         if place.state is JobState.WAITING:
-            return QueueJobs(self._connections, self._keys, place.queue, self._echoes)
+            return QueueJobs(self._connections, self._keys, place.queue, self._ruby)
         if place.state is JobState.IN_PROGRESS:
             raise ArgumentError("jobs in progress cannot be listed as a place: call in_progress")
         if place.state is JobState.PARKED:
             return LineJobs(self._lines, place.state)
         if place.state is JobState.OUTBOX:
             return LineJobs(self._outboxes, place.state)
-        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._echoes)
+        return SetJobs(self._connections, self._keys, place.state, self._dead_limits, self._ruby)
 
     def lines(self) -> list[LineStats]:
         return self._lines.all()

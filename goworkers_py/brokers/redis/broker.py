@@ -23,7 +23,7 @@ from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 
 
 class RedisBroker(Broker):
@@ -44,8 +44,8 @@ class RedisBroker(Broker):
         self.groups = RedisGroups(connections, keys)
         self.chains = RedisChains(connections, keys)
         self.batches = RedisBatches(connections, keys)
+        self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)
-        self.admin = RedisAdmin(connections, keys, dead_limits, Echoes.of(config.echo))
         self.neighbours = RedisNeighbours(connections, keys)
 
     @classmethod

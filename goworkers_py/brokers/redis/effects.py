@@ -25,6 +25,7 @@ from goworkers_py.core.effect import (
     EndLink,
     EndSet,
     FreeLock,
+    FreeRubyLock,
     KeepLock,
     MeetTombstone,
     NoteState,
@@ -36,6 +37,7 @@ from goworkers_py.core.effect import (
     ShowStatus,
     StoreCursor,
     StoreValue,
+    TakeRubyLock,
 )
 from goworkers_py.wire import sidekiq_status
 
@@ -104,6 +106,16 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("free", number_of(keys.lock(name)), jid, 0)
         case KeepLock(jid, name, life_s, due):
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
+        case _:
+            yield from _of_ruby_lock(effect, keys, number_of)
+
+
+def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    locked, *others = [number_of(key) for key in keys.ruby_lock(effect.digest)]
+    values: list[Argument] = [*others, effect.digest]
+    if isinstance(effect, TakeRubyLock):
+        values += (effect.limit, effect.ttl_s)
+    yield from ("unlock" if isinstance(effect, FreeRubyLock) else "relock", locked, effect.jid, len(values), *values)
 
 
 def encode_notes(

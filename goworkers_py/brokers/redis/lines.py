@@ -16,7 +16,7 @@ from goworkers_py.brokers.redis.list_pages import pages_of_list
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.job_state import StateWord
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
 _LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
@@ -37,7 +37,7 @@ class Lines:
         dead_limits: tuple[int, float],
         registry: str,
         key: Callable[[str], str],
-        echoes: Echoes | None = None,
+        ruby: ForRuby | None = None,
     ) -> None:
         """`registry` is the key of the set with the names of the lines, `key` makes the key of a line."""
         self._connections = connections
@@ -45,7 +45,7 @@ class Lines:
         self._dead_limits = dead_limits
         self._registry = registry
         self._key = key
-        self._echoes = echoes
+        self._ruby = ruby
         self._holds_jobs = registry == keys.lines  # the pushes of an outbox have their records at another broker
 
     def names(self) -> list[str]:
@@ -91,7 +91,7 @@ class Lines:
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
         places = [move.entry.place for move in moves]
         near = 0 if None in places else 1 + max(place for place in places if place is not None)
-        jobs = MovedJobs(keys, self._echoes)
+        jobs = MovedJobs(keys, self._ruby)
         entries: list[Argument] = []
         for move in moves:
             payload = move.entry.payload
@@ -123,10 +123,8 @@ def _age(oldest: bytes | None, now: float) -> float:
     return max(0.0, now - at) if at is not None else 0.0
 
 
-def parking(
-    connections: Connections, keys: Keys, dead_limits: tuple[int, float], echoes: Echoes | None = None
-) -> Lines:
-    return Lines(connections, keys, dead_limits, keys.lines, keys.line, echoes)
+def parking(connections: Connections, keys: Keys, dead_limits: tuple[int, float], ruby: ForRuby | None = None) -> Lines:
+    return Lines(connections, keys, dead_limits, keys.lines, keys.line, ruby)
 
 
 def outboxes(connections: Connections, keys: Keys, dead_limits: tuple[int, float]) -> Lines:

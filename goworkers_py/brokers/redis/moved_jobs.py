@@ -10,18 +10,18 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.record_keys import RecordKeys
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.consequences import moved
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 
 
 class MovedJobs:
     """For one call of a script. The keys of the effects come after those of the records."""
 
-    def __init__(self, keys: Keys, echoes: Echoes | None = None) -> None:
-        """`echoes`: of jobs that have not ended before."""
+    def __init__(self, keys: Keys, ruby: ForRuby | None = None) -> None:
+        """`ruby`: for jobs that have not ended before."""
         self._keys = keys
         self._records = RecordKeys(keys)
         self._numbers: dict[str, int] = {}
-        self._echoes = echoes
+        self._ruby = ruby
         self._now = time.time()
 
     def record(self, payload: bytes) -> int:
@@ -31,8 +31,8 @@ class MovedJobs:
     def effects(self, payload: bytes, state: StateWord, due: float | None = None) -> list[Argument]:
         """How many arguments the effects of this move have, and these."""
         effects = moved(payload, state, due, self._now)
-        if self._echoes is not None:
-            effects += self._echoes.of_move(payload, state)
+        if self._ruby is not None:
+            effects += self._ruby.of_move(payload, state)
         encoded = [*encode(effects, self._keys, self._number_of, self._now)] if effects else []
         return [len(encoded), *encoded]
 

@@ -1,21 +1,25 @@
-"""In-progress lists of go-workers' processes, and marks of deploys for Sidekiq's Metrics page."""
+"""In-progress lists of go-workers' processes, locks of Ruby, and marks of deploys for Sidekiq's Metrics page."""
 
 from __future__ import annotations
 
 import datetime
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from goworkers_py.brokers.contracts.admin import PAGE
 from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.exchange import Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
 from goworkers_py.core.periodic import ForeignSchedule
 from goworkers_py.wire.foreign_schedule import of_sidekiq_cron, of_sidekiq_scheduler
+from goworkers_py.wire.ruby_lock import RubyLock
+
+_BEGIN_LOCK = Script(Path(__file__).parent / "lua" / "begin_ruby_lock.lua")
 
 HEARD_OF_S = 60
 MARK_LIFE_S = 90 * 86_400
@@ -79,6 +83,12 @@ class RedisNeighbours(Neighbours):
         return [one.identity for one, told in zip(others, lists, strict=True) if told is not None]
 
     # --- Sidekiq
+
+    def begin_lock(self, lock: RubyLock) -> bool:
+        keys = *self._keys.ruby_lock(lock.digest), *self._keys.ruby_lock(lock.run_digest)
+        flags = int(lock.freed_at_start), int(lock.while_it_runs)
+        told = lock.jid, lock.digest, lock.run_digest, *flags, lock.limit, lock.ttl_s
+        return bool(self._connections.script(_BEGIN_LOCK, keys, told) == 1)
 
     def schedules(self) -> list[ForeignSchedule]:
         """Finds the sets of sidekiq-cron with SCAN: each of its namespaces has one."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
+from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, MOST_FIRINGS, STALE_S, Periodic
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -49,7 +49,7 @@ class RedisPeriodic(Periodic):
 
     def register(self, release: Release, schedules: Sequence[Schedule]) -> Registered:
         names = [key for one in schedules for key in self._keys_of(release.source, one.name)]
-        told: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S]
+        told: list[Argument] = [*release, release.order, STALE_S, FORGOTTEN_S, LIFE_S, BACK_S]
         for one in schedules:
             told += (one.name, one.digest, str(one.rule), one.text)
         keys = (self._keys.periodics, self._keys.periodic_source(release.source), *names)
@@ -88,7 +88,7 @@ class RedisPeriodic(Periodic):
             asks += [("HGETALL", record), ("LRANGE", history, 0, 0), ("HGETALL", self._keys.periodic_source(source))]
         told = self._connections.answers(asks)
         records = zip(names, told[::3], told[1::3], told[2::3], strict=True)
-        return [_record(*name, *parts) for name, *parts in records if parts[0]]
+        return [_record(*name, *parts) for name, *parts in records if parts[0] != []]  # an expired one is empty
 
     def history(self, source: str, name: str) -> list[HistoryEntry]:
         key = self._keys.periodic_history(source, name)
@@ -130,9 +130,14 @@ def _entry(line: str) -> HistoryEntry:
 
 
 def _record(
-    source: str, name: str, told: Sequence[bytes], history: Sequence[bytes] | None, newest: Sequence[bytes] | None
+    source: str,
+    name: str,
+    told: Sequence[bytes] | None,
+    history: Sequence[bytes] | None,
+    newest: Sequence[bytes] | None,
 ) -> ScheduleRecord:
-    fields = _pairs(told)
+    """`told` is None for a damaged record."""
+    fields = _pairs(told or ())
     known = {field: text(value) for field, value in fields.items()}
     of_source = {field: text(value) for field, value in _pairs(newest or ()).items()}
     return ScheduleRecord(

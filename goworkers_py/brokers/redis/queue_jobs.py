@@ -15,7 +15,7 @@ from goworkers_py.brokers.redis.list_pages import pages_of_list
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire.job_record import ENDED_S
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -27,12 +27,12 @@ _PICK = Script(Path(__file__).parent / "lua" / "pick.lua", list_of(int))
 
 
 class QueueJobs(PlacedJobs):
-    def __init__(self, connections: Connections, keys: Keys, queue: str, echoes: Echoes | None = None) -> None:
+    def __init__(self, connections: Connections, keys: Keys, queue: str, ruby: ForRuby | None = None) -> None:
         self._connections = connections
         self._keys = keys
         self._queue = queue
         self._key = keys.queue(queue)
-        self._echoes = echoes
+        self._ruby = ruby
 
     def count(self) -> int:
         return int(self._connections.call("LLEN", self._key))
@@ -101,7 +101,7 @@ class QueueJobs(PlacedJobs):
 
     def _pick(self, chosen: list[StoredJob], first: int, last: int, reason: str) -> list[StoredJob]:
         place = (first, last, secrets.token_hex(16))
-        jobs = MovedJobs(self._keys, self._echoes)
+        jobs = MovedJobs(self._keys, self._ruby)
         entries: list[Argument] = []
         for job in chosen:
             entries += (jobs.record(job.payload), job.payload, *jobs.effects(job.payload, "cancelled"))

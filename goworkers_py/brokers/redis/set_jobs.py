@@ -19,7 +19,7 @@ from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.job_state import JobState, StateWord
-from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
 from goworkers_py.wire import enclosure, payload
 from goworkers_py.wire.batch import buried
 from goworkers_py.wire.job_record import live_s
@@ -45,7 +45,7 @@ class SetJobs(PlacedJobs):
         keys: Keys,
         state: JobState,
         dead_limits: tuple[int, float],
-        echoes: Echoes | None = None,
+        ruby: ForRuby | None = None,
     ) -> None:
         """`dead_limits`: how many jobs the dead set keeps at most, and for how many seconds."""
         self._connections = connections
@@ -53,7 +53,7 @@ class SetJobs(PlacedJobs):
         self._state = state
         self._key = {JobState.SCHEDULED: keys.schedule, JobState.RETRY: keys.retry, JobState.DEAD: keys.dead}[state]
         self._dead_limits = dead_limits
-        self._echoes = None if state is JobState.DEAD else echoes  # a dead job had its echo when it died
+        self._ruby = None if state is JobState.DEAD else ruby  # a dead job had its echo when it died
 
     def count(self) -> int:
         return int(self._connections.call("ZCARD", self._key))
@@ -136,7 +136,7 @@ class SetJobs(PlacedJobs):
             return Changed(), []
         queues = dict.fromkeys(step.name for step in steps if step.what == ENQUEUE)
         numbers = {queue: number for number, queue in enumerate(queues, 1)}
-        jobs = MovedJobs(self._keys, self._echoes)
+        jobs = MovedJobs(self._keys, self._ruby)
         state = "scheduled" if self._state is JobState.SCHEDULED else "retry"
         entries: list[Argument] = []
         for step in steps:

@@ -25,7 +25,7 @@ from goworkers_py.brokers.redis.access import probes
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.config.options import Config
+from goworkers_py.config.options import Config, EchoConfig
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
@@ -117,6 +117,11 @@ def test_the_daemon_works_under_exactly_the_documented_rules(walled: Walled, tmp
         assert " ERROR: Redis" not in output
     # `enqueue` and `stats` look at these too. Where they may not, they say less, and nobody is told of an error.
     assert walled.denied() <= {"info", "type", "hmget"}
+
+
+def test_the_locks_of_ruby_need_a_pattern_of_keys_only_where_they_are_freed_here() -> None:
+    assert "~uniquejobs:*" in access.rules(Config(echo=EchoConfig(locks="native")))
+    assert "~uniquejobs:*" not in access.rules(Config())
 
 
 # --- without one of them

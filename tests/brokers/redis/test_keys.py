@@ -30,6 +30,7 @@ NO_KEYS = {
 
 
 GROUP = Group("QUEUE", "CLASS", "NAME")
+RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
 def every_key(keys: Keys) -> dict[str, str]:
@@ -61,6 +62,7 @@ def every_key(keys: Keys) -> dict[str, str]:
         "cancelled": keys.cancelled("JID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
+        **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
         "applied": keys.applied("KIND", "JID"),
         "pushed": keys.pushed("ID"),
         "member": keys.member("IDENTITY"),
@@ -82,7 +84,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work"}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:]}
 
 
 def documented() -> dict[str, list[str]]:
@@ -161,6 +163,13 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "group_set": "pyworkers:group-set:SET",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
+        "ruby_lock": "uniquejobs:DIGEST:LOCKED",
+        "last": "uniquejobs:DIGEST",
+        "queued": "uniquejobs:DIGEST:QUEUED",
+        "primed": "uniquejobs:DIGEST:PRIMED",
+        "info": "uniquejobs:DIGEST:INFO",
+        "digests": "uniquejobs:digests",
+        "expiring_digests": "uniquejobs:expiring_digests",
         "applied": "pyworkers:applied:KIND:JID",
         "pushed": "pyworkers:pushed:ID",
         "processes": "processes",

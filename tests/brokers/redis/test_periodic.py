@@ -9,7 +9,7 @@ import pytest
 import redis as redis_py
 from apps import job, own_broker
 
-from goworkers_py.brokers.contracts.periodic import FORGOTTEN_S, LIFE_S, STALE_S
+from goworkers_py.brokers.contracts.periodic import BACK_S, FORGOTTEN_S, LIFE_S, STALE_S
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused
@@ -75,6 +75,20 @@ def test_a_text_that_was_not_seen_for_a_day_is_a_new_one(broker: RedisBroker, re
     assert not register(broker, new).in_force
 
 
+@pytest.mark.parametrize("field", ["last", "anchor"])
+def test_a_clock_that_has_gone_back_by_much_does_not_stop_a_schedule(
+    broker: RedisBroker, redis: redis_py.Redis, field: str
+) -> None:
+    before = register(broker, of("q"))
+    redis.hset(KEY, field, time.time() + BACK_S - 60)
+    assert register(broker, of("q")).since > time.time() + 60  # no slot fires twice
+    redis.hset(KEY, field, time.time() + BACK_S + 60)
+    state = register(broker, of("q"))
+    assert state.since < time.time() + 60
+    assert state.number == before.number + 1
+    assert register(broker, of("q")) == state
+
+
 def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBroker, redis: redis_py.Redis) -> None:
     state = register(broker, of("q"))
     redis.hset(KEY, "v", 2)
@@ -87,6 +101,24 @@ def test_a_record_of_a_newer_release_of_pyworkers_is_left_alone(broker: RedisBro
     redis.hset("pyworkers:periodic-source:app", "v", 2)
     assert broker.periodic.register(APP, [of("q")]).newer == ""
     assert redis.llen("queue:q") == 0
+
+
+@pytest.mark.parametrize("damage", ["no hash", "no digest"])
+def test_a_damaged_record_does_not_keep_the_other_schedules_from_firing(
+    broker: RedisBroker, redis: redis_py.Redis, damage: str
+) -> None:
+    if damage == "no hash":
+        redis.set(KEY, "x")
+    else:
+        redis.hset(KEY, mapping={"v": 1, "n": 7})
+    redis.sadd("pyworkers:periodics", "app:nightly")
+    other = schedule("other", Rule(every=60), {"class": "Job"})
+    damaged, fine = broker.periodic.register(APP, [of("q"), other]).states
+    assert (damaged.number, damaged.in_force) == (0, False)
+    assert fine.in_force
+    assert [one.name for one in broker.periodic.records()] == ["nightly", "other"]
+    assert broker.periodic.forget("app", "nightly")
+    assert register(broker, of("q")).in_force
 
 
 def test_unknown_fields_of_a_record_are_kept(broker: RedisBroker, redis: redis_py.Redis) -> None:

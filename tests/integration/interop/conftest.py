@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from apps import own_app
 from browser import Browser, SidekiqWeb, missing
+from gems import Gems
 from programs import GO, GoWorkers, PyWorkers, Ruby, do_without, third_party
 
 from goworkers_py import App
@@ -71,6 +72,11 @@ def browser(has_sidekiq: None, redis_server: str) -> Iterator[Browser]:
 @pytest.fixture
 def ruby(has_sidekiq: None, redis_url: str, tmp_path: Path) -> Ruby:
     return Ruby(redis_url, tmp_path)
+
+
+@pytest.fixture
+def gems(has_sidekiq: None, redis_url: str, tmp_path: Path) -> Gems:
+    return Gems(redis_url, tmp_path)
 
 
 @pytest.fixture(params=["gw1", "gw2"])

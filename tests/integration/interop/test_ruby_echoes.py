@@ -4,60 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_py
 from apps import own_app, working
-from programs import RUBY, Background, call, do_without, third_party
+from gems import ECHOES, Gems
 from waiting import eventually
 
 from goworkers_py import App
 from goworkers_py.config.options import EchoConfig, QueueConfig
 
 pytestmark = pytest.mark.usefixtures("has_sidekiq")
-
-ARCHIVES = (
-    "sidekiq-batch-0.1.9.tar.gz",
-    "sidekiq-unique-jobs-7.1.33.tar.gz",
-    "brpoplpush-redis_script-0.1.3.tar.gz",
-)
-ECHOES = "python_echoes"
-
-
-class Gems:
-    """Ruby programs with both gems."""
-
-    def __init__(self, redis_url: str, folder: Path, libraries: list[str]) -> None:
-        self._redis_url, self._folder, self._libraries = redis_url, folder, libraries
-
-    def __call__(self, *words: str) -> dict[str, Any]:
-        paths = [word for library in self._libraries for word in ("-I", library)]
-        [told] = call("ruby", *paths, RUBY / "echoes.rb", self._redis_url, *words)
-        return told
-
-    def sidekiq(self) -> Background:
-        command = ["sidekiq", "-r", RUBY / "echoes.rb", "-c", "1", "-t", "2", "-q", ECHOES, "-q", "default"]
-        paths = os.pathsep.join(self._libraries)
-        return Background(self._folder / "sidekiq.log", command, REDIS_URL=self._redis_url, RUBYLIB=paths)
-
-
-@pytest.fixture
-def gems(redis_url: str, tmp_path: Path) -> Gems:
-    libraries = []
-    for archive in map(third_party, ARCHIVES):
-        with tarfile.open(archive) as sources:
-            sources.extractall(tmp_path, filter="data")
-        libraries.append(str(tmp_path / archive.name.removesuffix(".tar.gz") / "lib"))
-    tried = subprocess.run(["ruby", "-rconcurrent", "-rthor", "-e", "1"], capture_output=True)
-    if tried.returncode != 0:
-        do_without("ruby lacks what sidekiq-unique-jobs needs (Debian: apt-get install ruby-concurrent ruby-thor)")
-    return Gems(redis_url, tmp_path, libraries)
 
 
 @pytest.fixture
@@ -142,14 +101,14 @@ def test_a_class_that_ruby_lacks_has_its_echo_too(app: App, gems: Gems, redis: r
 def test_a_lock_of_ruby_is_freed_when_its_job_has_ended_in_python(
     app: App, gems: Gems, redis: redis_py.Redis, word: str
 ) -> None:
-    jid = gems("unique", word)["jid"]
+    jid = gems.push("PyUnique", word)
     assert jid
-    assert gems("unique", word)["jid"] is None
-    [digest] = gems("digests")["digests"]
+    assert gems.push("PyUnique", word) is None
+    [digest] = gems.digests()
     if word == "fails":
         redis.lset("queue:py", 0, _without_retry(redis.lindex("queue:py", 0)))
     with working(app), gems.sidekiq():
         assert eventually(lambda: not redis.exists(f"{digest}:LOCKED", digest))
         assert eventually(lambda: len(redis.lrange("died", 0, -1)) == (word == "fails"))
-    assert gems("digests")["digests"] == []
-    assert gems("unique", word)["jid"] not in (None, jid)
+    assert gems.digests() == []
+    assert gems.push("PyUnique", word) not in (None, jid)

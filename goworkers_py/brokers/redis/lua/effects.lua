@@ -2,10 +2,11 @@
 -- core/effect.py. An effect begins with a word, the number of its key, an option, and how many values follow; the values
 -- of the effect 'once' are effects, which happen only if its key does not exist. 'post' is for a settlement only, which
 -- has OUTBOXES.
+-- include ruby_lock.lua
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
 local MAY_FAIL = {note = true, renote = true, meet = true, cursor = true, status = true, free = true, keep = true,
-  ['end'] = true, link = true}
+  unlock = true, relock = true, ['end'] = true, link = true}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -117,6 +118,22 @@ end
 function EFFECTS.link(_, number, first)
   local part, why, jid, class, result = unpack(arguments, first, first + 4)
   end_link(chain_place(first + 5), tonumber(number), part, why, jid, class, result)
+end
+
+-- The values of both: the numbers of the six other keys of the lock, the digest.
+local function keys_of_ruby_lock(key, first)
+  local keys = {key}
+  for at = first, first + 5 do keys[#keys + 1] = key_at(at) end
+  return keys
+end
+
+function EFFECTS.unlock(key, jid, first)
+  free_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid)
+end
+
+-- Two more values: how many jobs may hold the lock, its life in seconds.
+function EFFECTS.relock(key, jid, first)
+  take_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid, arguments[first + 7], arguments[first + 8])
 end
 
 -- The values: how a job has died, and the place of its batch.

@@ -1,8 +1,8 @@
 -- Settles a slot of a schedule, or a demand of people: pushes the job, if there is one, and writes where the schedule is
 -- and its history.
 -- KEYS: queues, source, record of the schedule, history, then queues, the schedule set, and the keys of ties of the push
--- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked, 1: skips
---   when the lock is held, how many entries the history has, life, then the push if there is one
+-- ARGV: order of the generation, number of the state, slot, word, jid, first missed slot or '', 1: people have asked,
+--   1: skips when the lock is held, how many entries the history has, life, then the push if there is one
 -- Answer: {'done', word}, {'changed'}, {'early'} or {'held', then the holder as {jid, queue, at, due}}
 -- include note.lua
 -- include lock.lua

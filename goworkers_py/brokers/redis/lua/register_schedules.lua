@@ -1,14 +1,14 @@
 -- Registers the schedules of a process, and answers their states.
 -- KEYS: names of all schedules, the source, then for each schedule its record and its history
--- ARGV: source, generation, its order, seconds: stale, forgotten, life; then for each schedule its name, digest, rule
---   and text
+-- ARGV: source, generation, its order, seconds: stale, forgotten, life, step back; then for each schedule its name,
+--   digest, rule and text
 -- Answer: the newer generation alone, or now and, for each schedule, {number, 1: in force, since, 1: paused, asked,
---   override}. A record of another version, of a newer release, is not in force.
+--   override}. The number is 0 for a record of another version and for a damaged one, which are left alone.
 -- include note.lua
-local FIXED, SIZE, V = 6, 4, '1'
+local FIXED, SIZE, V = 7, 4, '1'
 local NAMES, SOURCE = KEYS[1], KEYS[2]
 local generation, order = ARGV[2], ARGV[3]
-local stale, forgotten, life = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local stale, forgotten, life, back = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 -- A process registers more often than this is written.
 local SEEN_S = 15
 
@@ -37,8 +37,10 @@ if not v or known ~= order or age(redis.call('HGET', SOURCE, 'seen')) > SEEN_S t
   redis.call('EXPIRE', SOURCE, forgotten)
 end
 
+-- Returns nil for a key of another type.
 local function read(key)
-  local flat, record = redis.call('HGETALL', key), {}
+  local flat, record = redis.pcall('HGETALL', key), {}
+  if flat.err then return nil end
   for at = 1, #flat, 2 do record[flat[at]] = flat[at + 1] end
   return record
 end
@@ -62,9 +64,14 @@ local function goes_before(record, digest)
   return (tonumber(first or now) or 0) > (tonumber(of_other) or 0)
 end
 
+local function since_of(record)
+  local last, anchor = tonumber(record.last) or 0, tonumber(record.anchor) or 0
+  return last > anchor and record.last or record.anchor
+end
+
 local function register(key, history, name, digest, rule, text)
   local record = read(key)
-  if record.v and record.v ~= V then return {0, 0, '0', 0, 0, ''} end
+  if not record or (record.v and (record.v ~= V or not record.digest)) then return {0, 0, '0', 0, 0, ''} end
   local seen, first = 'seen:' .. digest, 'first:' .. digest
   if record.digest ~= digest then forget_old(key, record) end
   local comes = not record.v or (record.digest ~= digest and goes_before(record, digest))
@@ -82,9 +89,12 @@ local function register(key, history, name, digest, rule, text)
     record = read(key)
   end
   if record.digest == digest and record.order ~= order then redis.call('HSET', key, 'order', order) end
-  local last, anchor = tonumber(record.last) or 0, tonumber(record.anchor) or 0
-  return {tonumber(record.n), record.digest == digest and 1 or 0, last > anchor and record.last or record.anchor,
-    record.paused and 1 or 0, tonumber(record.asked) or 0, record.override or ''}
+  if tonumber(since_of(record)) > tonumber(now) + back then -- the server's clock has gone back
+    redis.call('HSET', key, 'last', now, 'anchor', now, 'n', string.format('%d', record.n + 1))
+    record = read(key)
+  end
+  return {tonumber(record.n), record.digest == digest and 1 or 0, since_of(record), record.paused and 1 or 0,
+    tonumber(record.asked) or 0, record.override or ''}
 end
 
 local answer = {now}

@@ -1,0 +1,78 @@
+"""The lock of the gem sidekiq-unique-jobs in the payload of a job that Ruby pushed: `lock`, `lock_digest` and others.
+
+The gem makes the digest from class, queue and arguments. It is never made anew here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.wire import payload
+from goworkers_py.wire.echo import LOCK_DIGEST
+
+LOCK = "lock"
+
+# The gem's kinds of locks, under all their names.
+_FREED_AT_START = {"until_executing", "while_enqueued", "until_and_while_executing"}
+_WHILE_IT_RUNS = {
+    "while_executing", "while_executing_reject", "around_perform", "while_busy", "while_working",
+    "until_and_while_executing",
+}  # fmt: skip
+_LASTING = "until_expired"
+_REJECT = "while_executing_reject"
+
+
+@dataclass(frozen=True, slots=True)
+class RubyLock:
+    digest: str
+    jid: str
+    kind: str
+    limit: int = 1  # how many jobs may hold it at once
+    ttl_s: int = 0  # 0: it has no end
+    on_conflict: str = ""  # of the lock while it runs
+
+    @property
+    def run_digest(self) -> str:
+        """Of the lock that is held while the job runs."""
+        return f"{self.digest}:RUN"
+
+    @property
+    def freed_at_start(self) -> bool:
+        return self.kind in _FREED_AT_START
+
+    @property
+    def while_it_runs(self) -> bool:
+        return self.kind in _WHILE_IT_RUNS
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is held on after the end of the job."""
+        return self.kind == _LASTING
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a job whose lock is held by a running one is buried."""
+        return self.kind == _REJECT or self.on_conflict == "reject"
+
+
+def ruby_lock_of(fields: Mapping[str, Any]) -> RubyLock | None:
+    """None for a job without such a lock, and for one that nobody can read."""
+    digest, jid, kind = fields.get(LOCK_DIGEST), fields.get("jid"), fields.get(LOCK)
+    if not all(isinstance(text, str) and text and payload.encodable(text) for text in (digest, jid, kind)):
+        return None
+    limit, ttl = _whole(fields.get("lock_limit"), 1), _whole(fields.get("lock_ttl"), 0)
+    return RubyLock(str(digest), str(jid), str(kind), max(1, limit), max(0, ttl), _on_conflict(fields))
+
+
+def _on_conflict(fields: Mapping[str, Any]) -> str:
+    told = fields.get("on_server_conflict") or fields.get("on_conflict")
+    if isinstance(told, dict):
+        told = told.get("server")
+    return told if isinstance(told, str) else ""
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e9
+    return int(value) if is_number else otherwise

@@ -1,0 +1,50 @@
+"""Ruby programs with the real gems sidekiq-batch and sidekiq-unique-jobs, see ruby/echoes.rb."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from programs import RUBY, Background, call, do_without, third_party
+
+ARCHIVES = (
+    "sidekiq-batch-0.1.9.tar.gz",
+    "sidekiq-unique-jobs-7.1.33.tar.gz",
+    "brpoplpush-redis_script-0.1.3.tar.gz",
+)
+ECHOES = "python_echoes"
+
+
+class Gems:
+    def __init__(self, redis_url: str, folder: Path) -> None:
+        self._redis_url, self._folder, self._libraries = redis_url, folder, list[str]()
+        for archive in map(third_party, ARCHIVES):
+            with tarfile.open(archive) as sources:
+                sources.extractall(folder, filter="data")
+            self._libraries.append(str(folder / archive.name.removesuffix(".tar.gz") / "lib"))
+        tried = subprocess.run(["ruby", "-rconcurrent", "-rthor", "-e", "1"], capture_output=True)
+        if tried.returncode != 0:
+            do_without("ruby lacks what sidekiq-unique-jobs needs (Debian: apt-get install ruby-concurrent ruby-thor)")
+
+    def __call__(self, *words: str) -> dict[str, Any]:
+        paths = [word for library in self._libraries for word in ("-I", library)]
+        [told] = call("ruby", *paths, RUBY / "echoes.rb", self._redis_url, *words)
+        return told
+
+    def push(self, job_class: str, argument: str) -> str | None:
+        """The jid; None where another job holds the lock."""
+        jid: str | None = self("unique", job_class, argument)["jid"]
+        return jid
+
+    def digests(self) -> list[str]:
+        """The locks."""
+        found: list[str] = self("digests")["digests"]
+        return found
+
+    def sidekiq(self) -> Background:
+        command = ["sidekiq", "-r", RUBY / "echoes.rb", "-c", "1", "-t", "2", "-q", ECHOES, "-q", "default"]
+        paths = os.pathsep.join(self._libraries)
+        return Background(self._folder / "sidekiq.log", command, REDIS_URL=self._redis_url, RUBYLIB=paths)

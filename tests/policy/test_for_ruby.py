@@ -1,0 +1,88 @@
+"""The locks of sidekiq-unique-jobs that are freed here: which steps change them, and how a payload tells of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from goworkers_py.config.options import Config, EchoConfig
+from goworkers_py.core.effect import FreeRubyLock, PushEcho, TakeRubyLock
+from goworkers_py.core.outcome import CANCELLED, DONE, KEEP, REQUEUE, Dead, Discard, Outcome, Reschedule, Retry
+from goworkers_py.policy.echoes import Echoes
+from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.wire.message import Message
+from goworkers_py.wire.ruby_lock import RubyLock, ruby_lock_of
+
+NATIVE = ForRuby(locks=True)
+FREE, FREE_RUN, TAKE = FreeRubyLock("j", "d"), FreeRubyLock("j", "d:RUN"), TakeRubyLock("j", "d", 1, 0)
+
+
+def job(kind: str = "until_executed", **more: Any) -> bytes:
+    fields = {"class": "A", "jid": "j", "args": [], "lock": kind, "lock_digest": "d", **more}
+    return json.dumps(fields).encode()
+
+
+def effects(kind: str, outcome: Outcome) -> set[object]:
+    return set(NATIVE.of_run(Message(job(kind), "py"), outcome))
+
+
+@pytest.mark.parametrize(
+    ("kind", "success", "goes_on", "other_end"),
+    [
+        ("until_executed", {FREE}, set(), {FREE}),
+        ("until_executing", {FREE}, {TAKE}, {FREE}),
+        ("until_expired", set(), set(), {FREE}),
+        ("while_executing", {FREE, FREE_RUN}, {FREE_RUN}, {FREE, FREE_RUN}),
+        ("until_and_while_executing", {FREE, FREE_RUN}, {FREE_RUN, TAKE}, {FREE, FREE_RUN}),
+    ],
+)
+def test_what_a_step_does_with_the_lock_depends_on_its_kind(
+    kind: str, success: set[object], goes_on: set[object], other_end: set[object]
+) -> None:
+    assert effects(kind, DONE) == success
+    for outcome in (Retry(1.0, b""), Reschedule(1.0, b""), REQUEUE):
+        assert effects(kind, outcome) == goes_on
+    for outcome in (Dead(b"{}"), Discard(), CANCELLED):
+        assert effects(kind, outcome) == other_end
+    assert effects(kind, KEEP) == set()
+    assert set(NATIVE.of_move(job(kind), "waiting")) == goes_on  # recovered from a dead process
+    assert set(NATIVE.of_move(job(kind), "cancelled")) == other_end
+
+
+def test_a_job_with_an_echo_has_its_lock_freed_by_ruby_alone() -> None:
+    """Else the middleware of the echo would take the lock of the next job."""
+    both = ForRuby(Echoes("echoes", locks=False), locks=True)
+    of_batch = Message(job(bid="b"), "py")
+    assert [type(one) for one in both.of_run(of_batch, DONE)] == [PushEcho]
+    assert both.lock_of(of_batch.fields) is None
+    assert both.of_run(Message(job(), "py"), DONE) == (FREE,)
+
+
+def test_nothing_is_done_for_ruby_unless_it_is_asked_for() -> None:
+    assert ForRuby.of(Config().echo) is None
+    assert ForRuby.of(EchoConfig(locks="native")) == ForRuby(None, locks=True)
+    assert ForRuby.of(EchoConfig("q", locks="native")) == ForRuby(Echoes("q", locks=False), locks=True)
+    assert ForRuby.of(EchoConfig("q")) == ForRuby(Echoes("q"))
+    assert not NATIVE.marked({"jid": "j"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "lock"),
+    [
+        ({}, RubyLock("d", "j", "until_executed")),
+        ({"lock_limit": 3, "lock_ttl": 60.0}, RubyLock("d", "j", "until_executed", 3, 60)),
+        ({"lock_limit": "many", "lock_ttl": None}, RubyLock("d", "j", "until_executed")),
+        ({"on_conflict": "reject"}, RubyLock("d", "j", "until_executed", on_conflict="reject")),
+        (
+            {"on_conflict": {"client": "log", "server": "raise"}},
+            RubyLock("d", "j", "until_executed", on_conflict="raise"),
+        ),
+        ({"lock_digest": 1}, None),
+        ({"lock": None}, None),
+        ({"jid": ""}, None),
+    ],
+)
+def test_a_payload_tells_of_its_lock(fields: dict[str, Any], lock: RubyLock | None) -> None:
+    assert ruby_lock_of(json.loads(job(**fields))) == lock
