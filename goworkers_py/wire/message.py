@@ -41,8 +41,8 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "members", "queue", "raw",
-        "thread", "tracked",
+        "args", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class", "members",
+        "queue", "raw", "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
@@ -63,6 +63,7 @@ class Message:
         self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
+        self.gives = False  # set to true where the next link of a chain wants the result
         self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
 
     @property

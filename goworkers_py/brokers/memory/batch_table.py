@@ -21,7 +21,7 @@ from goworkers_py.core.batch import (
 )
 from goworkers_py.wire import payload
 
-Fire = Callable[[Callback], None]
+Fire = Callable[[Callback], object]
 
 
 @dataclass(slots=True)
