@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from goworkers_py.admin.filter import counted
+from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
@@ -59,6 +60,7 @@ class OurWork:
 
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
+    aggregates: Collection[str] = ()  # the classes whose groups are aggregated
 
 
 class Doctor:
@@ -94,6 +96,7 @@ class Doctor:
             "outbox": self._outbox,
             "periodic": self._periodic,
             "batches": self._batches,
+            "groups": self._groups,
             "go-workers": self._go_workers,
             "unreadable": self._unreadable,
         }
@@ -226,6 +229,9 @@ class Doctor:
     def _batches(self) -> Iterator[Advice]:
         if self._inspector.knows_batches:
             yield from old_batches(self._inspector.batches.all(), time.time())
+
+    def _groups(self) -> Iterator[Advice]:
+        yield from group_findings(self._inspector, None if self._work is None else self._work.aggregates)
 
     def _go_workers(self) -> Iterator[Advice]:
         for left in self._inspector.neighbours.leftovers():

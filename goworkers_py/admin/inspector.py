@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.batches import BatchList
+from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
 from goworkers_py.admin.periodic_schedules import PeriodicSchedules
@@ -32,7 +33,7 @@ from goworkers_py.core.limit import LimitEntry, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, PeriodicSchedules):
+class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

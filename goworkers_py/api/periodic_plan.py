@@ -127,22 +127,22 @@ def _of_code(one: DeclaredPeriodic) -> _Pushes:
 
 def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
     place = f"[periodic:{one.name}]"
-    if not one.job_class:
+    if not one.class_:
         raise ConfigError(f"{place} names no class: write class = Report::NightlyJob")
     if bool(one.cron) == bool(one.every):
         raise ConfigError(f"{place} needs cron or every, and not both: cron = 0 3 * * *, or every = 30")
     rule = Rule(one.cron, 0, one.timezone) if one.cron else Rule(every=one.every)
-    spec = registry.job(one.job_class)
+    spec = registry.job(one.class_)
     queue = one.queue or (spec.queue if spec else "default")
     if spec is None and one.overlap != "allow" and not registry.handled(queue):
         raise ConfigError(
-            f"{place} overlap = {one.overlap}: no job is registered here as {one.job_class!r}, and only a process of "
+            f"{place} overlap = {one.overlap}: no job is registered here as {one.class_!r}, and only a process of "
             "pyworkers frees the lock at its end; use overlap = allow, or a lock of the program that runs the class"
         )
     options = NO_OPTIONS.over(spec.options) if spec else NO_OPTIONS
     # Their parsers have checked them.
     catch_up, overlap = cast(CatchUp, one.catch_up), cast(Overlap, one.overlap)
-    return _Pushes(place, one.name, rule, one.job_class, queue, options, spec, one.args, {}, catch_up, overlap)
+    return _Pushes(place, one.name, rule, one.class_, queue, options, spec, one.args, {}, catch_up, overlap)
 
 
 def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> PeriodicJob:

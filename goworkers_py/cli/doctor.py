@@ -18,6 +18,7 @@ from goworkers_py.cli.tables import printable
 from goworkers_py.config.options import Config
 from goworkers_py.config.user_code import import_from_here, import_module
 from goworkers_py.core.errors import ConfigError, UnknownJob
+from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.wire.message import Message
 
 
@@ -78,7 +79,8 @@ def _our_work(app: App) -> OurWork | None:
             return False
         return True
 
-    return OurWork({queue.name for queue in plan.queues}, knows)
+    aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
+    return OurWork({queue.name for queue in plan.queues}, knows, aggregates)
 
 
 def _cannot_start(error: ConfigError) -> Finding:

@@ -29,6 +29,7 @@ COMMANDS = {
     "job": "job",
     "retries": "job_sets",
     "scheduled": "job_sets",
+    "groups": "groups",
     "limits": "limits",
     "locks": "locks",
     "periodic": "periodic",

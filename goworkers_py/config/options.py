@@ -125,7 +125,7 @@ class PeriodicConfig:
     cron: str = option("", text, "minute, hour, day, month and weekday, such as 0 3 * * *")
     every: int = option(0, whole(1), "instead of `cron`: seconds between two jobs, as multiples since 1970")
     timezone: str = option("UTC", text, "time zone of `cron`, such as Europe/Berlin")
-    job_class: str = option("", text, "class of the jobs, in any language", alias="class")
+    class_: str = option("", text, "class of the jobs, in any language")
     queue: str = option("", text, "queue of the jobs; empty: that of the class in this program, or default")
     args: tuple[Any, ...] = option((), json_list, 'arguments as JSON, such as ["eu", 7]')
     catch_up: str = option(
@@ -279,12 +279,17 @@ class Config:
 
 def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     """The rows of a section's table."""
-    return {row.name: row for row in dataclasses.fields(section) if "parse" in row.metadata}
+    return {_name_of(row): row for row in dataclasses.fields(section) if "parse" in row.metadata}
+
+
+def _name_of(row: dataclasses.Field[Any]) -> str:
+    """The field of an option whose name is a word of Python, such as `class`, ends in an underscore."""
+    return row.name.removesuffix("_")
 
 
 def names_of(row: dataclasses.Field[Any]) -> list[str]:
     """The option's name, and its alias if it has one."""
-    return [name for name in (row.name, row.metadata["alias"]) if name]
+    return [name for name in (_name_of(row), row.metadata["alias"]) if name]
 
 
 def options_by_any_name(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:

@@ -121,7 +121,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    flusher = GroupFlusher(broker, plan, clock.wall, outage)
+    flusher = GroupFlusher(broker, plan, clock.wall, outage) if Aggregates(plan.registry).specs() else None
     releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
     if releaser is not None:
         limit_begin.on_waits = releaser.look_soon

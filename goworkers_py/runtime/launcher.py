@@ -51,7 +51,7 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
-    group_flusher: GroupFlusher
+    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
     firer: Firer | None = None  # None: there are no periodic jobs
     limit_releaser: LimitReleaser | None = None  # None: the program has no limits
 
@@ -67,7 +67,7 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
-                self.group_flusher,
+                *([self.group_flusher] if self.group_flusher else []),
                 *([] if self.limit_releaser is None else [self.limit_releaser]),
                 *([self.firer] if self.firer else []),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -17,9 +17,9 @@ from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock, awake_and_asleep
-from goworkers_py.core.effect import PushJobs
+from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
-from goworkers_py.core.outcome import Outcome
+from goworkers_py.core.outcome import Joined, Outcome
 from goworkers_py.core.periodic import Firing, FiringResult, Release
 from goworkers_py.runtime.lease import Lease
 
@@ -46,30 +46,39 @@ class FakeTransport(MemoryTransport):
         finished = [(delivery, self._without_times_of(outcome)) for delivery, outcome in batch.finished]
         results = super().settle(dataclasses.replace(batch, finished=finished))
         for (_, outcome), settled in zip(batch.finished, results, strict=True):
-            for effect in outcome.effects if settled is True else ():
-                if isinstance(effect, PushJobs):
-                    self.pushed += effect.pushes
+            if settled is True and not isinstance(outcome, Joined):  # a member that joins was pushed before
+                self.pushed += [push for effect in outcome.effects for push in _pushes_of(effect)]
         return results
 
     def _without_times_of(self, outcome: Outcome) -> Outcome:
         if self._at_once is None or not outcome.effects:
             return outcome
-        effects = [
-            dataclasses.replace(effect, pushes=tuple(self._without_times(effect.pushes)))
-            if isinstance(effect, PushJobs)
-            else effect
-            for effect in outcome.effects
-        ]
-        return dataclasses.replace(outcome, effects=tuple(effects))
+        return dataclasses.replace(outcome, effects=tuple(map(self._at_once_effect, outcome.effects)))
+
+    def _at_once_effect(self, effect: Effect) -> Effect:
+        if isinstance(effect, PushJobs):
+            return dataclasses.replace(effect, pushes=tuple(self._without_times(effect.pushes)))
+        if isinstance(effect, EndSet):
+            return dataclasses.replace(effect, effects=tuple(map(self._at_once_effect, effect.effects)))
+        return effect
 
     def _without_times(self, pushes: Sequence[Push]) -> Sequence[Push]:
-        at_once = self._at_once
-        if at_once is None:
-            return pushes
-        return [
-            push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
-            for push in pushes
-        ]
+        return pushes if self._at_once is None else [self._without_time(push, self._at_once) for push in pushes]
+
+    @staticmethod
+    def _without_time(push: Push, at_once: AtOnce) -> Push:
+        if push.group is not None:  # the group is flushed at once
+            settings = push.group.settings._replace(grace_s=0.0)
+            push = dataclasses.replace(push, group=push.group._replace(settings=settings))
+        return push if push.at is None else dataclasses.replace(push, payload=at_once(push.payload), at=None)
+
+
+def _pushes_of(effect: Effect) -> Iterator[Push]:
+    if isinstance(effect, PushJobs):
+        yield from effect.pushes
+    elif isinstance(effect, EndSet):
+        for one in effect.effects:
+            yield from _pushes_of(one)
 
 
 class FakePeriodic(MemoryPeriodic):

@@ -22,6 +22,7 @@ from goworkers_py.testing.runner import Runner, as_worker
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import own_traceback
 from goworkers_py.wire.message import Timestamps
+from goworkers_py.wire.stored_job import StoredJob
 
 AnyJob = Job[..., Any] | str
 
@@ -105,10 +106,11 @@ class Sandbox:
     # --- looking
 
     def jobs(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
-        """The jobs in queues, and those that wait for a time or in a line, in the order of their pushes."""
+        """The jobs in queues, and those that wait for a time, in a line or in a group, in the order of their pushes."""
         queues = [Place(JobState.WAITING, name) for name in self._broker.queues_in_order()]
         others = [Place(state) for state in (JobState.SCHEDULED, JobState.PARKED, JobState.OUTBOX)]
-        return sorted(self._in([*queues, *others], job, queue), key=lambda one: one.message.created_at or 0.0)
+        found = [*self._in([*queues, *others], job, queue), *self._members(job, queue)]
+        return sorted(found, key=lambda one: one.message.created_at or 0.0)
 
     def retries(self, job: AnyJob | None = None, *, queue: str | None = None) -> list[EnqueuedJob]:
         """The jobs that have failed and wait for their next try, the next one first."""
@@ -124,6 +126,15 @@ class Sandbox:
 
     def _in(self, places: Iterable[Place], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         stored = [one for place in places for one in self._broker.admin.jobs_in(place).first(_ALL)]
+        return self._wanted(stored, job, queue)
+
+    def _members(self, job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
+        """The members of open groups."""
+        inspector, groups = self.app.inspector, [one.group for one in self._broker.groups.entries()]
+        stored = [one for group in groups if not group.set for one in inspector.members(group, _ALL)]
+        return self._wanted(stored, job, queue)
+
+    def _wanted(self, stored: Iterable[StoredJob], job: AnyJob | None, queue: str | None) -> list[EnqueuedJob]:
         found = [EnqueuedJob(one.message, one.at) for one in stored if one.message is not None]
         wanted = None if job is None else _class_of(job)
         return [one for one in found if wanted in (None, one.job_class) and queue in (None, one.queue)]

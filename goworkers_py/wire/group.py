@@ -91,6 +91,17 @@ def joining_in(raw: bytes, queue: str) -> Joining | None:
     return Joining(found.group, found.said.over(GroupSettings()))
 
 
+def set_in(raw: bytes) -> str:
+    """The set that the job of this payload aggregates; empty for any other job."""
+    if _MARK not in raw:
+        return ""
+    try:
+        found = group_of(payload.read(raw), "")
+    except UnreadablePayload:
+        return ""
+    return "" if found is None else found.group.set
+
+
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and payload.encodable(value)
 

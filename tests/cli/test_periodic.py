@@ -224,7 +224,7 @@ def test_imported_schedules_are_sections_of_a_configuration_file(call: Call, tmp
     file.write_text(printed)
     sections = {one.name: one for one in load(file, environment={}).periodic}
     nightly = sections["nightly"]
-    assert (nightly.cron, nightly.timezone, nightly.job_class) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
+    assert (nightly.cron, nightly.timezone, nightly.class_) == ("0 3 * * *", "Europe/Berlin", "Report::Job")
     assert (nightly.queue, nightly.args) == ("reports", ("eu", 7))
     assert (sections["often"].every, sections["often"].queue) == (5_400, "low")
     assert (sections["hourly"].cron, sections["hourly"].args) == ("0 * * * *", ("x",))

@@ -332,6 +332,15 @@ def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> 
         assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
 
 
+def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r digest", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python digest.py", EXAMPLES / "python", env)
+        _await(log, "mailed ada: a comment, a like, a follower")
+        _await(log, "mailed ada: a reply")
+        _await(log, "mailed bob: a like")
+
+
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r reports", EXAMPLES / "python", tmp_path / "log", env) as log:

@@ -94,7 +94,7 @@ def test_counts_are_there_from_the_start_and_an_outage_counts_in_seconds() -> No
     process.shared.counters.add("recovered", 2)
     assert process.health.report()["counts"] == {
         "recovered": 2, "poison": 0, "stuck": 0, "lost_leases": 0, "settle_retries": 0, "outage_seconds": 0,
-        "expired": 0,
+        "expired": 0, "periodic_fired": 0, "periodic_skipped": 0, "periodic_late_seconds": 0,
     }  # fmt: skip
 
 

@@ -128,9 +128,9 @@ def test_a_pause_of_a_queue_holds_for_its_levels_and_a_level_is_paused_alone(app
         ran.append(word)
 
     with started(app) as launcher:
-        switches = launcher._services.pauses
+        pauses = launcher._services.pauses
         app.inspector.pause("mail")
-        switches.look()
+        assert eventually(lambda: pauses._paused == set(LEVELS))
         for priority in ("high", "normal", "low"):
             send.set(priority=priority).enqueue(priority)
         told = {one.name: one.paused for one in app.inspector.queues()}

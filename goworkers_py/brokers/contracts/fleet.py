@@ -42,6 +42,9 @@ class Stats:
     in_progress: int
     processes: int  # those that have a lease
     queues: list[QueueStats]
+    groups: int = 0  # of jobs that wait to be aggregated, see `core.group.GroupFigures`
+    grouped: int = 0  # their members
+    oldest_grouped_s: int = 0  # how long the first of these has waited
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
 
     def as_dict(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
 from goworkers_py.core.limit import waiting_by_limit
@@ -84,6 +85,7 @@ class MemoryAdmin(Admin):
         state = self._state
         with state.lock:
             now = state.clock()
+            groups = GroupFigures.of(state.groups.entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,
@@ -95,6 +97,9 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
+                groups=groups.groups,
+                grouped=groups.members,
+                oldest_grouped_s=groups.oldest_s,
                 limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 

@@ -39,7 +39,7 @@ FEATURES = (
     Feature("unique jobs", "hlen hmget ttl", ""),
     Feature("limits", "hlen hmget persist srem", ""),
     Feature("batches", "hmget hincrby", ""),
-    Feature("groups of jobs", "hlen hmget renamenx unlink zscore srem", ""),
+    Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),
@@ -96,6 +96,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
     return [
         ("LPUSH", queue, ""), ("RPUSH", queue, ""), ("LLEN", queue), ("LINDEX", queue, -1), ("LRANGE", held, 0, 0),
         ("LREM", held, -1, ""), ("LTRIM", queue, 0, -1), ("LPOS", held, ""), ("LSET", held, 0, ""),
+        ("RENAMENX", keys.nothing, keys.nothing), ("UNLINK", keys.nothing),
         ("RPOPLPUSH", queue, held), ("BRPOPLPUSH", queue, held, 1),
         ("SADD", keys.queues, ""), ("SMEMBERS", keys.paused), ("SREM", keys.processes, ""),
         ("ZADD", keys.schedule, 0, ""), ("ZADD", keys.retry, 0, ""), ("ZADD", keys.dead, 0, ""),

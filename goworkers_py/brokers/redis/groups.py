@@ -90,7 +90,7 @@ class RedisGroups(Groups):
 
     def entry(self, group: Group) -> GroupEntry | None:
         entry, key = entry_of(group), self._keys.groups_of(group.job_class)
-        [score] = self._connections.exchange([("ZSCORE", key, entry)])
+        [score] = self._connections.call("ZMSCORE", key, entry)
         return None if score is None else next(self._read(group.job_class, [(entry, float(score))]), None)
 
     def make_due(self, group: Group) -> bool:

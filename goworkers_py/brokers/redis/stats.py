@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import count_in
 from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.limit import waiting_by_limit
 
 
@@ -30,6 +33,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         ]
     )
     names, paused = names or (), paused or ()
+    groups = GroupFigures.of(RedisGroups(connections, keys).entries(), time.time())
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
     parked = lines.all()
     return Stats(
@@ -42,6 +46,9 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         processes=processes,
         parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
+        groups=groups.groups,
+        grouped=groups.members,
+        oldest_grouped_s=groups.oldest_s,
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
         limits=waiting_by_limit((line.name, line.size) for line in parked),
     )

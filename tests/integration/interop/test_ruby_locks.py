@@ -128,7 +128,7 @@ def test_a_retry_does_not_take_the_lock_of_the_next_job(
         app.inspector.pause("py")
         launcher = app._launcher
         assert launcher is not None
-        launcher._services.pauses.look()
+        assert eventually(lambda: launcher._services.pauses._paused == {"py"})
         following = gems.push("PyStart", "a")
         assert following
         code.gate.set()

@@ -9,7 +9,7 @@ local arguments, key_at = ARGV, nil -- of pushes only
 local HASH, LIST, GROUPS, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local SET, QUEUES, QUEUE = KEYS[5], KEYS[6], KEYS[7]
 local entry, set_entry, class, queue, payload = unpack(ARGV)
-local due = redis.call('ZSCORE', GROUPS, entry)
+local due = redis.call('ZMSCORE', GROUPS, entry)[1]
 if not due or tonumber(due) > tonumber(now) then return 0 end
 redis.call('LLEN', QUEUE)
 

@@ -1,0 +1,154 @@
+"""`groups list`, `groups show`, `groups flush`, `groups set`, `groups delete`: jobs that wait to be aggregated."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from goworkers_py.admin.filter import counted
+from goworkers_py.api.app import App
+from goworkers_py.cli.base import FAILED, CommandGroup, Function, connected, fail
+from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
+from goworkers_py.cli.selection import as_json, confirm, dry_run, limit, yes
+from goworkers_py.cli.tables import Table, duration, when
+from goworkers_py.core.group import Group, GroupEntry, OwnSettings
+
+
+@click.group(cls=CommandGroup)
+def groups() -> None:
+    """Shows groups of jobs that wait to be aggregated, flushes them, or gives them settings of their own."""
+
+
+def named(command: Function) -> Function:
+    """Adds what names a group, and calls the command with the Group."""
+
+    def run(app: App, job_class: str, name: str, queue: str, of_set: str, **given: Any) -> Any:
+        return command(app, _found(app, job_class, name, queue, of_set), **given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    about = "a set of members whose aggregation job was pushed, by its name in `groups list`"
+    run = click.option("--set", "of_set", default="", metavar="SET", help=about)(run)
+    run = click.option("--queue", default="", help="the queue of the group, where several have this name")(run)
+    run = click.argument("name")(run)
+    return click.argument("job_class", metavar="CLASS")(run)
+
+
+def _found(app: App, job_class: str, name: str, queue: str, of_set: str) -> Group:
+    if queue:
+        return Group(queue, job_class, name, of_set)
+    entries = app.inspector.groups(job_class)
+    found = {entry.group.queue for entry in entries if entry.group.name == name and of_set in ("", entry.group.set)}
+    if len(found) > 1:
+        fail(f"queues {', '.join(sorted(found))} have a group {name} of {job_class}: choose one by --queue", FAILED)
+    if not found:
+        fail(f"there is no group {name} of {job_class}; `pyworkers groups list` lists all", FAILED)
+    return Group(found.pop(), job_class, name, of_set)
+
+
+@groups.command("list")
+@click.option("--class", "job_class", default="", help="only groups of this class")
+@limit
+@as_json
+@connected
+def list_(app: App, job_class: str, limit: int, as_json: bool) -> None:
+    """Lists groups, those that are due first. A row with a set has members that are aggregated just now, or whose
+    aggregation job waits, is retried or is dead."""
+    found = app.inspector.groups(job_class)
+    show_all([*itertools.islice(found, limit or None)], as_json, _show, "groups")
+
+
+@groups.command()
+@connected
+@named
+@limit
+@as_json
+def show(app: App, group: Group, limit: int, as_json: bool) -> None:
+    """Lists the members of a group, the oldest first."""
+    size = 0 if (entry := app.inspector.group(group)) is None else entry.size
+    members = app.inspector.members(group, min(size, limit + 1) if limit else size)
+    list_rows(IN_QUEUE, members, limit, as_json, f"members in group {group.name} of {group.job_class}")
+
+
+@groups.command()
+@connected
+@named
+@dry_run
+def flush(app: App, group: Group, dry_run: bool) -> None:
+    """Lets a group be aggregated at once. With --set, pushes the job that aggregates the set once more: for a job that
+    another program has deleted. However many such jobs there are, the members are aggregated once.
+
+    Exit code 1 when it has no members.
+    """
+    there = bool(app.inspector.members(group, 1)) if dry_run else app.inspector.flush_group(group)
+    if not there:
+        fail(f"group {group.name} of {group.job_class} has no members", FAILED)
+    click.echo(f"{group.name}: {'would be flushed' if dry_run else 'is due now'}")
+
+
+@groups.command("set")
+@connected
+@named
+@click.option("--grace", type=click.FloatRange(0, 1e9), help="seconds after its last member")
+@click.option("--max-delay", type=click.FloatRange(0, 1e9), help="seconds after its first member; 0: no limit")
+@click.option("--max-size", type=click.IntRange(0, 1_000_000_000), help="number of members; 0: no limit")
+@click.option("--reset", is_flag=True, help="the settings of the code hold again")
+@dry_run
+def set_(
+    app: App, group: Group, grace: float | None, max_delay: float | None, max_size: int | None, reset: bool,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    """Gives a group settings of its own: when it is flushed. They hold at once, last while it is empty, and go before
+    those of the code. A group without members needs --queue. Settings that are not named stay as they are."""
+    given = OwnSettings(grace, max_delay, max_size)
+    if group.set or reset == (given != OwnSettings()):
+        raise click.UsageError("give --grace, --max-delay or --max-size, or --reset alone; and no --set")
+    entry = app.inspector.group(group)
+    own = OwnSettings() if reset or entry is None else entry.own
+    changed = own._replace(**{name: value for name, value in given._asdict().items() if value is not None})
+    if not dry_run:
+        app.inspector.set_group(group, changed)
+    click.echo(f"{group.name}: {'would have' if dry_run else 'has'} {_told(changed) or 'no settings of its own'}")
+
+
+@groups.command()
+@connected
+@named
+@yes
+@dry_run
+def delete(app: App, group: Group, yes: bool, dry_run: bool) -> None:
+    """Deletes all members of a group. Exit code 1 when it has none."""
+    entry = app.inspector.group(group)
+    if entry is None or not entry.size:
+        fail(f"group {group.name} of {group.job_class} has no members", FAILED)
+    if dry_run:
+        click.echo(f"{counted(entry.size)} would be deleted")
+        return
+    confirm(f"delete {counted(entry.size)} of group {group.name}", yes)
+    click.echo(f"{counted(app.inspector.delete_group(group))} deleted")
+
+
+def _told(own: OwnSettings) -> str:
+    names = {"grace_s": "grace", "max_delay_s": "max delay", "max_size": "max size"}
+    return ", ".join(f"{names[name]} {value:g}" for name, value in own._asdict().items() if value is not None)
+
+
+def _show(entries: Sequence[GroupEntry]) -> None:
+    table = Table("class", "queue", "group", "set", "members>", "since", "due", "settings")
+    table.add([_row(entry) for entry in entries])
+
+
+def _row(entry: GroupEntry) -> tuple[str, ...]:
+    group, settings = entry.group, entry.settings
+    told = f"grace {duration(settings.grace_s)}"
+    told += f", max delay {duration(settings.max_delay_s)}" if settings.max_delay_s else ""
+    told += f", max size {settings.max_size}" if settings.max_size else ""
+    told += " (set by hand)" if entry.own != OwnSettings() else ""
+    due = "pushed" if group.set and entry.due is None else when(entry.due)
+    return (
+        group.job_class, group.queue, group.name, group.set or "-", str(entry.size), when(entry.first), due,
+        "-" if group.set else told,
+    )  # fmt: skip

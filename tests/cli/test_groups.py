@@ -1,0 +1,154 @@
+"""`pyworkers groups`, and groups in `stats`, `doctor` and `job show`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from calls import Call, one_line
+
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.effect import Push
+from goworkers_py.core.group import Group, GroupSettings, Joining
+
+GROUP = Group("billing", "Invoice", "user:7")
+
+
+@pytest.fixture(autouse=True)
+def on_this_server(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+def push(broker: RedisBroker, *jids: str, group: Group = GROUP, settings: GroupSettings | None = None) -> None:
+    joining = Joining(group, settings or GroupSettings(grace_s=3600))
+    broker.transport.publish([Push(group.queue, job("Invoice", jid=jid), group=joining) for jid in jids])
+
+
+def test_groups_are_a_table_or_json(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a", "b")
+    push(broker, "c", group=Group("slow", "Report", "day"), settings=GroupSettings(60, 90, 1))
+    header, first, second = call("groups", "list").stdout.splitlines()
+    assert header.split()[:4] == ["class", "queue", "group", "set"]
+    assert first.split()[:3] == ["Invoice", "billing", "user:7"]
+    assert "grace 1 h" in first
+    assert second.split()[:3] == ["Report", "slow", "day"]
+    [line] = call("groups", "list", "--class", "Invoice", "--json").stdout.splitlines()
+    told = json.loads(line)
+    assert told["group"] == {"queue": "billing", "job_class": "Invoice", "name": "user:7", "set": ""}
+    assert (told["size"], told["settings"]["grace_s"]) == (2, 3600)
+
+
+def test_no_groups_are_told_on_stderr(call: Call) -> None:
+    done = call("groups", "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert one_line(done.stderr) == "no groups"
+
+
+def test_the_members_of_a_group_are_shown(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a", "b", "c")
+    shown = call("groups", "show", "Invoice", "user:7", "--limit", "2", "--json")
+    assert [json.loads(line)["job"]["jid"] for line in shown.stdout.splitlines()] == ["a", "b"]
+    assert "first 2" in shown.stderr
+    done = call("groups", "show", "Invoice", "user:8")
+    assert done.returncode == 1
+    assert one_line(done.stderr) == ("there is no group user:8 of Invoice; `pyworkers groups list` lists all")
+
+
+def test_a_group_of_two_queues_is_chosen_by_its_queue(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a")
+    push(broker, "b", group=GROUP._replace(queue="slow"))
+    done = call("groups", "show", "Invoice", "user:7")
+    assert done.returncode == 1
+    assert "queues billing, slow have a group user:7" in done.stderr
+    shown = call("groups", "show", "Invoice", "user:7", "--queue", "slow", "--json").stdout
+    assert json.loads(shown)["job"]["jid"] == "b"
+
+
+def test_a_group_is_flushed_by_hand(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a")
+    assert call("groups", "flush", "Invoice", "user:7", "--dry-run").stdout == "user:7: would be flushed\n"
+    assert broker.groups.due("Invoice", 1).groups == []
+    assert call("groups", "flush", "Invoice", "user:7").stdout == "user:7: is due now\n"
+    assert broker.groups.due("Invoice", 1).groups == [GROUP]
+    done = call("groups", "flush", "Invoice", "other", "--queue", "billing")
+    assert (done.returncode, one_line(done.stderr)) == (1, "group other of Invoice has no members")
+
+
+def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a")
+    assert call("groups", "set", "Invoice", "user:7", "--grace", "5", "--dry-run").stdout == (
+        "user:7: would have grace 5\n"
+    )
+    assert call("groups", "set", "Invoice", "user:7", "--grace", "5").stdout == "user:7: has grace 5\n"
+    assert call("groups", "set", "Invoice", "user:7", "--max-size", "9").stdout == ("user:7: has grace 5, max size 9\n")
+    entry = broker.groups.entry(GROUP)
+    assert entry is not None
+    assert entry.settings == (5, 0, 9)
+    assert "(set by hand)" in call("groups", "list").stdout
+    assert call("groups", "set", "Invoice", "user:7", "--reset").stdout == "user:7: has no settings of its own\n"
+    assert call("groups", "set", "Invoice", "user:7").returncode == 2
+    assert call("groups", "set", "Invoice", "new", "--grace", "5").returncode == 1
+    assert call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5").returncode == 0
+
+
+def test_the_members_of_a_group_are_deleted(broker: RedisBroker, call: Call, redis: redis_py.Redis) -> None:
+    push(broker, "a", "b")
+    assert call("groups", "delete", "Invoice", "user:7").returncode == 2  # not confirmed
+    assert call("groups", "delete", "Invoice", "user:7", "--dry-run").stdout == "2 jobs would be deleted\n"
+    assert call("groups", "delete", "Invoice", "user:7", "--yes").stdout == "2 jobs deleted\n"
+    assert redis.keys("pyworkers:group*") == []
+    assert call("groups", "delete", "Invoice", "user:7", "--queue", "billing", "--yes").returncode == 1
+
+
+def test_stats_count_groups_and_their_members(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a", "b")
+    push(broker, "c", group=GROUP._replace(name="user:8"))
+    told = json.loads(call("stats", "--json").stdout)
+    assert (told["groups"], told["grouped"]) == (2, 3)
+    assert told["oldest_grouped_s"] >= 0
+
+
+def test_a_member_is_found_by_its_jid(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a")
+    told = json.loads(call("job", "show", "a", "--json").stdout)
+    assert (told["state"], told["group"], told["queue"]) == ("grouped", "user:7", "billing")
+    assert "grouped" in call("job", "show", "a").stdout
+
+
+def test_the_doctor_tells_of_groups_that_nobody_aggregates(
+    broker: RedisBroker, call: Call, redis: redis_py.Redis
+) -> None:
+    push(broker, "a", "b")
+    assert "(groups)" not in call("doctor").stdout
+    redis.zadd("pyworkers:groups:Invoice", {'["billing", "user:7"]': time.time() - 100}, xx=True)
+    [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
+    assert line == (
+        "problem (groups): 1 group of class Invoice with 2 jobs are overdue; start a process whose code has its "
+        "@NAME.aggregate"
+    )
+
+
+def test_the_doctor_tells_of_a_set_whose_job_is_gone(broker: RedisBroker, call: Call, redis: redis_py.Redis) -> None:
+    push(broker, "a", settings=GroupSettings(max_size=1))
+    [of_set] = broker.groups.due("Invoice", 1).groups
+    field = {"v": 1, "needs": ["group"], "group": {"name": "user:7", "queue": "billing", "set": of_set.set}}
+    raw = job("Invoice", jid="aggregation", pyworkers=field)
+    assert broker.groups.flush(of_set, of_set, raw) == 1
+    assert "is in no place" not in call("doctor").stdout
+    redis.delete("queue:billing")
+    [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
+    command = f"groups flush Invoice user:7 --queue billing --set {of_set.set}"
+    assert line.endswith(f"to push it again: pyworkers {command}")
+    assert call(*command.split()).returncode == 0
+    assert broker.groups.flush(of_set, of_set, raw) == 1
+    assert redis.lrange("queue:billing", 0, -1) == [raw]
