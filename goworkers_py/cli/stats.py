@@ -30,7 +30,7 @@ def stats(app: App, as_json: bool) -> None:
 
 
 def _table(figures: Stats) -> str:
-    told = {name: value for name, value in figures.as_dict().items() if name != "queues"}
+    told = {name: value for name, value in figures.as_dict().items() if name not in ("queues", "limits")}
     rows = [(name, str(value)) for name, value in told.items() if value or name not in _ONLY_WHERE_SOME]
     lines = [f"{name.replace('_', ' '):<16} {value:>12}" for name, value in rows]
     table = Table("queue", "size>", "latency>")

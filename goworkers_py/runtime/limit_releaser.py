@@ -7,8 +7,9 @@ place has died, when people have changed a limit, and when another program has d
 from __future__ import annotations
 
 import queue
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.lock_holders import LockHolders
@@ -27,6 +28,8 @@ MOST_LINES, ANY_TIME_S = 100_000, 3_600.0
 OFTEN_S, RARELY_S = 0.01, 5.0
 # The job of a place without an owner is looked for when it has waited for its run for so long.
 LOOK_FOR_AFTER_S = 30.0
+# After a search, for so many times as long as it took, there is no other one.
+REST = 10
 
 
 class LimitReleaser(BrokerService):
@@ -38,11 +41,8 @@ class LimitReleaser(BrokerService):
         self._holders = LockHolders(broker)
         self._declared = False  # this thread only
         self._all = False
+        self._search_at = 0.0  # monotonic; this thread only
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
-
-    @property
-    def needed(self) -> bool:
-        return self._limiting.of_any_class
 
     def look_soon(self) -> None:
         """From any thread: a job has come into a line."""
@@ -66,27 +66,39 @@ class LimitReleaser(BrokerService):
             due = self._broker.limits.due(MOST_LINES, within_s=ANY_TIME_S)
         else:
             due = self._broker.limits.due(AT_ONCE)
-        for slot in due.slots:
-            self._look(slot)
+        waiting = [slot for slot in due.slots if self._look(slot)]
+        if waiting and time.monotonic() >= self._search_at:
+            self._search(waiting)
         if due.slots and due.next_in_s is None:
             return OFTEN_S
         return max(OFTEN_S, min(RARELY_S, RARELY_S if due.next_in_s is None else due.next_in_s))
 
-    def _look(self, slot: Slot) -> None:
+    def _look(self, slot: Slot) -> bool:
+        """True when jobs wait on, and none was let go."""
         limits, queues = self._broker.limits, self._limiting.queues([slot])
         looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
         while looked.let_go == LET_GO_AT_ONCE and looked.waiting:
             looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        if looked.waiting and not looked.let_go and (gone := self._gone(slot)):
-            limits.look(slot, queues, gone, most=LET_GO_AT_ONCE)
+        return bool(looked.waiting) and not looked.let_go
 
-    def _gone(self, slot: Slot) -> list[SlotHolder]:
-        """The places of jobs that another program has deleted."""
+    def _search(self, waiting: Sequence[Slot]) -> None:
+        """Searches the jobs of one slot at a time, and rests then: a search may take a second, and rates must go on."""
+        began = time.monotonic()
+        for slot in random.sample(waiting, len(waiting)):
+            late = self._late(slot)
+            if late:
+                gone = [one for one in late if self._holders.is_gone(Holder(one.jid, one.queue, one.since))]
+                if gone:
+                    self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+                break
+        ended = time.monotonic()
+        self._search_at = ended + REST * (ended - began)
+
+    def _late(self, slot: Slot) -> list[SlotHolder]:
+        """The places of jobs that have waited for their run for long: another program may have deleted them."""
         now = time.time()
-        late = [
-            one for one in self._broker.limits.holders(slot) if not one.owner and now - one.since > LOOK_FOR_AFTER_S
-        ]
-        return [one for one in late if self._holders.is_gone(Holder(one.jid, one.queue, one.since))]
+        holders = self._broker.limits.holders(slot)
+        return [one for one in holders if not one.owner and now - one.since > LOOK_FOR_AFTER_S]
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):

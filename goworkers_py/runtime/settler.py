@@ -20,7 +20,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, T
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.outcome import DONE, KEEP, MOVED, Done, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -148,9 +148,10 @@ class Settler(Service):
             fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._refused]
             batch = dict(fresh)
         if Keep in set(map(type, batch.values())):
-            for delivery, outcome in [one for one in batch.items() if type(one[1]) is Keep]:
+            kept = [(delivery, outcome) for delivery, outcome in batch.items() if isinstance(outcome, Keep)]
+            for delivery, keep in kept:
                 del batch[delivery]
-                if outcome is MOVED:
+                if keep.moved:
                     self._unsettled.remove([delivery])
                 else:
                     self._lost(delivery)

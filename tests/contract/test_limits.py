@@ -168,6 +168,20 @@ def test_a_job_that_waits_again_gives_up_its_other_places(me: Process, limits: L
     assert holders(limits, b) == []
 
 
+def test_a_strict_job_keeps_its_place_while_it_waits_for_another_limit(me: Process, limits: Limits) -> None:
+    limits.declare([LimitSettings("a", 1)])
+    other = Slot("a")
+    me.broker.transport.publish([push(1), push(2)])
+    me.publish(job(9))
+    first, nine = me.consume(2)
+    limits.begin(wish(nine, other))
+    assert limits.begin(wish(first, other, STRICT)) == Waits("limit:a")
+    assert holders(limits, STRICT) == [("1", "")]
+    me.settle((nine, Done(effects=(LeaveSlot("9", other, ("q",)),))))
+    [first] = me.consume(1)
+    assert limits.begin(wish(first, other, STRICT)) == Begins()
+
+
 # --- pushes into a strict line
 
 

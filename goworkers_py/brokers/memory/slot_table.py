@@ -176,10 +176,13 @@ class SlotTable:
             self._places.setdefault(slot, _Places()).block = name, since, now + BLOCK_S
 
     def give_up(self, slots: Sequence[Slot], full: Slot, jid: str) -> None:
-        """A job that waits for `full` gives up its other places, but for strict ones before it."""
+        """A job that waits for `full` gives up its other places, but for strict ones; while it waits for a strict one,
+        only for those before it: so no two jobs wait for each other."""
+        waits_for_strict = self.limits[full.limit].declared.holds
         for at, slot in enumerate(slots):
             limit = self.limits[slot.limit]
-            if limit.concurrent is not None and not (limit.declared.holds and at < slots.index(full)):
+            keeps = limit.declared.holds and (at < slots.index(full) or not waits_for_strict)
+            if limit.concurrent is not None and not keeps:
                 self.leave(slot, jid)
 
     def enter(self, slot: Slot, jid: str, queue: str) -> bool:

@@ -1,7 +1,7 @@
 -- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list into
 -- the line of the first slot that is full. There is no moment between: a place that is freed after this step finds the
 -- job in the line.
--- KEYS: queues, in-progress list, then keys of slots and of effects, in any order
+-- KEYS: queues, in-progress list (of a block: a key that never exists), then keys of slots and of effects, in any order
 -- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the line,
 --       how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
 -- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block, or
@@ -16,6 +16,9 @@ local function refusal()
   return false
 end
 -- include effects.lua
+-- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM, limited
+-- jobs could not begin on a full server.
+redis.call('LTRIM', LIST, '0', '-1')
 local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local slots, first, full = {}, 7, nil
@@ -59,8 +62,10 @@ if failed then
   return {err = failed}
 end
 each_effect(first, #ARGV, apply)
--- It gives up its other places, but for a strict one before this slot: the line of that one waits for it.
+-- It gives up its other places, but for strict ones: their lines wait for it. While it waits for a strict slot, only for
+-- those before it. So no two jobs wait for each other: a place in another limit is never kept while its job waits.
 for i, slot in ipairs(slots) do
-  if slot.has and slot.concurrent and not (slot.holds and i < full) then free_place(slot, jid) end
+  local keeps = slot.holds and (i < full or not slots[full].holds)
+  if slot.has and slot.concurrent and not keeps then free_place(slot, jid) end
 end
 return {'waits', slots[full].name}

@@ -114,13 +114,13 @@ function EFFECTS.keep(key, jid, first)
   keep_lock(key, jid, arguments[first], arguments[first + 1])
 end
 
--- The values: a slot of a limit.
+-- The values: a slot of a limit. An error, of a damaged key say, must not end the step: a look mends the line later.
 function EFFECTS.leave(_, jid, first)
-  free_place(slot_at(first), jid)
+  pcall(free_place, slot_at(first), jid)
 end
 
 function EFFECTS.hold(_, jid, first)
-  hold_place(slot_at(first), jid)
+  pcall(hold_place, slot_at(first), jid)
 end
 
 -- The values: the part, how it has ended, jid, class, result, and the place of the chain.
