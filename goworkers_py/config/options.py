@@ -187,7 +187,7 @@ class Config:
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     limits: tuple[LimitConfig, ...] = ()
-    echo: EchoConfig = EchoConfig()
+    echo: EchoConfig = field(default_factory=EchoConfig)
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
