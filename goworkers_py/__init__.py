@@ -18,6 +18,7 @@ from goworkers_py.admin.job_status import JobStatus
 from goworkers_py.api.app import App
 from goworkers_py.api.batches import Batch
 from goworkers_py.api.job import Job, Signature
+from goworkers_py.api.limits import Limit
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
@@ -39,6 +40,7 @@ from goworkers_py.core.errors import (
     KillJob,
     LeaseGone,
     LeaseLost,
+    LimitTimeout,
     NeedsNewerRelease,
     NoResult,
     NoSuchDatabase,
@@ -61,6 +63,7 @@ inspector = app.inspector
 
 configure = app.configure
 job = app.job
+limit = app.limit
 periodic = app.periodic
 defaults = app.defaults
 process = app.process
@@ -136,6 +139,8 @@ __all__ = [
     "KillJob",
     "LeaseGone",
     "LeaseLost",
+    "Limit",
+    "LimitTimeout",
     "Message",
     "Middleware",
     "NeedsNewerRelease",
@@ -172,6 +177,7 @@ __all__ = [
     "enqueue_with_options",
     "inspector",
     "job",
+    "limit",
     "middleware",
     "on_cancel",
     "on_death",

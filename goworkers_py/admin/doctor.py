@@ -18,11 +18,12 @@ from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.long_runs import long_runs
 from goworkers_py.admin.old_batches import old_batches
-from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, waiting_in
+from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.admin.summary import Summary
 from goworkers_py.brokers.contracts.admin import Advice, Checks, Place
 from goworkers_py.brokers.contracts.fleet import QueueStats
 from goworkers_py.core.errors import BrokerRefused, ConfigError, NoSuchDatabase, WrongType
+from goworkers_py.core.limit import slot_of_line
 from goworkers_py.observe.health_report import OF_SUSPECT, QUIET, STARTING, STOPPING
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import Message
@@ -91,6 +92,7 @@ class Doctor:
             "failures": self._failures,
             "in-progress": self._dead_owners,
             "parked": self._parked,
+            "limits": self._limits,
             "outbox": self._outbox,
             "periodic": self._periodic,
             "batches": self._batches,
@@ -100,8 +102,7 @@ class Doctor:
         }
 
     def _queues(self) -> Iterator[Advice]:
-        fetched = {queue for one in self._inspector.processes() for queue in one.queues}
-        fetched |= {queue for owner in self._inspector.owners() if owner.alive for queue in owner.queues}
+        fetched = self._fetched()
         for queue in self._inspector.queues():
             if queue.size and queue.paused:
                 what = f"queue {queue.name} is paused and holds {counted(queue.size)}"
@@ -109,6 +110,11 @@ class Doctor:
             elif queue.size and queue.name not in fetched:
                 what = f"queue {queue.name} holds {counted(queue.size)}, but no live process fetches from it"
                 yield Advice(PROBLEM, what, "start a process for this queue")
+
+    def _fetched(self) -> set[str]:
+        """The queues from which live processes fetch."""
+        fetched = {queue for one in self._inspector.processes() for queue in one.queues}
+        return fetched | {queue for owner in self._inspector.owners() if owner.alive for queue in owner.queues}
 
     def _classes(self) -> Iterator[Advice]:
         if self._work is None:
@@ -167,7 +173,7 @@ class Doctor:
 
     def _parked(self) -> Iterator[Advice]:
         for line in self._inspector.lines():
-            if line.latency_s > LONG_PARKED_S:
+            if line.latency_s > LONG_PARKED_S and slot_of_line(line.name) is None:
                 hours = int(line.latency_s // 3600)
                 what = f"line {line.name} holds {counted(line.size)}, the first of them for {hours} hours"
                 yield Advice(
@@ -175,6 +181,14 @@ class Doctor:
                     what,
                     "`pyworkers parked list` shows them, `pyworkers parked retry` puts them into their queues",
                 )
+
+    def _limits(self) -> Iterator[Advice]:
+        waiting = [job for job in self._inspector.first(PARKED, SAMPLE) if slot_of_line(job.line) is not None]
+        fetched = self._fetched() if waiting else set()
+        alone = Counter((job.line.split(":")[1], job.queue) for job in waiting if job.queue not in fetched)
+        for (limit, queue), count in alone.items():
+            what = f"limit {limit}: {counted(count)} of queue {queue} wait, but no live process fetches from it"
+            yield Advice(PROBLEM, what, f"start a process for queue {queue}: it lets the next jobs go")
 
     def _outbox(self) -> Iterator[Advice]:
         for outbox in self._inspector.outboxes():

@@ -27,8 +27,10 @@ from goworkers_py.brokers.contracts.fleet import (
     Running,
     Stats,
 )
+from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
+from goworkers_py.core.limit import LimitEntry, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
@@ -97,6 +99,31 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
         may be pushed. Returns False if it was free."""
         self._broker.require(Capability.LOCKS)
         return self._broker.locks.free(name)
+
+    # --- limits
+
+    def limits(self) -> list[LimitEntry]:
+        """The limits that programs have declared: `[limit.name for limit in inspector.limits()]`."""
+        return self._limits.entries()
+
+    def slots(self, name: str) -> Iterator[SlotEntry]:
+        """The keys of a limit that jobs have places in or wait for, in no order; one entry for a limit without keys:
+        `sum(slot.waiting for slot in inspector.slots("stripe"))`."""
+        return self._limits.slots(name)
+
+    def set_limit(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
+        """`inspector.set_limit("stripe", concurrent=2)` overrides what the code says, at once and in all processes; -1
+        stands for any number of jobs. Returns False if no program has declared the limit."""
+        return self._limits.set(name, concurrent, rate)
+
+    def unset_limit(self, name: str) -> bool:
+        """`inspector.unset_limit("stripe")` ends what `set_limit` has set. Returns False if nothing was set."""
+        return self._limits.unset(name)
+
+    @property
+    def _limits(self) -> Limits:
+        self._broker.require(Capability.LIMITS)
+        return self._broker.limits
 
     # --- lines and outboxes
 

@@ -75,8 +75,8 @@ class JobLookup:
         return found[1].at if found is not None and found[0] == place else None
 
     def remove(self, jid: str) -> StoredJob | None:
-        """Deletes a job that waits in a queue or for a time, and the copies of it: a client sends a push again whose
-        reply was lost. None when it was found in neither."""
+        """Deletes a job that waits in a queue, in a line or for a time, and the copies of it: a client sends a push
+        again whose reply was lost. None when it was found in none of them."""
         removed: list[StoredJob] = []
         while (member := self._members.take_out(jid, CANCELLED)) is not None:
             removed.append(member)
@@ -88,7 +88,12 @@ class JobLookup:
         # The record tells of one copy. Others may wait elsewhere.
         for seen in self._waiting_copies(jid):
             removed += self._take_out(jid, seen)
-        return _first(iter(removed))
+        return _first(iter([*removed, *self._take_out_of_lines(jid)]))
+
+    def _take_out_of_lines(self, jid: str) -> list[StoredJob]:
+        parked = Place(JobState.PARKED)
+        jobs = self._admin.jobs_in(parked)
+        return [job for job in [*self._look(parked, jid)] if jobs.take_out(job, 0, CANCELLED)]
 
     def _take_out(self, jid: str, status: JobStatus) -> list[StoredJob]:
         """Deletes all copies that are near the place where one was seen."""

@@ -24,6 +24,7 @@ from goworkers_py.api.hooks import Hooks
 from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
+from goworkers_py.api.limits import Limiting
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
@@ -56,7 +57,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Running, Testable):
+class App(Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Running, Testable):
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -152,7 +153,8 @@ class App(Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeri
 
         Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
         timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
-        unique_for, unique_by, unique_until, on_conflict, group_grace, group_max_delay, group_max_size, log_level.
+        unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay, group_max_size,
+        log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import repeat, starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 from goworkers_py.api.argument_checks import check_args, check_kwargs, require
 from goworkers_py.api.client_links import ClientLink, through_links
 from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
 from goworkers_py.api.publisher import Answer, Publisher
+from goworkers_py.api.push_form import PushForm
 from goworkers_py.api.worker_check import WorkerCheck
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Push
@@ -22,6 +23,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.core.joining import JoinedBatch, joining
 from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
 from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.uniqueness import uniqueness_of
@@ -30,20 +32,6 @@ from goworkers_py.wire.batch import batch_field
 from goworkers_py.wire.job_record import says_tracked
 from goworkers_py.wire.message import Timestamps, current_message, new_jid
 from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
-
-BULK_SLICE = 1_000
-
-
-class _Form(NamedTuple):
-    """The jobs of one call, checked."""
-
-    writer: JobWriter
-    rows: Sequence[Sequence[Any]]
-    needs: Collection[str]
-    later: float | None
-    jid: str | None  # given by the caller
-    locks: Sequence[str] | None
-    bid: str
 
 
 class Client:
@@ -105,8 +93,10 @@ class Client:
         All the jobs get the same `kwargs`.
         """
         form = self._form(queue, job_class, list(rows), options, needs, kwargs, self._joining(ties))
+        if form.slots:
+            self._broker().require(Capability.LIMITS)
         jids: list[str | None] = []
-        for start in range(0, len(form.rows), BULK_SLICE):
+        for start in range(0, len(form.rows), form.slice):
             jobs = self._jobs(form, start)
             pushes = [job.push(form.later, form.bid) for job in jobs if job is not None]
             answers = iter(self._push(pushes, form.needs, bool(form.jid)))
@@ -159,7 +149,7 @@ class Client:
         needs: Collection[str],
         kwargs: Mapping[str, Any] | None,
         ties: Ties,
-    ) -> _Form:
+    ) -> PushForm:
         """All rows are checked."""
         one_jid = options.said.get("jid")
         require(one_jid is None or len(rows) == 1, "one jid cannot name several jobs")
@@ -187,7 +177,7 @@ class Client:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
         writer = JobWriter(fields, self._times(now, later), uniqueness, grouping)
-        return _Form(writer, rows, needs, later, one_jid, locks, ties.batch)
+        return PushForm(writer, rows, needs, later, one_jid, locks, ties.batch, ties.slots)
 
     def _level(self, queue: str, priority: Priority) -> str:
         """The queue of jobs with this priority, which a live process must work."""
@@ -253,19 +243,24 @@ class Client:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
-    def _jobs(self, whole: _Form, start: int) -> list[WrittenJob | None]:
+    def _jobs(self, whole: PushForm, start: int) -> list[WrittenJob | None]:
         """Those of one slice."""
-        form, rows = whole.writer, whole.rows[start : start + BULK_SLICE]
+        form, end = whole.writer, start + whole.slice
+        rows, slots = whole.rows[start:end], whole.slots[start:end]
         jids = [whole.jid or new_jid() for _ in rows]
-        locks = (whole.locks or [])[start : start + BULK_SLICE]
+        locks = (whole.locks or [])[start:end]
+        owns = form.owns(locks, slots)
         if not self._links:
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
+            places = (
+                [SlotClaim(slot, jid) for (slot, _), jid in zip(slots, jids, strict=True)] if slots else repeat(None)
+            )
             gathering = form.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim, gathering)
-                for jid, text, claim in zip(jids, form.as_texts(rows, jids, locks), claims, strict=True)
+                WrittenJob(jid, form.queue, text, form.track(jid), claim, place, gathering)
+                for jid, text, claim, place in zip(jids, form.as_texts(rows, jids, owns), claims, places, strict=False)
             ]
-        jobs = starmap(form.as_dict, zip(rows, jids, locks or repeat("", len(rows)), strict=True))
+        jobs = starmap(form.as_dict, zip(rows, jids, owns or repeat(None, len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
         changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]

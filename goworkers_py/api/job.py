@@ -13,10 +13,12 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.policy.arguments import Both
+from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.policy.uniqueness import uniqueness_of
-from goworkers_py.wire.needs import ITERATE, TYPED
+from goworkers_py.wire.needs import ITERATE, LIMITS, TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -117,9 +119,15 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        ties = Ties(self._locks(rows, kwargs, options))
+        slots = self._slots(rows, kwargs)
+        ties = Ties(self._locks(rows, kwargs, options), slots, needs=(LIMITS,) if slots else ())
         rows, kwargs, needs = self._dumped(rows, kwargs)
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
+
+    def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
+        """The slots of a strict limit, from the arguments as they were given."""
+        strict = strict_of(self._spec.limits)
+        return () if strict is None else [SlotTie(slot_for(strict, args, kwargs), strict.holds) for args in rows]
 
     def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
         """`report.s(7)`: the job with these arguments, for a batch or a chain to push."""

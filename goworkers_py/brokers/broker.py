@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.groups import Groups
+from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.contracts.periodic import Periodic
@@ -31,6 +32,7 @@ class Capability(enum.Enum):
     ADMIN = "lists of jobs"  # has `admin`
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
+    LIMITS = "limits of jobs"  # has `limits`; the transport takes places in the step of the push and of the end
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
@@ -59,6 +61,7 @@ class Broker:
     control: Control
     cancels: Cancels
     locks: Locks
+    limits: Limits
     periodic: Periodic
     batches: Batches
     chains: Chains

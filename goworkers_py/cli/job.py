@@ -98,6 +98,7 @@ def _lines(status: JobStatus) -> str:
         ("state", f"{status.state}{_where(status)} ({_sureness(status)})"),
         ("class", status.job_class),
         ("queue", status.queue),
+        ("group", status.group),
         ("since", clock_time(status.since) if status.since else ""),
         ("due", clock_time(status.due) if status.due else ""),
         ("process", status.owner),

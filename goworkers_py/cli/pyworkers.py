@@ -31,6 +31,7 @@ COMMANDS = {
     "retries": "job_sets",
     "scheduled": "job_sets",
     "groups": "groups",
+    "limits": "limits",
     "locks": "locks",
     "periodic": "periodic",
     "parked": "job_sets",

@@ -12,6 +12,9 @@ from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.cli.base import FAILED, connected
 from goworkers_py.cli.tables import Table, duration
 
+# Figures of features that few use.
+_ONLY_WHERE_SOME = ("groups", "grouped", "oldest_grouped_s")
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="print JSON, for programs")
@@ -27,8 +30,9 @@ def stats(app: App, as_json: bool) -> None:
 
 
 def _table(figures: Stats) -> str:
-    rows = [(name, str(value)) for name, value in figures.as_dict().items() if name != "queues"]
-    lines = [f"{name.replace('_', ' '):<12} {value:>12}" for name, value in rows]
+    told = {name: value for name, value in figures.as_dict().items() if name != "queues"}
+    rows = [(name, str(value)) for name, value in told.items() if value or name not in _ONLY_WHERE_SOME]
+    lines = [f"{name.replace('_', ' '):<16} {value:>12}" for name, value in rows]
     table = Table("queue", "size>", "latency>")
     queues = table.lines([(queue.name, str(queue.size), duration(queue.latency_s)) for queue in figures.queues])
     return "\n".join([*lines, "", *queues] if queues else lines)

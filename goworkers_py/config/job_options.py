@@ -12,13 +12,14 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Protocol, get_args, get_type_hints
 
 from goworkers_py.config.moments import Moment, moment
 from goworkers_py.config.option_values import (
+    are_limits,
     is_bool,
     is_moment,
     is_name,
@@ -28,9 +29,17 @@ from goworkers_py.config.option_values import (
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.config.wire_options import Option, WireOptions
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.limit import LimitSpec
 from goworkers_py.wire.needs import GROUP
 
 RetryIn = Callable[[int, BaseException], float | str | None] | float | str | None
+
+
+class HasLimit(Protocol):
+    """What `workers.limit` returns."""
+
+    @property
+    def spec(self) -> LimitSpec: ...
 
 
 _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=None)
@@ -74,6 +83,15 @@ class CodeOptions(WireOptions, total=False):
             is_bool,
             "a bool",
             "true: the gem sidekiq-status shows the job in Ruby, see docs/job-states.md; it is tracked then",
+            write=None,
+        ),
+    ]
+    limits: Annotated[
+        Sequence[HasLimit] | None,
+        Option(
+            are_limits,
+            "a list of limits, as workers.limit() returns them",
+            "the limits of the job, which `workers.limit` returns, see docs/limits.md",
             write=None,
         ),
     ]

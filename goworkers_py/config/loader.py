@@ -18,6 +18,7 @@ from goworkers_py.config.options import (
     SECTION,
     Config,
     EchoConfig,
+    LimitConfig,
     MiddlewareConfig,
     PeriodicConfig,
     PoolConfig,
@@ -68,9 +69,10 @@ def load(
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
     echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
     chosen = _distinct(of_flags or of_file)
+    limits = _named_sections(file, "limit", LimitConfig, where)
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
     pools = () if of_flags else pools
-    return Config(**values, queues=chosen, pools=pools, periodic=periodic, middleware=links, echo=echo)
+    return Config(**values, queues=chosen, pools=pools, periodic=periodic, limits=limits, middleware=links, echo=echo)
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -101,8 +103,8 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
     known = [SECTION, "middleware", "echo"]
     for section in file.sections():
-        if section not in known and not section.startswith(("queue:", "pool:", "periodic:")):
-            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "periodic:NAME"])
+        if section not in known and not section.startswith(("queue:", "pool:", "periodic:", "limit:")):
+            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "periodic:NAME", "limit:NAME"])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 
@@ -187,7 +189,7 @@ def _kind_and_name(section: str) -> tuple[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = _kind_and_name(section)
     if not name:
-        example = {"pool": "web", "periodic": "nightly"}.get(kind, "default")
+        example = {"pool": "web", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 

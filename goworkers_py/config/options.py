@@ -16,6 +16,7 @@ from goworkers_py.config.parsers import (
     auto_or_whole,
     bare_name,
     broker_address,
+    jobs_per_time,
     json_list,
     octal,
     one_of,
@@ -30,6 +31,7 @@ from goworkers_py.config.parsers import (
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
+from goworkers_py.core.limit import MOST, Rate
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
@@ -106,6 +108,16 @@ class MiddlewareConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitConfig:
+    """A section [limit:NAME]: it overrides what the code says of this limit."""
+
+    name: str
+    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet")
+    rate: Rate | None = option(None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute")  # noqa: RUF009
+    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause")
+
+
+@dataclass(frozen=True, slots=True)
 class PeriodicConfig:
     """A section [periodic:NAME]."""
 
@@ -145,7 +157,8 @@ class EchoConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers], with the other sections in `queues`, `pools`, `periodic`, `middleware` and `echo`."""
+    """The section [pyworkers]; the other sections are in `queues`, `pools`, `periodic`, `limits`, `middleware` and
+    `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -229,6 +242,7 @@ class Config:
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
+    limits: tuple[LimitConfig, ...] = ()
     echo: EchoConfig = EchoConfig()
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.

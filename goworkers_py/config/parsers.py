@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 import simplejson
 
+from goworkers_py.core.limit import Rate, rate_of
+
 
 def text(value: str) -> str:
     try:
@@ -64,6 +66,10 @@ def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
         return int(_within(number, lowest, highest))
 
     return parse
+
+
+def jobs_per_time(value: str) -> Rate:
+    return rate_of(value)
 
 
 def order(value: str) -> str:

@@ -14,7 +14,9 @@ from typing import ClassVar, Literal, NamedTuple
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.limit import SlotClaim
 from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
 from goworkers_py.core.tie_effect import EndLink as EndLink
 
@@ -38,7 +40,8 @@ class Push:
     record whose `version` is `instead_of`: that of a job which was found nowhere. With `lock`, the job takes the lock
     in the same step; where another job holds it, the claim says what happens. With `batch`, the batch counts one more
     job in the same step; a batch that has ended takes no job, and the push does not happen. With `group`, the job
-    joins that group instead of its queue.
+    joins that group instead of its queue. With `slot`, a job that is due now takes a place in the slot of a limit, or
+    waits in the slot's line, in the same step.
     """
 
     queue: str
@@ -50,11 +53,12 @@ class Push:
     lock: LockClaim | None = None
     batch: str = ""
     group: Joining | None = None  # without `at`
+    slot: SlotClaim | None = None  # without `group`
 
     @property
     def tied(self) -> bool:
         """Whether something else decides whether the push happens, or where to."""
-        return bool(self.id or self.track or self.lock or self.batch or self.group)
+        return bool(self.id or self.track or self.lock or self.batch or self.group or self.slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,11 @@ class TakeRubyLock:
 
 
 # These happen again where they are asked again, as on two servers: twice is as good as once.
-Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
-REPEATABLE = (NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock)
+OfUniqueJob = FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
+Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | OfUniqueJob | LeaveSlot | HoldSlot
+REPEATABLE = (
+    NoteState, MeetTombstone, StoreCursor, ShowStatus, FreeLock, KeepLock, FreeRubyLock, TakeRubyLock, LeaveSlot,
+    HoldSlot,
+)  # fmt: skip
 
 Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

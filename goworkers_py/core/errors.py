@@ -11,6 +11,7 @@ WorkersError
 ├── NeedsNewerRelease       a job needs a feature that the workers which fetched it do not support
 ├── TimeLimitExceeded       thrown into a job at its time limit
 ├── DuplicateJob            a push names a jid whose job is still kept, or another job holds the lock of a unique one
+├── LimitTimeout            a block of code got no place in a limit in time (also a TimeoutError)
 ├── BatchEnded              a push or a block would add jobs to a batch that has ended, was cancelled or is not there
 ├── NoResult                there is no result to wait for, or it was not kept
 ├── JobFailed               `result` of a job that failed for good
@@ -96,6 +97,15 @@ class DuplicateJob(WorkersError):
         there = f"holds the lock {lock}" if lock else f"is {state}"
         super().__init__(f"job {jid} {there}: nothing was pushed")
         self.jid, self.state, self.lock = jid, state, lock
+
+
+class LimitTimeout(WorkersError, TimeoutError):
+    """A block of code got no place in the limit `limit` within its time."""
+
+    def __init__(self, limit: str, timeout_s: float) -> None:
+        self.limit = limit
+        told = f"`pyworkers limits show {limit}` tells who has them"
+        super().__init__(f"limit {limit}: no place was free within {timeout_s:g} s; {told}")
 
 
 class BatchEnded(WorkersError):

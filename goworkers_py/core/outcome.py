@@ -95,9 +95,11 @@ class Cancelled(_WithEffects):
 @dataclass(frozen=True, slots=True)
 class Keep(_WithEffects):
     """The job stays where it is. A middleware did not acknowledge it: it is in progress until this process stops. Or it
-    is `lost`: it was given to another process, and is not settled here."""
+    is `lost`: it was given to another process, and is not settled here. Or it has
+    `moved` into a line, and is settled."""
 
     lost: bool = False
+    moved: bool = False
 
 
 Outcome = Done | Retry | Dead | Discard | Requeue | Reschedule | Park | Joined | Expired | Cancelled | Keep
@@ -110,6 +112,7 @@ EXPIRED = Expired()
 CANCELLED = Cancelled()
 KEEP = Keep()
 LOST = Keep(lost=True)
+MOVED = Keep(moved=True)
 
 FAILED = (Retry, Dead, Discard)
 UNCOUNTED = (Requeue, Reschedule, Park, Joined, Expired, Cancelled)  # neither processed nor failed

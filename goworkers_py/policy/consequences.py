@@ -6,19 +6,22 @@ job from a dead one, and for people who delete or kill the job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
+from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
 from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.group import group_of
+from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
@@ -42,11 +45,15 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
     jid = fields.get("jid")
     if not isinstance(jid, str) or isinstance(outcome, Keep):
         return ()
-    due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     if isinstance(outcome, Dead):
         fields = payload.read(outcome.payload)  # it has the error
+    return _of_all(fields, change_of(jid, outcome, now))
+
+
+def change_of(jid: str, outcome: Outcome, now: float) -> Change:
+    due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     result = outcome.result if isinstance(outcome, Done) else None
-    return _of_all(fields, Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result))
+    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result)
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -72,6 +79,20 @@ def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     else:
         life_s = lock_life_s(lock.for_s, change.due, change.now)
         yield KeepLock(change.jid, lock.name, life_s, change.due)
+
+
+def of_slots(ties: Iterable[SlotTie], change: Change, queues: tuple[str, ...]) -> Iterator[Effect]:
+    """A job that goes on keeps its place in a strict slot, so that its line waits for it."""
+    for slot, holds in ties:
+        if holds and change.state not in ENDED:
+            yield HoldSlot(change.jid, slot)
+        else:
+            yield LeaveSlot(change.jid, slot, queues)
+
+
+def _of_limits(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    queue = fields.get("queue")
+    yield from of_slots(slots_of(fields), change, (queue,) if isinstance(queue, str) and queue else ())
 
 
 _WAYS: dict[StateWord, Way] = {
@@ -113,6 +134,7 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
 _TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
     _of_lock,
     _of_chain,  # before the batch: the next link joins it before this job is counted
+    _of_limits,
     _of_batch,
     _of_set,
 )

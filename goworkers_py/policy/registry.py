@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from goworkers_py.config.job_options import NOTHING_SAID, CodeOptions
 from goworkers_py.core.errors import ConfigError, UnknownJob
+from goworkers_py.core.levels import levels_of
+from goworkers_py.core.limit import LimitSpec
 from goworkers_py.observe.job_log_levels import level_named
 from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable
@@ -30,10 +32,12 @@ class JobSpec:
     arguments: Arguments = field(init=False, compare=False, repr=False)
     aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
+    limits: tuple[LimitSpec, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
+        object.__setattr__(self, "limits", tuple(limit.spec for limit in self.options.get("limits") or ()))
 
     def aggregated_by(self, aggregate: JobSpec) -> None:
         """While modules are imported."""
@@ -49,6 +53,7 @@ class Registry:
         self.any_timeouts = False
         self.any_log_levels = False
         self.any_tracked = False
+        self.any_limits = False
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -61,6 +66,7 @@ class Registry:
         self.any_timeouts |= "timeout" in spec.options
         self.any_log_levels |= "log_level" in spec.options
         self.any_tracked |= any(spec.options.get(one) for one in ("track", "retain", "sidekiq_status"))
+        self.any_limits |= bool(spec.limits)
 
     def handle(self, queue: str, handler: QueueHandler) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)
@@ -97,6 +103,20 @@ class Registry:
         if "log_level" in message.fields:
             return level_named(message.get("log_level"))
         return level_named(self.options_for(message).get("log_level"))
+
+    def limits(self) -> list[LimitSpec]:
+        """Of all classes, each once."""
+        return list({limit.name: limit for spec in self._jobs.values() for limit in spec.limits}.values())
+
+    def queues_of_limits(self, names: Collection[str]) -> list[str]:
+        """The queues of the classes that have one of these limits."""
+        found: dict[str, None] = {}
+        for spec in self._jobs.values():
+            if any(limit.name in names for limit in spec.limits):
+                levels = levels_of(spec.queue) if "priority" in spec.options else ()
+                retries = spec.options.get("retry_queue")
+                found |= dict.fromkeys([spec.queue, *levels, *([retries] if retries else [])])
+        return [*found]
 
     @property
     def any_handlers(self) -> bool:

@@ -23,6 +23,7 @@ from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.for_ruby import ForRuby
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
@@ -39,6 +40,8 @@ from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.limit_begin import LimitBegin
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
@@ -98,7 +101,9 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     for_ruby, timestamps = ForRuby.of(config.echo), Timestamps(config.timestamps)
     ruby = RubyJobs(for_ruby, broker.neighbours, timestamps, clock.wall) if for_ruby else None
     members = GroupMembers(broker, plan.registry, canceller, clock.wall)
-    ties = RunTies(LockBegin(broker, clock.wall), members, ruby)
+    limiting = Limiting(plan.registry, config)
+    limit_begin = LimitBegin(broker, limiting, tracking, clock.wall)
+    ties = RunTies(LockBegin(broker, clock.wall), members, limit_begin, ruby)
     special_runs = SpecialRuns(tracker, canceller, iterate, ties, clock.wall)
     scheduler = Scheduler(broker.store, config, hints, clock, outage)
     stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
@@ -116,15 +121,19 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
     locks = broker.locks if Capability.LOCKS in broker.capabilities else None
     lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    flusher = GroupFlusher(broker, plan, clock.wall, outage)
+    flusher = GroupFlusher(broker, plan, clock.wall, outage) if Aggregates(plan.registry).specs() else None
+    releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
+    if releaser is not None:
+        limit_begin.on_waits = releaser.look_soon
     judge = judge_by(poison, tracking, clock.wall, for_ruby)
     recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
+    if releaser is not None:
+        recoverer.on_recovered = releaser.look_at_all
     switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
     pauses = Pauses(broker.transport, switches, outage)
     firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
-    services = Services(
-        heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, flusher, firer
-    )
+    own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, flusher)
+    services = Services(*own, firer, releaser)
     launcher = Launcher(plan, broker, services, health, reporter, shared)
     return launcher
 

@@ -56,7 +56,7 @@ class GroupFlusher(BrokerService):
     def _flush_due(self, groups: Groups, spec: JobSpec) -> float:
         """Returns in how many seconds the next group of the class is due. A group that the broker refuses to flush does
         not hold up the others."""
-        due = groups.due(spec.name, AT_ONCE)
+        due, refused = groups.due(spec.name, AT_ONCE), None
         for group in due.groups:
             if self.stopping.is_set():
                 break
@@ -64,10 +64,14 @@ class GroupFlusher(BrokerService):
             try:
                 size = groups.flush(group, into, self.job_of(into, spec))
             except BrokerRefused as error:
-                log.error("group %s of %s cannot be flushed: %s", group.name, spec.name, error)
-                return LOOK_EVERY_S
+                refused = error
+                continue
             if size:
                 log.debug("group %s of %s: %d members are to be aggregated", group.name, spec.name, size)
+        line = f"{self.name}:{spec.name}"  # in the log lines that say that the broker refuses groups
+        if refused is not None:
+            return self._outage.failed(line, refused)
+        self._outage.recovered(line)
         return math.inf if due.next_in_s is None else due.next_in_s
 
     def job_of(self, group: Group, spec: JobSpec) -> bytes:
@@ -87,6 +91,11 @@ class GroupFlusher(BrokerService):
                 FIELD: {**field_of({NEED}), GROUP: set_field(group)},
             }
         )
+
+    def run(self) -> None:
+        super().run()
+        for spec in self._aggregates.specs():
+            self._outage.forget(f"{self.name}:{spec.name}")
 
     def wait_between(self, seconds: float) -> None:
         self.stopping.wait(None if math.isinf(seconds) else seconds)

@@ -90,7 +90,11 @@ class Guard:
         if begun is not message:
             delivery.message = message = begun
             set_current(begun)  # `run` resets it
-        return self._run_with(message, delivery, self._chain, self._timely)
+        chain, timely = self._chain, self._timely
+        if limits := self._runs.ties.limits.of(message):  # a job that has expired takes no place
+            chain = partial(self._runs.ties.limits.run, delivery=delivery, chain=chain, limits=limits)
+            timely = self._expiry.around(chain)
+        return self._run_with(message, delivery, chain, timely)
 
     def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:
         """`timely` is the chain for a job that expires."""

@@ -20,6 +20,7 @@ from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pauses import Pauses
@@ -50,8 +51,9 @@ class Services:
     tracker: Tracker
     canceller: Canceller
     lock_keeper: LockKeeper
-    group_flusher: GroupFlusher
+    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
     firer: Firer | None = None  # None: there are no periodic jobs
+    limit_releaser: LimitReleaser | None = None  # None: the program has no limits
 
     def __iter__(self) -> Iterator[Service]:
         """In the order in which they start and stop. Without the heartbeat, which starts before them."""
@@ -65,7 +67,8 @@ class Services:
                 self.tracker,
                 self.canceller,
                 self.lock_keeper,
-                self.group_flusher,
+                *([self.group_flusher] if self.group_flusher else []),
+                *([] if self.limit_releaser is None else [self.limit_releaser]),
                 *([self.firer] if self.firer else []),
             )
         )

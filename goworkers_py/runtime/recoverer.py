@@ -44,6 +44,7 @@ class Recoverer(BrokerService):
         self._shared = shared
         self._timing = timing
         self._asked = threading.Event()
+        self.on_recovered: Callable[[], None] = lambda: None  # called by this thread after it has moved jobs
         self._deaths: list[tuple[Message, PoisonPill]] = []  # to call the user's death handlers with
 
     def look_now(self) -> None:
@@ -60,7 +61,9 @@ class Recoverer(BrokerService):
     def recover(self) -> None:
         """Called by the thread that starts this process, and after that by the recoverer's own thread."""
         identity, proof = self._shared.lease.identity, self._heartbeat.proof(self._timing.steady_for_s)
+        moved = False
         for job in self._recoverable.recover(identity, self._judge, proof):
+            moved = True
             error = job.decision.error
             if error is None:
                 self._shared.counters.add("recovered")
@@ -69,6 +72,8 @@ class Recoverer(BrokerService):
                 self._shared.counters.add("poison")
                 log.error("poison: %s: %s", describe_job(job.payload, job.queue), error)
                 self._deaths.append((Message(job.payload, job.queue), error))
+        if moved:
+            self.on_recovered()
 
     def tell_of_deaths(self) -> None:
         deaths, self._deaths = self._deaths, []

@@ -20,7 +20,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, T
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
-from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, KEEP, MOVED, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -92,7 +92,10 @@ class Settler(Service):
 
     def _leave(self, delivery: Delivery, outcome: Keep) -> None:
         job = describe_job(delivery.payload, delivery.queue)
-        if outcome.lost:
+        if outcome.moved:
+            self._outcomes.put((delivery, outcome))
+            delivery.stage = ENDED
+        elif outcome.lost:
             log.warning("lost lease: interrupted here after it was recovered elsewhere; it may run twice: %s", job)
             self.forget(delivery)
             delivery.stage = ENDED
@@ -145,9 +148,12 @@ class Settler(Service):
             fresh = [one for one in batch.items() if one[0] in unsettled and one[0] not in self._refused]
             batch = dict(fresh)
         if Keep in set(map(type, batch.values())):
-            for delivery in [delivery for delivery, outcome in batch.items() if type(outcome) is Keep]:
+            for delivery, outcome in [one for one in batch.items() if type(one[1]) is Keep]:
                 del batch[delivery]
-                self._lost(delivery)
+                if outcome is MOVED:
+                    self._unsettled.remove([delivery])
+                else:
+                    self._lost(delivery)
         return batch
 
     def _take_refused(self) -> None:

@@ -15,6 +15,7 @@ from goworkers_py.observe.run_stats import RunStats
 from goworkers_py.policy.consequences import consequences
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
+from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
@@ -30,6 +31,7 @@ class RunTies:
 
     locks: LockBegin
     groups: GroupMembers
+    limits: LimitBegin
     ruby: RubyJobs | None = None  # None: nothing is done for Ruby
 
 
@@ -59,7 +61,9 @@ class SpecialRuns:
         tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        self.alert = bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class
+        self.alert = (
+            bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
+        )
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)

@@ -23,6 +23,7 @@ from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.links.time_limit import Watched
 from goworkers_py.observe.counters import Counters
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.tracking import Tracking
 from goworkers_py.runtime.assembly import lane_of
@@ -31,6 +32,8 @@ from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.lane import Lane
+from goworkers_py.runtime.limit_begin import LimitBegin
+from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.pool import Pool
@@ -74,8 +77,11 @@ class Runner:
         tracker = Tracker(broker.store, tracking, tuple, shared.outage)
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
+        limiting = Limiting(plan.registry, plan.config)
+        limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
+        self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
-        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups), app.clock.wall)
+        self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits), app.clock.wall)
         self._flusher = GroupFlusher(broker, plan, app.clock.wall, shared.outage)
         self._worked = {queue.name for queue in plan.queues} | set(plan.registry.queues())
         self._lanes: dict[str, Lane] = {}
@@ -110,6 +116,8 @@ class Runner:
         self._flusher.run_once()
         if self._broker.admin.outboxes():
             self._relay.run_once()
+        if self._releaser is not None:
+            self._releaser.run_once()
 
     def _run(self, delivery: Delivery) -> JobRun:
         self._error = None

@@ -126,6 +126,8 @@ def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
         ("in_progress_jobs", stats.in_progress, "jobs in progress in all processes of the fleet"),
     ):
         yield _one(name, "gauge", about, value)
+    waiting: list[Sample] = [("", {"limit": name}, count) for name, count in sorted(stats.limits.items())]
+    yield _metric("limit_waiting_jobs", "gauge", "jobs that wait in the lines of the limit", waiting)
     sizes = [("", {"queue": queue.name}, float(queue.size)) for queue in stats.queues]
     yield _metric("queue_size", "gauge", "jobs that wait in the queue", sizes)
     paused = [("", {"queue": queue.name}, float(queue.paused)) for queue in stats.queues]

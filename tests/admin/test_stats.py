@@ -122,6 +122,7 @@ def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redi
         "processed": 0, "failed": 0, "scheduled": 0, "parked": 0, "outbox": 0, "retries": 0, "dead": 0,
         "in_progress": 0, "processes": 0, "groups": 0, "grouped": 0, "oldest_grouped_s": 0,
         "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
+        "limits": {},
     }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import datetime
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -472,3 +473,44 @@ def test_a_set_whose_job_another_program_has_deleted_is_flushed_by_hand(app: App
 def test_enqueue_options_have_groups_too(app: App) -> None:
     assert app.enqueue_with_options("q", "Invoice", [1], EnqueueOptions(group="user:7", group_grace=5))
     assert open_group(app).settings.grace_s == 5
+
+
+def test_a_cancelled_member_of_a_set_that_is_not_aggregated_yet_is_left_out(app: App) -> None:
+    invoices = Invoices(app)
+    app.inspector.pause("q")
+    jid = invoices.job.set(group="user:7", track=True).enqueue(1)
+    invoices.job.set(group="user:7").enqueue(2)
+    assert jid
+    with working(app):
+        assert eventually(lambda: [entry.group.set != "" for entry in entries(app)] == [True])
+        assert app.cancel(jid, timeout=0) == "requested"
+        app.inspector.resume("q")
+        assert eventually(lambda: bool(invoices.ran))
+        assert app.status(jid).state == "cancelled"
+        assert app.cancel(jid) == "cancelled"
+    assert invoices.ran == [(2,)]
+
+
+@pytest.mark.server
+def test_several_processes_flush_and_aggregate_each_member_once(redis_url: str) -> None:
+    ran: list[int] = []
+
+    def process() -> tuple[App, Invoices]:
+        app = stack.enter_context(own_app(redis_url, QueueConfig(name="q", concurrency=2), timeout=1))
+        return app, Invoices(app, group_max_size=4)
+
+    with ExitStack() as stack:
+        processes = [process() for _ in range(4)]
+        for app, _ in processes:
+            stack.enter_context(working(app))
+        for number in range(200):
+            _, invoices = processes[number % 4]
+            invoices.job.set(group=f"user:{number % 10}").enqueue(number)
+
+        def all_ran() -> list[int]:
+            return [number for _, one in processes for numbers in one.ran for number in numbers]
+
+        assert eventually(lambda: len(all_ran()) >= 200)
+        assert eventually(lambda: not entries(processes[0][0]))
+        ran = all_ran()
+    assert sorted(ran) == list(range(200))

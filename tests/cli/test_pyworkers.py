@@ -478,7 +478,7 @@ def test_stats_name_a_counter_that_holds_no_number(redis_url: str, redis: redis_
     done = pyworkers("stats", "--redis", redis_url)
     assert done.returncode == 1
     assert done.stderr == "pyworkers: key stat:processed holds no number; it counts as 0 here\n"
-    assert done.stdout.startswith("processed               0\n")
+    assert done.stdout.split()[:2] == ["processed", "0"]
 
 
 @pytest.mark.parametrize("key", ["stat:failed", "retry", "queues", "pyworkers:owners"])

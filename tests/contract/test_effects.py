@@ -11,7 +11,7 @@ from waiting import eventually
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Published
-from goworkers_py.core.effect import PostJobs, PushEcho, PushJobs, StoreValue
+from goworkers_py.core.effect import FreeRubyLock, PostJobs, PushEcho, PushJobs, StoreValue, TakeRubyLock
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Outcome, Park, Requeue, Reschedule, Retry
 
 LATER = 4_000_000_000.5  # in 2096
@@ -80,6 +80,13 @@ def test_an_echo_is_pushed_once_in_the_step_of_the_settlement(me: Process, admin
     done = Done(effects=(PushEcho("parent", "echoes", job("echo")), children(me)))
     assert (me.settle((parent, done)), me.settle((parent, done))) == ([True], [False])
     assert (waiting(admin, "echoes"), waiting(admin, "b")) == ([job("echo")], [job(2)])
+
+
+def test_the_effects_on_locks_of_ruby_do_not_keep_a_delivery_from_being_settled(me: Process) -> None:
+    me.publish(job("parent"))
+    [parent] = me.consume(1)
+    locks = FreeRubyLock("parent", "uniquejobs:d"), TakeRubyLock("parent", "uniquejobs:d", 1, 0)
+    assert me.settle((parent, Done(effects=locks))) == [True]
 
 
 def test_pushes_to_another_broker_wait_in_its_outbox(me: Process, admin: Admin, store: Store) -> None:

@@ -41,8 +41,10 @@ def aggregated(redis: redis_py.Redis) -> dict[str, list[str]]:
     [
         ("flush", 47),
         ("aggregate", 117),
+        ("join", 131),
         pytest.param("flush", 4, marks=pytest.mark.slow),
         pytest.param("aggregate", 11, marks=pytest.mark.slow),
+        pytest.param("join", 12, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.timeout(900)
@@ -56,7 +58,7 @@ def test_every_member_is_aggregated_exactly_once_wherever_its_process_is_killed(
     called(own, "finish", stride, steps[-1])
     times: defaultdict[str, int] = defaultdict(int)
     for numbers in aggregated(redis).values():
-        assert numbers == sorted(numbers)
+        assert what == "join" or numbers == sorted(numbers)
         for number in numbers:
             times[number] += 1
     print(f"{what}: {len(steps)} daemons, of which {before} had run the one job")

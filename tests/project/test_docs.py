@@ -296,6 +296,19 @@ def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> 
         assert cid in _run("pyworkers chains list", EXAMPLES / "python", env)
 
 
+def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r payments", EXAMPLES / "python", tmp_path / "log", env) as log:
+        said = _run("python payments.py", EXAMPLES / "python", env)
+        for account in range(6):
+            _await(log, f"charged account {account}")
+            _await(log, f"mailed account {account}")
+        _await(log, "order 7: sent")
+    told = log.read_text("utf-8")
+    assert told.index("order 7: paid") < told.index("order 7: packed") < told.index("order 7: sent")
+    assert said == "a block of code had a place\n"
+
+
 def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:
@@ -325,6 +338,15 @@ def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> 
         bid = _run("python exports.py", EXAMPLES / "python", env).strip()
         _await(log, "nightly exports: 10 of 10 jobs have succeeded")
         assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
+
+
+def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r digest", EXAMPLES / "python", tmp_path / "log", env) as log:
+        _run("python digest.py", EXAMPLES / "python", env)
+        _await(log, "mailed ada: a comment, a like, a follower")
+        _await(log, "mailed ada: a reply")
+        _await(log, "mailed bob: a like")
 
 
 def test_the_example_of_results_and_cancels_runs(own_redis: RedisServer, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from goworkers_py.links.iterate import begin_iteration
 from goworkers_py.links.retry import Handlers
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
+from goworkers_py.policy.limiting import Limiting
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.priorities import Ask
 from goworkers_py.policy.registry import Registry
@@ -38,6 +39,7 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.quarantine import Quarantine
@@ -142,10 +144,10 @@ def special_runs() -> SpecialRuns:
     broker, registry, outage = MemoryBroker(State(), DeadLimits()), Registry(), Outage("memory")
     tracker = Tracker(broker.store, Tracking(registry, Config(), time.time), tuple, outage)
     canceller = Canceller(broker.cancels, registry, Handlers(), tuple, outage)
-    iterate, locks = begin_iteration(broker.store, lambda: False), LockBegin(broker, time.time)
-    return SpecialRuns(
-        tracker, canceller, iterate, RunTies(locks, GroupMembers(broker, registry, canceller, time.time))
-    )
+    limits = LimitBegin(broker, Limiting(Registry(), Config()), tracker.tracking, time.time)
+    groups, locks = GroupMembers(broker, registry, canceller, time.time), LockBegin(broker, time.time)
+    iterate = begin_iteration(broker.store, lambda: False)
+    return SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits))
 
 
 def begun(delivery: Delivery, at: float) -> Delivery:

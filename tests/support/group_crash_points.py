@@ -1,12 +1,13 @@
 """Daemons that flush and aggregate one group each, and kill themselves at the n-th step, see `crash_points`.
 
-    python group_crash_points.py flush|aggregate|finish ADDRESS STRIDE [LAST]
+    python group_crash_points.py flush|join|aggregate|finish ADDRESS STRIDE [LAST]
 
 The daemon of step n has a group of MEMBERS members, the numbers n.0, n.1, ..., and works on queue `grouped-n`. With
 `flush`, a step is a line of the thread that flushes groups. With `aggregate`, it is a line of the worker or of the
-settler. The job that runs instead of the members writes its jid and its arguments into queue `ran`. Prints `n killed`
-for each step, until one survives, which prints `n survived`. `finish` is a daemon that is not killed and ends what the
-others have left: STRIDE is then that of the steps, and LAST the last one.
+settler. `join` is the same, and the members are pushed into the queue, as a program in another language does it. The
+job that runs instead of the members writes its jid and its arguments into queue `ran`. Prints `n killed` for each step,
+until one survives, which prints `n survived`. `finish` is a daemon that is not killed and ends what the others have
+left: STRIDE is then that of the steps, and LAST the last one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from crash_points import Killer, survives
 from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import PoolConfig, QueueConfig
+from goworkers_py.core.effect import Push
+from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
 MEMBERS = 3
@@ -55,34 +58,46 @@ def grouped(app: App, queues: list[str]) -> Any:
     return run
 
 
-def live(address: str, step: int, killer: Killer) -> None:
+def live(address: str, step: int, killer: Killer, plainly: bool) -> None:
     app, queue = App(), f"grouped-{step}"
     app.configure(broker=address)
     job = grouped(app, [queue])
-    job.set(group=f"group-{step}").enqueue_bulk([[f"{step}.{number}"] for number in range(MEMBERS)])
+    if plainly:
+        app.broker.transport.publish([Push(queue, foreign(queue, step, number)) for number in range(MEMBERS)])
+    else:
+        job.set(group=f"group-{step}").enqueue_bulk([[f"{step}.{number}"] for number in range(MEMBERS)])
     killer.begin()
     threading.settrace(killer)
-    await_end(app, [queue], lambda name: name == f"group-{step}")
+    await_end(app, [queue])
 
 
-def await_end(app: App, queues: list[str], ours: Any) -> None:
+def foreign(queue: str, step: int, number: int) -> bytes:
+    field = {"v": 1, "needs": ["group"], "group": {"name": f"group-{step}"}}
+    args, jid = [f"{step}.{number}"], f"member-{step}-{number}"
+    return payload.write({"class": "Grouped", "args": args, "jid": jid, "queue": queue, "pyworkers": field})
+
+
+def await_end(app: App, queues: list[str]) -> None:
+    """Until all members of the steps of these queues have run, and nothing is left."""
     app.start()
+    wanted = {f"{queue.partition('-')[2]}.{number}" for queue in queues for number in range(MEMBERS)}
     deadline, admin = time.monotonic() + LONGEST_LIFE_S, app.broker.admin
-    while (
-        any(ours(entry.group.name) for entry in app.broker.groups.entries())
-        or any(one.queue in queues for one in admin.in_progress())
-        or any(admin.jobs_in(waiting_in(queue)).count() for queue in queues)
-    ):
+    while not wanted <= ran(app) or any(one.queue in queues for one in admin.in_progress()):
         if time.monotonic() > deadline:
             raise TimeoutError(f"queues {queues}: not all jobs have ended")
         time.sleep(0.005)
+
+
+def ran(app: App) -> set[str]:
+    messages = [job.message for job in app.broker.admin.jobs_in(waiting_in("ran")).first(100_000)]
+    return {number for message in messages if message is not None for number in message.args[1]}
 
 
 def finish(address: str, stride: int, last: int) -> None:
     app, queues = App(), [f"grouped-{step}" for step in range(1, last + 1, stride)]
     app.configure(broker=address)
     grouped(app, queues)
-    await_end(app, queues, lambda name: True)
+    await_end(app, queues)
     app.quit()
 
 
@@ -92,8 +107,8 @@ def main(what: str, address: str, stride: str, last: str = "") -> None:
         return
     step, alive = 1, False
     while not alive:
-        killer = {"flush": FlushKiller, "aggregate": Killer}[what](step)
-        alive = survives(step, partial(live, address, step, killer))
+        killer = FlushKiller(step) if what == "flush" else Killer(step)
+        alive = survives(step, partial(live, address, step, killer, what == "join"))
         print(step, "survived" if alive else "killed", flush=True)
         step += int(stride)
 

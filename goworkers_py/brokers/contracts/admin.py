@@ -112,7 +112,8 @@ class PlacedJobs(Protocol):
         came into the queue about this time. A job may come twice. At most some pages, however long the queue is."""
 
     def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
-        """Deletes a job that `at` or `around` has just returned, of a queue with its place. False when it had left."""
+        """Deletes a job that `at` or `around` has just returned, of a queue with its place; or a parked job that
+        `pages` has returned. False when it had left."""
 
     def pages(self, newest_first: bool = False, start: int = 0) -> Iterator[list[StoredJob]]:
         """Yields all jobs, or those after the `start` first ones, up to `PAGE` at a time: of a state by their time; of

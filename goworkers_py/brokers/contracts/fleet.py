@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import simplejson
@@ -45,6 +45,7 @@ class Stats:
     groups: int = 0  # of jobs that wait to be aggregated, see `core.group.GroupFigures`
     grouped: int = 0  # their members
     oldest_grouped_s: int = 0  # how long the first of these has waited
+    limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -26,6 +26,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.job_state import JobState
 from goworkers_py.core.levels import is_paused
+from goworkers_py.core.limit import waiting_by_limit
 from goworkers_py.wire.stored_job import StoredJob
 
 # An owner is in trouble after this long without a beat: four beats.
@@ -99,6 +100,7 @@ class MemoryAdmin(Admin):
                 groups=groups.groups,
                 grouped=groups.members,
                 oldest_grouped_s=groups.oldest_s,
+                limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 
     def history(self, days: int) -> list[Day]:

@@ -16,6 +16,7 @@ from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.groups import MemoryGroups
 from goworkers_py.brokers.memory.leases import MemoryLeases
+from goworkers_py.brokers.memory.limits import MemoryLimits
 from goworkers_py.brokers.memory.locks import MemoryLocks
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
@@ -51,6 +52,7 @@ class MemoryBroker(Broker):
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
         self.locks = MemoryLocks(state)
+        self.limits = MemoryLimits(state, endings)
         self.periodic = MemoryPeriodic(state)
         self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)

@@ -39,6 +39,7 @@ from goworkers_py.brokers.memory.lock_table import LockTable
 from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
+from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
@@ -55,9 +56,7 @@ Bell = SimpleQueue[None]
 Waiting = OrderedDict[int, bytes]
 
 
-# Settlers whose last batch is remembered. Each process has one a queue; only a program that starts and stops daemons
-# again and again has had more.
-MOST_SETTLERS = 1_000
+MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
 
 
@@ -90,13 +89,14 @@ class State:
         self.values: Expiring[tuple[str, str], bytes] = Expiring(lambda: self.clock())
         self.records = JobRecords(lambda: self.clock())
         self.locks = LockTable(lambda: self.clock())
+        self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
         self.batches = BatchTable(lambda: self.clock(), self.tombstones, self._put_job)
         chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)
-        self.ties = TieTables(self.locks, self.groups, self.batches, chains)
+        self.ties = TieTables(self.locks, self.groups, self.batches, chains, self.slots)
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
@@ -188,7 +188,7 @@ class State:
         elif push.group is not None:
             self.groups.join(one.number, push.group, push.payload)
         else:
-            self._queues.setdefault(push.queue, Waiting())[one.number] = push.payload
+            self.slots.push(push, self._queues.setdefault(push.queue, Waiting()), one.number)
 
     def ring(self) -> None:
         """Under the lock. Wakes every waiting consumer, which looks again; to wake one in vain does no harm."""

@@ -1,4 +1,4 @@
-"""What the jobs of a memory broker are tied to: locks, groups, batches and chains."""
+"""What the jobs of a memory broker are tied to: locks, groups, batches, chains and slots of limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.chain_table import ChainTable
 from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.lock_table import LockTable
+from goworkers_py.brokers.memory.slot_table import SlotTable
 from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
 
 
@@ -20,6 +21,7 @@ class TieTables:
     groups: GroupTable
     batches: BatchTable
     chains: ChainTable
+    slots: SlotTable
 
     def follow(self, effects: Iterable[Effect]) -> None:
         """Does what these effects on ties say; others are left out."""
@@ -35,3 +37,5 @@ class TieTables:
                     self.batches.end(member.bid, way, death)
                 case EndLink():
                     self.chains.end(effect)
+                case _:
+                    self.slots.follow(effect)

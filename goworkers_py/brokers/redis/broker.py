@@ -15,6 +15,7 @@ from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.leases import RedisLeases
+from goworkers_py.brokers.redis.limits import RedisLimits
 from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.locks import RedisLocks
 from goworkers_py.brokers.redis.neighbours import RedisNeighbours
@@ -43,6 +44,7 @@ class RedisBroker(Broker):
         self.locks = RedisLocks(connections, keys)
         self.groups = RedisGroups(connections, keys)
         self.chains = RedisChains(connections, keys)
+        self.limits = RedisLimits(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)

@@ -14,6 +14,7 @@ from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.delivery import Delivery
@@ -39,6 +40,7 @@ from goworkers_py.core.effect import (
     StoreValue,
     TakeRubyLock,
 )
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import sidekiq_status
 
 NumberOfFirst = Callable[[Sequence[str]], int]
@@ -106,6 +108,8 @@ def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float)
             yield from ("free", number_of(keys.lock(name)), jid, 0)
         case KeepLock(jid, name, life_s, due):
             yield from ("keep", number_of(keys.lock(name)), jid, 2, life_s, "" if due is None else due)
+        case LeaveSlot() | HoldSlot():
+            yield from _of_slot(effect, keys, number_of)
         case _:
             yield from _of_ruby_lock(effect, keys, number_of)
 
@@ -116,6 +120,12 @@ def _of_ruby_lock(effect: FreeRubyLock | TakeRubyLock, keys: Keys, number_of: Nu
     if isinstance(effect, TakeRubyLock):
         values += (effect.limit, effect.ttl_s)
     yield from ("unlock" if isinstance(effect, FreeRubyLock) else "relock", locked, effect.jid, len(values), *values)
+
+
+def _of_slot(effect: LeaveSlot | HoldSlot, keys: Keys, number_of: NumberOf) -> Iterator[Argument]:
+    word, queues = ("leave", effect.queues) if isinstance(effect, LeaveSlot) else ("hold", ())
+    place = slot_arguments(effect.slot, keys, number_of, queues)
+    yield from (word, number_of(keys.places(effect.slot.id)), effect.jid, len(place), *place)
 
 
 def encode_notes(

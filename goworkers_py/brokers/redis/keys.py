@@ -31,6 +31,8 @@ class Keys:
         self.owners = f"{self.prefix}pyworkers:owners"
         self.lines = f"{self.prefix}pyworkers:lines"
         self.outboxes = f"{self.prefix}pyworkers:outboxes"
+        self.limits = f"{self.prefix}pyworkers:limits"
+        self.limits_due = f"{self.prefix}pyworkers:limits:due"
         self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.batches = f"{self.prefix}pyworkers:batches"
@@ -53,10 +55,11 @@ class Keys:
                     self.outboxes,
                     self.periodics,
                     self.groups,
+                    self.limits,
                 ),
                 "set",
             ),
-            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains), "zset"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -117,6 +120,21 @@ class Keys:
     def lock(self, name: str) -> str:
         """Holds the lock of a unique job."""
         return f"{self.prefix}pyworkers:lock:{name}"
+
+    def limit(self, name: str) -> str:
+        """Holds what a limit allows."""
+        return f"{self.prefix}pyworkers:limit:{name}"
+
+    def places(self, slot: str) -> str:
+        """Holds the places that jobs have in a slot of a limit."""
+        return f"{self.prefix}pyworkers:slot:{slot}"
+
+    def any_places(self, limit: str) -> str:
+        """A pattern for SCAN, for every slot of a limit that has keys."""
+        return _literally(self.places(f"{limit}:")) + "*"
+
+    def slot_id(self, key: str) -> str:
+        return key.removeprefix(self.places(""))
 
     def locks(self, prefix: str) -> str:
         """A pattern for SCAN, for every lock whose name begins so."""

@@ -12,6 +12,7 @@ import simplejson
 
 from goworkers_py.core.effect import Push
 from goworkers_py.wire.group import joining_in
+from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
 from goworkers_py.wire.payload import encodable
@@ -31,6 +32,7 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
+        slot, group = slot_claim_in(payload), None if self.due else joining_in(payload, self.queue)
         return Push(
             self.queue,
             payload,
@@ -38,7 +40,8 @@ class LineEntry(NamedTuple):
             self.id,
             tracked_in(payload),
             lock=claim_in(payload),
-            group=None if self.due else joining_in(payload, self.queue),
+            group=group,
+            slot=None if group else slot,
         )
 
 

@@ -42,7 +42,13 @@ class LineJobs(PlacedJobs):
         raise ArgumentError(f"no queue: {self._state.value}")
 
     def take_out(self, job: StoredJob, place: int = 0, reason: str = DELETED) -> bool:
-        raise ArgumentError(f"no queue and no time: {self._state.value}")
+        if self._state is not JobState.PARKED:
+            raise ArgumentError(f"no queue and no time: {self._state.value}")
+        for page in self._lines.pages(job.line, PAGE):
+            for one in page:
+                if _stored(one, job.line) == job:
+                    return self._lines.move(job.line, [Move(one, "delete", payload=reason.encode())]) == [1]
+        return False
 
     def pages(self, newest_first: bool = True, start: int = 0) -> Iterator[list[StoredJob]]:
         for line in self._lines.all():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from goworkers_py.brokers.redis import group_entry
+from goworkers_py.brokers.redis import group_entry, line_entry
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.batch import line_of
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
@@ -36,6 +37,11 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         known = claim.jid, life_s, claim.on_conflict, claim.instead_of
         yield from ("lock", number_of(keys.lock(claim.name)), 8, *known)
         yield from (schedule, RESCHEDULED_S, claim.fields, push.queue)
+    if push.slot is not None and push.at is None:
+        slot, jid = push.slot
+        header = line_entry.written(b"", push.queue, now, jid=jid)
+        told = jid, header, *slot_arguments(slot, keys, number_of, [push.queue])
+        yield from ("slot", number_of(keys.places(slot.id)), len(told), *told)
     if push.batch:
         own, *around = [number_of(keys.batch(bid)) for bid in line_of(push.batch)]
         yield from ("batch", own, len(around))

@@ -15,6 +15,7 @@ from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
 from goworkers_py.core.group import GroupFigures
+from goworkers_py.core.limit import waiting_by_limit
 
 
 def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: Lines, outboxes: Lines) -> Stats:
@@ -34,6 +35,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
     names, paused = names or (), paused or ()
     groups = GroupFigures.of(RedisGroups(connections, keys).entries(), time.time())
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
+    parked = lines.all()
     return Stats(
         processed=count_in(keys.processed, processed),
         failed=count_in(keys.failed, failed),
@@ -42,12 +44,13 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         dead=dead or 0,
         in_progress=in_progress,
         processes=processes,
-        parked=sum(line.size for line in lines.all()),
+        parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
         groups=groups.groups,
         grouped=groups.members,
         oldest_grouped_s=groups.oldest_s,
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
+        limits=waiting_by_limit((line.name, line.size) for line in parked),
     )
 
 

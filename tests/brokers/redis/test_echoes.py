@@ -34,7 +34,7 @@ def echoes(redis: redis_py.Redis) -> list[dict[str, Any]]:
 
 def change(broker: RedisBroker, place: Place, to: Place | None) -> None:
     jobs = broker.admin.jobs_in(place)
-    assert sum(one.done for _, one in jobs.change(lambda page: [Change(job, to) for job in page])) == 2
+    assert sum(one.done for _, one in jobs.change(lambda page: [Change(job, to, job.payload) for job in page])) == 2
 
 
 @pytest.mark.parametrize("place", [waiting_in("py"), RETRY])
@@ -64,6 +64,6 @@ def test_a_job_that_people_retry_has_no_echo(broker: RedisBroker, redis: redis_p
 def test_a_job_is_not_killed_while_its_echo_cannot_be_written(broker: RedisBroker, redis: redis_py.Redis) -> None:
     redis.zadd("retry", {OURS: 1})
     redis.set("queue:echoes", "no list")
-    [(_, changed)] = broker.admin.jobs_in(RETRY).change(lambda page: [Change(job, DEAD) for job in page])
+    [(_, changed)] = broker.admin.jobs_in(RETRY).change(lambda page: [Change(job, DEAD, job.payload) for job in page])
     assert (changed.done, redis.zcard("retry"), redis.zcard("dead")) == (0, 1, 0)
     assert "WRONGTYPE" in changed.problems[0]

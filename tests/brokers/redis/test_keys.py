@@ -25,6 +25,8 @@ NO_KEYS = {
     "bare",
     "locks",
     "lock_name",
+    "any_places",
+    "slot_id",
     "any_cron_jobs",
 }
 
@@ -46,6 +48,8 @@ def every_key(keys: Keys) -> dict[str, str]:
         "value": keys.value("KIND", "JID"),
         "record": keys.record("JID"),
         "lock": keys.lock("CLASS:DIGEST"),
+        "limit": keys.limit("LIMIT"),
+        "places": keys.places("LIMIT:KEY"),
         "periodic": keys.periodic("SOURCE", "NAME"),
         "periodic_history": keys.periodic_history("SOURCE", "NAME"),
         "periodic_source": keys.periodic_source("SOURCE"),
@@ -144,6 +148,10 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "lock": "pyworkers:lock:CLASS:DIGEST",
+        "limits": "pyworkers:limits",
+        "limits_due": "pyworkers:limits:due",
+        "limit": "pyworkers:limit:LIMIT",
+        "places": "pyworkers:slot:LIMIT:KEY",
         "cron_jobs": "cron_jobs:NAMESPACE",
         "cron_job": "cron_job:NAMESPACE:NAME",
         "schedules": "schedules",

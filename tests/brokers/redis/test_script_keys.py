@@ -19,7 +19,9 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.contracts.periodic import Periodic
+from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
@@ -38,9 +40,11 @@ from goworkers_py.core.effect import (
 )  # fmt: skip
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot  # fmt: skip
 from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
 
@@ -155,12 +159,32 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         broker.neighbours.begin_lock(RubyLock("uniquejobs:d", "jid", "until_and_while_executing"))
         again, end = TakeRubyLock("jid", "uniquejobs:d", 1, 60), FreeRubyLock("jid", "uniquejobs:d")
         life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
+        _limits(broker)
         _end_a_batch(broker, life)
         _end_a_chain(broker, life)
         of_groups(broker, life)
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
+
+
+def _limits(broker: RedisBroker) -> None:
+    slot = Slot("order", "key")
+    broker.limits.declare([LimitSettings("order", 1, Rate(100, 1))])
+    broker.transport.publish([Push("limited", job(jid=one), slot=SlotClaim(slot, one)) for one in ("a", "b", "c")])
+    [first] = broker.transport.consume("limited", [("limited", 1)], 1)
+    broker.limits.begin(SlotWish([slot], "a", first, first.payload, ["limited"], [FreeLock("a", "Order:1")]))
+    broker.transport.publish([Push("limited", job(jid="d"))])
+    [other] = broker.transport.consume("limited", [("limited", 1)], 1)
+    broker.limits.begin(SlotWish([slot], "d", other, other.payload, ["limited"]))
+    ended = Done(effects=(LeaveSlot("a", slot), HoldSlot("b", slot)))
+    broker.transport.settle(Batch("limits", 1, [(first, ended)]))
+    broker.limits.take(Slot("order"), "block", "limited")
+    broker.limits.leave(Slot("order"), "block")
+    broker.limits.look(slot, ["limited"], broker.limits.holders(slot))
+    broker.limits.set("order", concurrent=2)
+    list(broker.limits.slots("order"))
+    broker.limits.due(1)
 
 
 def _fire(periodic: Periodic) -> None:

@@ -34,6 +34,8 @@ Pushing = Producer | Pusher | CancelAsker | Shaper
 # Two share a machine, and so see each other's end at once; of the others the lease must tell.
 MACHINES = ("a", "a", "b", "c")
 PARENTS = ("a", "b", "c")  # the children of a parent share its machine
+# Lists of jobs that wait for something else than a worker.
+WAITING = ("pyworkers:group:*:members", "pyworkers:group-set:*", "pyworkers:line:*")
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
 
 
@@ -79,8 +81,9 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
         client = server.client()
         complaints = _drain(nodes, client, say)
         left = what_is_left(client)
-        shapes_left = shape_judge.what_is_left(client)
-        shaped_dead = {_jid(raw) for raw in client.zrange("dead", 0, -1) if json.loads(raw).get("class") in CLASSES}
+        shapes_left = shape_judge.what_is_left(client, shaper.pushed)
+        dead = map(json.loads, client.zrange("dead", 0, -1))
+        shaped_dead = {job["jid"]: (job["class"], job["args"]) for job in dead if job.get("class") in CLASSES}
         states = look_at_all(server.url, pusher.pushed)
     lives = [life for node in nodes for life in node.lives]
     runs = read_runs(directory)
@@ -161,6 +164,8 @@ def what_is_left(client: redis_py.Redis) -> Left:
     lists: dict[str, list[bytes]] = {}
     for key in client.scan_iter("queue:*", 1_000):
         lists[key.decode()] = client.lrange(key, 0, -1)
+    for key in (key for pattern in WAITING for key in client.scan_iter(pattern, 1_000)):
+        lists[key.decode()] = [raw.rpartition(b"\n")[2] for raw in client.lrange(key, 0, -1)]
     for key in ("schedule", "retry"):
         lists[key] = client.zrange(key, 0, -1)
     dead = {_jid(raw): json.loads(raw) for raw in client.zrange("dead", 0, -1)}

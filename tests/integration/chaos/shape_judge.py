@@ -3,11 +3,14 @@
     every kind  each job that was surely pushed has ended well; a second run of it has a reason, see `judge`
     one         no two jobs of a key run at the same time
     tick        each slot from the first to the last has one job
+    gathered    each number that was pushed is in one job; only one whose push is unsure may be in none
+    part        a batch has one callback of each kind that is due, after all its parts have ended well; one with a dead
+                part has those of its death and of its end. A batch whose push is unsure has no callback twice
 
 Of a job that was given to another process, the first run may go on for a while beside the second one. That first run
 holds nothing any more: only runs that may have settled the job count.
 
-At the end nothing is left: no lock.
+At the end nothing is left: no lock, no group, no open batch.
 """
 
 from __future__ import annotations
@@ -15,19 +18,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import redis as redis_py
 
 from chaos.judge import Judge
 from chaos.notes import Run, whole_lines
-from chaos.shaped_jobs import ONE, TICK, TICKS_S
+from chaos.shaped_jobs import CALLBACK, GATHERED, ONE, PART, TICK, TICKS_S
 from chaos.shaper import Pushed
 
 AT_ONCE = {ONE: 1}  # how many jobs of a key run at the same time
-LEFT = ("pyworkers:lock:*",)
+LEFT = ("pyworkers:lock:*", "pyworkers:group:*", "pyworkers:group-set:*")
 
 
 @dataclass
@@ -62,15 +66,19 @@ def read_shaped_runs(directory: Path) -> list[ShapedRun]:
     return sorted(runs.values(), key=lambda run: run.began)
 
 
-def what_is_left(client: redis_py.Redis) -> list[str]:
-    return sorted(key.decode() for pattern in LEFT for key in client.scan_iter(pattern, 1_000))
+def what_is_left(client: redis_py.Redis, pushed: Pushed) -> list[str]:
+    keys = sorted(key.decode() for pattern in LEFT for key in client.scan_iter(pattern, 1_000))
+    records = [client.hgetall(key) for key in client.scan_iter("pyworkers:batch:*", 1_000)]
+    names = sorted(record[b"name"].decode() for record in records if b"ended" not in record)
+    return [*keys, *(name for name in names if pushed.batches.get(name))]
 
 
 class ShapeJudge:
-    def __init__(self, judge: Judge, runs: Sequence[ShapedRun], buried: Iterable[str]) -> None:
+    def __init__(self, judge: Judge, runs: Sequence[ShapedRun], buried: Mapping[str, Sequence[Any]]) -> None:
+        """`buried`: the dead jobs by their jids, each with its class and its arguments."""
         self._judge = judge
         self._runs = runs
-        self._buried = set(buried)
+        self._buried = buried
         self._of = defaultdict[str, list[ShapedRun]](list)  # jid: its runs
         for run in runs:
             self._of[run.jid].append(run)
@@ -84,6 +92,9 @@ class ShapeJudge:
         verdict.complaints += self._repetitions(verdict.repeated)
         verdict.complaints += self._too_many_at_once()
         verdict.complaints += self._slots(verdict.count)
+        verdict.complaints += self._members(pushed.members)
+        verdict.complaints += self._batches(pushed.batches)
+        verdict.count[GATHERED], verdict.count["batch"] = len(pushed.members), len(pushed.batches)
         return verdict
 
     def _lost(self, sure: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -101,6 +112,50 @@ class ShapeJudge:
             if len(jids[slot]) != 1:
                 yield f"slot {slot} has {len(jids[slot])} jobs: {', '.join(sorted(jids[slot]))}"
             yield from (f"lost: {jid}, of slot {slot}" for jid, _ in self._lost(dict.fromkeys(jids[slot], TICK)))
+
+    def _members(self, members: Mapping[int, bool]) -> Iterator[str]:
+        jids = self._jobs_of_members()
+        for number, sure in members.items():
+            if len(jids[number]) > 1 or (sure and not jids[number]):
+                yield f"member {number} is in {len(jids[number])} jobs: {', '.join(sorted(jids[number]))}"
+            yield from (f"lost: {jid}, with member {number}" for jid, _ in self._lost(dict.fromkeys(jids[number], "")))
+
+    def _jobs_of_members(self) -> Mapping[int, set[str]]:
+        jids: dict[int, set[str]] = defaultdict(set)
+        for run in self._runs:
+            if run.kind == GATHERED:
+                for number in map(int, run.words):
+                    jids[number].add(run.jid)
+        for jid, (job_class, args) in self._buried.items():
+            if job_class == "Gathered" and args:
+                for number in args[0]:
+                    jids[number].add(jid)
+        return jids
+
+    def _batches(self, batches: Mapping[str, int]) -> Iterator[str]:
+        of_batch: dict[str, list[ShapedRun]] = defaultdict(list)
+        for run in self._runs:
+            if run.kind in (PART, CALLBACK):
+                of_batch[run.key].append(run)
+        dead = {args[0] for job_class, args in self._buried.values() if job_class in ("Part", "Callback") and args}
+        for name, parts in batches.items():
+            callbacks: dict[str, set[str]] = defaultdict(set)
+            for run in of_batch[name]:
+                if run.kind == CALLBACK:
+                    callbacks[run.words[0]].add(run.jid)
+            yield from (f"{name} has {len(jids)} callbacks `{of}`" for of, jids in callbacks.items() if len(jids) > 1)
+            if parts and name not in dead:
+                yield from self._whole_batch(name, parts, of_batch[name], callbacks)
+
+    def _whole_batch(
+        self, name: str, parts: int, runs: Sequence[ShapedRun], callbacks: Mapping[str, set[str]]
+    ) -> Iterator[str]:
+        if {of for of, jids in callbacks.items() if jids} != {"success", "complete"}:
+            yield f"{name} has the callbacks {sorted(callbacks)}"
+        first = min((run.began for run in runs if run.kind == CALLBACK), default=math.inf)
+        ended = {run.words[0] for run in runs if run.kind == PART and _ended_well(run) and run.ended <= first}
+        if len(ended) < parts:
+            yield f"{name}: {len(ended)} of {parts} parts had ended before its first callback"
 
     def _repetitions(self, repeated: Counter[str]) -> Iterator[str]:
         of_attempt: dict[tuple[str, int], list[ShapedRun]] = defaultdict(list)

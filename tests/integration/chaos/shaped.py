@@ -15,13 +15,14 @@ _notes = notes_of_this_process("shaped")
 
 
 @contextmanager
-def _noted(kind: str, key: str, *words: object) -> Iterator[None]:
+def _noted(kind: str, key: str, *words: object) -> Iterator[int]:
     message = workers.current_message()
     assert message is not None
-    run = new_run(message.jid, attempt_of(message))
+    attempt = attempt_of(message)
+    run = new_run(message.jid, attempt)
     _note("began", run, kind, key, *words)
     try:
-        yield
+        yield attempt
     except BaseException:
         _note("failed", run)
         raise

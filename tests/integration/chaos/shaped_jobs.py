@@ -13,18 +13,26 @@ from typing import Any
 
 from goworkers_py import App, Job
 
-ONE, TICK = "one", "tick"  # kinds
-CLASSES = {"One", "Tick"}
+ONE, TICK, GATHERED, PART, CALLBACK = "one", "tick", "gathered", "part", "callback"  # kinds
+CLASSES = {"One", "Tick", "Gathered", "Part", "Callback"}
 UNIQUE_FOR_S = 3_600
 TICKS_S = 2  # seconds between two slots
+RETRY_AFTER_S = 1.0
 
-# Called with the kind, the key, and further words.
-NoteRun = Callable[..., AbstractContextManager[None]]
+# Called with the kind, the key, and further words. Gives the number of the attempt.
+NoteRun = Callable[..., AbstractContextManager[int]]
+
+
+class Mishap(Exception):
+    """A run fails, as it was told to."""
 
 
 @dataclass(frozen=True)
 class ShapedJobs:
     one: Job[[str, float], None]
+    gathered: Job[[list[int]], None]
+    part: Job[[str, int, bool], None]
+    callback: Job[[str, str], None]
 
 
 def declare(app: App, noted: NoteRun) -> ShapedJobs:
@@ -43,4 +51,25 @@ def declare(app: App, noted: NoteRun) -> ShapedJobs:
         with noted(TICK, slot):
             pass
 
-    return ShapedJobs(one)
+    @job("Gathered", queue="mixed", group_grace=0.5, group_max_delay=2, group_max_size=8)
+    def gathered(numbers: list[int]) -> None:
+        """Each number is in one job only."""
+        with noted(GATHERED, "-", *numbers):
+            pass
+
+    @gathered.aggregate
+    def gather(members: list[list[list[int]]]) -> list[list[int]]:
+        return [[number for [numbers] in members for number in numbers]]
+
+    @job("Part", queue="mixed", retry_in=RETRY_AFTER_S)
+    def part(batch: str, number: int, fails: bool) -> None:
+        with noted(PART, batch, number) as attempt:
+            if fails and attempt == 0:
+                raise Mishap
+
+    @job("Callback", queue="short")
+    def callback(batch: str, event: str) -> None:
+        with noted(CALLBACK, batch, event):
+            pass
+
+    return ShapedJobs(one, gathered, part, callback)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from chaos import SHAPED
@@ -15,6 +15,8 @@ from goworkers_py.core.errors import BrokerError
 
 KEYS = 5
 LONGEST_S = 1.0
+MOST_PARTS = 8
+EVENTS = ("success", "complete", "death")
 
 
 @dataclass
@@ -24,6 +26,8 @@ class Pushed:
     sure: dict[str, str] = field(default_factory=dict)  # jid: kind
     unsure: dict[str, str] = field(default_factory=dict)
     refused: int = 0  # because of a lock
+    members: dict[int, bool] = field(default_factory=dict)  # of groups, by number: whether it was surely pushed
+    batches: dict[str, int] = field(default_factory=dict)  # by name: how many parts; 0: nobody knows
 
 
 class Shaper(threading.Thread):
@@ -38,11 +42,11 @@ class Shaper(threading.Thread):
         self._pause_s = 1 / pushes_per_s
         self._app = App()
         self._app.configure(broker=url)
-        self._jobs = declare(self._app, lambda *words: nullcontext())
+        self._jobs = declare(self._app, lambda *words: nullcontext(0))
         self._number = 0
 
     def run(self) -> None:
-        kinds = [self._push_one]
+        kinds = [self._push_one, self._push_member, self._push_batch]
         try:
             while not self.stopping.wait(self._pause_s):
                 self._dice.choice(kinds)()
@@ -53,6 +57,28 @@ class Shaper(threading.Thread):
 
     def _push_one(self) -> None:
         self._push(ONE, lambda jid: self._jobs.one.set(jid=jid).enqueue(self._key(), self._seconds()))
+
+    def _push_member(self) -> None:
+        self._number += 1
+        number, member = self._number, self._jobs.gathered.set(group=self._key())
+        self.pushed.members[number] = False
+        with suppress(BrokerError):
+            if self._dice.random() < 0.2:
+                member.enqueue_in(self._dice.uniform(0.1, 3.0), [number])
+            else:
+                member.enqueue([number])
+            self.pushed.members[number] = True
+
+    def _push_batch(self) -> None:
+        self._number += 1
+        name, parts = f"batch{self._number}", self._dice.randint(1, MOST_PARTS)
+        success, complete, death = (self._jobs.callback.s(name, event) for event in EVENTS)
+        self.pushed.batches[name] = 0
+        with suppress(BrokerError):
+            with self._app.batch(name, on_success=success, on_complete=complete, on_death=death):
+                for number in range(parts):
+                    self._jobs.part.enqueue(name, number, self._dice.random() < 0.1)
+            self.pushed.batches[name] = parts
 
     def _push(self, kind: str, push: Callable[[str], str | None]) -> None:
         self._number += 1

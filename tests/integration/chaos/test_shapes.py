@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from chaos.judge import Judge
 from chaos.monkeys import LEASE_S, LONG, Window
 from chaos.nodes import Life
 from chaos.shape_judge import ShapedRun, ShapeJudge, Verdict, read_shaped_runs
-from chaos.shaped_jobs import ONE, TICK, TICKS_S
+from chaos.shaped_jobs import CALLBACK, GATHERED, ONE, PART, TICK, TICKS_S
 from chaos.shaper import Pushed
 
 LIVES = (Life(1, "n1", 0.0), Life(2, "n2", 0.0), Life(3, "n3", 0.0, ended=11.5, how="killed"))
@@ -25,8 +26,9 @@ def ran(
     kind: str = ONE,
     key: str = "k",
     failed: bool = False,
+    words: tuple[str, ...] = (),
 ) -> ShapedRun:
-    return ShapedRun(jid, 0, life, began, ended, failed=failed, kind=kind, key=key)
+    return ShapedRun(jid, 0, life, began, ended, failed=failed, kind=kind, key=key, words=words)
 
 
 def ticked(jid: str, slot: int, ended: float = 2) -> ShapedRun:
@@ -34,12 +36,18 @@ def ticked(jid: str, slot: int, ended: float = 2) -> ShapedRun:
 
 
 def judged(
-    *runs: ShapedRun, left: tuple[str, ...] = (), buried: tuple[str, ...] = (), sure: tuple[str, ...] = ("j1",)
+    *runs: ShapedRun,
+    left: tuple[str, ...] = (),
+    buried: dict[str, Any] | None = None,
+    sure: tuple[str, ...] = (),
+    members: dict[int, bool] | None = None,
+    batches: dict[str, int] | None = None,
 ) -> Verdict:
     windows = [Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)]
     judge = Judge(LIVES, windows, {1: [18.0]})
     ordered = sorted(runs, key=lambda run: run.began)
-    return ShapeJudge(judge, ordered, buried).verdict(Pushed(dict.fromkeys(sure, ONE)), left)
+    pushed = Pushed(dict.fromkeys(sure, ONE), members=members or {}, batches=batches or {})
+    return ShapeJudge(judge, ordered, buried or {}).verdict(pushed, left)
 
 
 def test_a_job_that_ended_well_is_in_order() -> None:
@@ -48,8 +56,8 @@ def test_a_job_that_ended_well_is_in_order() -> None:
 
 @pytest.mark.parametrize("runs", [(), (ran("j1", 1),), (ran("j1", 1, 2, failed=True),)], ids=["none", "cut", "failed"])
 def test_a_job_that_never_ended_well_is_lost(runs: tuple[ShapedRun, ...]) -> None:
-    assert judged(*runs).complaints == ["lost: j1, of kind one"]
-    assert judged(*runs, buried=("j1",)).complaints == []
+    assert judged(*runs, sure=("j1",)).complaints == ["lost: j1, of kind one"]
+    assert judged(*runs, sure=("j1",), buried={"j1": ("One", [])}).complaints == []
 
 
 def test_a_second_run_needs_a_reason() -> None:
@@ -80,10 +88,45 @@ def test_a_run_whose_job_another_process_has_ended_counts_no_more() -> None:
 
 def test_each_slot_has_one_job() -> None:
     slots = [10 * TICKS_S, 11 * TICKS_S, 12 * TICKS_S]
-    assert judged(*map(ticked, "abc", slots), sure=()).complaints == []
-    assert judged(ticked("a", slots[0]), ticked("c", slots[2]), sure=()).complaints == ["slot 22 has 0 jobs: "]
-    assert judged(ticked("a", slots[0]), ticked("b", slots[0]), sure=()).complaints == ["slot 20 has 2 jobs: a, b"]
-    assert judged(ticked("a", slots[0], math.inf), sure=()).complaints == ["lost: a, of slot 20"]
+    assert judged(*map(ticked, "abc", slots)).complaints == []
+    assert judged(ticked("a", slots[0]), ticked("c", slots[2])).complaints == ["slot 22 has 0 jobs: "]
+    assert judged(ticked("a", slots[0]), ticked("b", slots[0])).complaints == ["slot 20 has 2 jobs: a, b"]
+    assert judged(ticked("a", slots[0], math.inf)).complaints == ["lost: a, of slot 20"]
+
+
+def gathered(jid: str, *numbers: str) -> ShapedRun:
+    return ran(jid, 1, 2, kind=GATHERED, words=numbers)
+
+
+def test_each_member_is_in_one_job() -> None:
+    assert judged(gathered("a", "1", "2"), gathered("b", "3"), members={1: True, 2: True, 3: False}).complaints == []
+    assert judged(members={1: False}).complaints == []
+    assert judged(members={1: True}).complaints == ["member 1 is in 0 jobs: "]
+    twice = gathered("a", "1"), gathered("b", "1")
+    assert judged(*twice, members={1: False}).complaints == ["member 1 is in 2 jobs: a, b"]
+    assert judged(gathered("a", "1"), members={1: True}, buried={"b": ("Gathered", [[1]])}).complaints != []
+    assert judged(members={1: True}, buried={"b": ("Gathered", [[1]])}).complaints == []
+
+
+def part(number: str, ended: float = 2) -> ShapedRun:
+    return ran(f"part{number}", 1, ended, kind=PART, key="b", words=(number,))
+
+
+def callback(event: str, jid: str = "", began: float = 3) -> ShapedRun:
+    return ran(jid or event, began, began + 1, kind=CALLBACK, key="b", words=(event,))
+
+
+def test_a_batch_has_each_callback_once_when_all_parts_have_ended() -> None:
+    whole = part("0"), part("1"), callback("success"), callback("complete")
+    assert judged(*whole, batches={"b": 2}).complaints == []
+    assert judged(*whole[:3], batches={"b": 2}).complaints == ["b has the callbacks ['success']"]
+    assert judged(*whole[1:], batches={"b": 2}).complaints == ["b: 1 of 2 parts had ended before its first callback"]
+    assert judged(*whole[1:], part("0", 3.5), batches={"b": 2}).complaints != []
+    again = callback("success", "another")
+    assert judged(*whole, again, batches={"b": 2}).complaints == ["b has 2 callbacks `success`"]
+    assert judged(*whole, again, batches={"b": 0}).complaints == ["b has 2 callbacks `success`"]
+    assert judged(part("0"), batches={"b": 0}).complaints == []
+    assert judged(part("0"), callback("death"), batches={"b": 2}, buried={"x": ("Part", ["b", 1])}).complaints == []
 
 
 def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ local function put_back(entry)
   if ARGV[2] == '0' then redis.call('RPUSH', LINE, entry) else taken[entry] = taken[entry] - 1 end
 end
 
-local answer, buried = {}, false
+local answer, buried, follow = {}, false, {}
 local i = 10
 while i <= #ARGV do
   local step, number, name, record = ARGV[i], tonumber(ARGV[i + 1]), ARGV[i + 2], tonumber(ARGV[i + 3])
@@ -79,7 +79,7 @@ while i <= #ARGV do
       result, buried = 1, buried or step == 'dead'
       if number > 0 then redis.pcall('SADD', QUEUES, name) end
       if record > 0 then note_move(step, KEYS[OF_RECORDS + record], name, payload) end
-      each_effect(first, last, apply)
+      follow[#follow + 1] = {first, last}
     end
   end
   answer[#answer + 1] = result
@@ -101,6 +101,8 @@ if #stay < #oldest then
   end
 end
 if redis.call('LLEN', LINE) == 0 then redis.pcall('SREM', LINES, ARGV[1]) end
+-- Last: an effect may take an entry out of this line.
+for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - ARGV[4])
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -ARGV[3] - 1)

@@ -39,6 +39,7 @@ local function may_go_on(key)
   return is_live(key) or redis.pcall('HGET', key, 'state') == 'dead'
 end
 
+local follow = {}
 for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
   if (wanted[raw] or 0) > 0 then
     wanted[raw], gone[raw] = wanted[raw] - 1, (gone[raw] or 0) + 1
@@ -46,11 +47,13 @@ for offset, raw in ipairs(redis.call('LRANGE', KEYS[1], first, ARGV[2])) do
     deleted = deleted + 1
     local record = records[raw]
     if record and may_go_on(record) then note(record, life, 'cancelled', reason, {}) end
-    each_effect(effects[raw][1], effects[raw][2], apply)
+    follow[#follow + 1] = effects[raw]
   end
 end
 -- From the end of the list to which the places are nearer: LREM looks at each entry until it has found all.
 if deleted > 0 then redis.call('LREM', KEYS[1], first < 0 and -deleted or deleted, mark) end
+-- Last: an effect may push to this queue, which moves its places.
+for _, one in ipairs(follow) do each_effect(one[1], one[2], apply) end
 local answer = {}
 for _, entry in ipairs(entries) do
   local found = (gone[entry] or 0) > 0

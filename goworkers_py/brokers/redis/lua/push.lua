@@ -10,6 +10,8 @@
 --             the job's queue
 --   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
 --   'group'   see group.lua: the job joins this group, and its goal is not used
+--   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
+--             full, and takes a place with it else. Only of a push into a queue
 -- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
 -- {jid, queue, at, due}
 local PUSH_SIZE, TIE_SIZE = 6, 3
@@ -18,6 +20,7 @@ local function key_at(at)
   return KEYS[FIXED + arguments[at]]
 end
 
+-- include limit.lua
 -- include batch.lua
 -- include chain.lua
 -- include group.lua
@@ -56,7 +59,9 @@ local function meet_lock(key, at, due)
 end
 
 -- Asks whether the key of a tie has the right type.
-local TIE_CHECKS = {id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', group = 'HLEN'}
+local TIE_CHECKS = {
+  id = 'EXISTS', record = 'EXISTS', lock = 'HLEN', batch = 'HLEN', group = 'HLEN', slot = 'HLEN',
+}
 
 -- Returns the error that the push would give, if any. So a push that cannot be done fails before anything is written.
 local function check_push(first)
@@ -109,7 +114,10 @@ local function push(first, reason)
     failed = type(reply) == 'table' and reply.err
     if failed then batch = nil end
   end
-  if not failed and group then
+  local slot = ties.slot and not group and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
+  if not failed and slot and not enter(slot, arguments[ties.slot + TIE_SIZE], name) then
+    failed = join(slot, arguments[ties.slot + TIE_SIZE + 1] .. payload)
+  elseif not failed and group then
     failed = join_group(group, payload)
   elseif not failed and step == 'schedule' then
     reply = redis.pcall('ZADD', goal, name, payload)
@@ -122,6 +130,7 @@ local function push(first, reason)
     -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
     if id then redis.pcall('EXPIRE', id_key, '0') end
     if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
+    if slot then free_place(slot, arguments[ties.slot + TIE_SIZE]) end
     if batch then redis.pcall('HINCRBY', batch_key, 'total', '-1') end
     return 0, failed
   end

@@ -1,0 +1,143 @@
+"""Limits in the program that declares them: `workers.limit`, and blocks of code under a limit."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from goworkers_py.api.block_owner import BlockOwner
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.config.limits import configured
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError, LimitTimeout
+from goworkers_py.core.limit import MOST, LimitSpec, Slot, Undeclared, is_limit_name, rate_of
+from goworkers_py.policy.limiting import slot_for
+from goworkers_py.policy.registry import Registry
+
+# A block that waits tries again after so long, first and at most.
+FIRST_PAUSE_S, LONGEST_PAUSE_S, LOOK_EVERY_S = 0.05, 0.5, 1.0
+
+
+class Limit:
+    """What `workers.limit` returns: `@workers.job(limits=[stripe])`, or `with stripe.acquire(timeout=2): ...`."""
+
+    def __init__(self, spec: LimitSpec, limited: Limited) -> None:
+        self.spec = spec
+        self._limited = limited
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @contextmanager
+    def acquire(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Iterator[None]:
+        """`with stripe.acquire(timeout=2): ...` runs a block of code with a place in the limit, in a job or elsewhere.
+        LimitTimeout is raised after so many seconds without a place. `by` gets the other arguments."""
+        slot, jid = slot_for(self.spec, args, kwargs), f"block-{secrets.token_hex(12)}"
+        with self._limited.owner.present() as owner:
+            self._wait(slot, jid, owner, timeout)
+            try:
+                yield
+            finally:
+                if self.spec.concurrent is not None:
+                    self._limited.limits.leave(slot, jid, self._limited.queues(slot))
+
+    def _wait(self, slot: Slot, jid: str, owner: str, timeout: float | None) -> None:
+        give_up_at, pause_s = None if timeout is None else time.monotonic() + timeout, FIRST_PAUSE_S
+        look_at = 0.0
+        while not self._take(slot, jid, owner):
+            if time.monotonic() >= look_at:  # an owner may have died
+                look_at = time.monotonic() + LOOK_EVERY_S
+                self._limited.limits.look(slot, self._limited.queues(slot))
+                if self._take(slot, jid, owner):
+                    return
+            left_s = pause_s if give_up_at is None else give_up_at - time.monotonic()
+            if left_s <= 0:
+                raise LimitTimeout(self.name, timeout or 0.0)
+            threading.Event().wait(min(pause_s, left_s))
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _take(self, slot: Slot, jid: str, owner: str) -> bool:
+        limits = self._limited.limits
+        taken = limits.take(slot, jid, owner)
+        if isinstance(taken, Undeclared):
+            limits.declare([configured(self.spec, self._limited.config()).settings])
+            taken = limits.take(slot, jid, owner)
+        return taken is True
+
+    def __repr__(self) -> str:
+        return f"<Limit {self.name}>"
+
+
+class Limited:
+    """What the limits of an App use of it."""
+
+    def __init__(self, broker: Callable[[], Broker], config: Callable[[], Config], registry: Registry) -> None:
+        self._broker = broker
+        self.config = config
+        self._registry = registry
+        self.owner = BlockOwner(lambda: self.limits)
+
+    @property
+    def limits(self) -> Any:
+        broker = self._broker()
+        broker.require(Capability.LIMITS)
+        return broker.limits
+
+    def queues(self, slot: Slot) -> list[str]:
+        return self._registry.queues_of_limits([slot.limit])
+
+
+class Limiting:
+    """The methods of an App for limits."""
+
+    registry: Registry
+
+    @property
+    def broker(self) -> Broker:
+        raise NotImplementedError
+
+    @property
+    def config(self) -> Config:
+        raise NotImplementedError
+
+    def limit(
+        self,
+        name: str,
+        *,
+        concurrent: int | None = None,
+        rate: str | None = None,
+        burst: int = 1,
+        by: Callable[..., Any] | None = None,
+        pass_retries: bool = False,
+    ) -> Limit:
+        """`stripe = workers.limit("stripe", concurrent=5)`: of all jobs with this limit, five run at once in the whole
+        fleet. `workers.limit("api", rate="100/minute", burst=20)`: so many begin. docs/limits.md explains both.
+
+        `by`, a function of the job's arguments, makes a limit of its own for each key that it returns. With
+        `concurrent=1`, jobs run in the order in which they were pushed; `pass_retries`: a job that waits for its retry
+        lets the next ones pass.
+        """
+        spec = _checked(name, concurrent, by, pass_retries)
+        if rate is not None:
+            try:
+                spec = LimitSpec(name, concurrent, rate_of(rate, burst), by, pass_retries)
+            except ValueError as error:
+                raise ConfigError(f"limit {name}: rate {error}") from None
+        if spec.concurrent is None and spec.rate is None:
+            raise ConfigError(f"limit {name}: give concurrent, rate or both")
+        return Limit(spec, Limited(lambda: self.broker, lambda: self.config, self.registry))
+
+
+def _checked(name: str, concurrent: int | None, by: Callable[..., Any] | None, pass_retries: bool) -> LimitSpec:
+    if not is_limit_name(name):
+        raise ConfigError(f"limit {name!r}: a name has up to 100 characters, and no space and no colon")
+    if concurrent is not None and (type(concurrent) is not int or not 0 < concurrent <= MOST):
+        raise ConfigError(f"limit {name}: concurrent must be a number of jobs from 1 on, is {concurrent!r}")
+    if by is not None and not callable(by):
+        raise ConfigError(f"limit {name}: by must be a function of the job's arguments, is {by!r}")
+    return LimitSpec(name, concurrent, None, by, pass_retries)

@@ -1,0 +1,29 @@
+"""The jobs of one call of a push, checked, and in how large steps they are pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from goworkers_py.api.job_writer import JobWriter
+from goworkers_py.core.limit import SlotTie
+
+BULK_SLICE = 1_000
+# A push with a place in a limit takes ten times as long as another one, and the broker does nothing else meanwhile.
+LIMITED_SLICE = 50
+
+
+class PushForm(NamedTuple):
+    writer: JobWriter
+    rows: Sequence[Sequence[Any]]
+    needs: Collection[str]
+    later: float | None
+    jid: str | None  # given by the caller
+    locks: Sequence[str] | None
+    bid: str
+    slots: Sequence[SlotTie] = ()
+
+    @property
+    def slice(self) -> int:
+        """How many jobs are pushed in a step."""
+        return LIMITED_SLICE if self.slots else BULK_SLICE

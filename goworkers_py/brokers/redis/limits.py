@@ -1,0 +1,206 @@
+"""Limits in Redis, see lua/limit.lua."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from goworkers_py.brokers.contracts.limits import Limits, SlotWish
+from goworkers_py.brokers.redis import line_entry
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.effects import encode
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.limit_records import (
+    fields_of,
+    holder_of,
+    limit_entry,
+    rate_text,
+    slot_of_id,
+    value_of,
+)
+from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core.limit import (
+    Begins,
+    DueSlots,
+    LimitEntry,
+    LimitSettings,
+    Looked,
+    Lost,
+    Rate,
+    Slot,
+    SlotEntry,
+    SlotHolder,
+    Undeclared,
+    Waits,
+    slot_of_line,
+)
+
+PAGE = 500
+
+_LUA = Path(__file__).parent / "lua"
+_BEGIN = Script(_LUA / "begin_limits.lua")
+_LOOK = Script(_LUA / "look.lua")
+_FREE = Script(_LUA / "free_place.lua")
+
+
+class _Numbers:
+    """The keys of a call beyond the fixed ones, numbered from 1 on."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def __call__(self, key: str) -> int:
+        return self.names.setdefault(key, len(self.names) + 1)
+
+
+class RedisLimits(Limits):
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def declare(self, limits: Sequence[LimitSettings]) -> None:
+        if not limits:
+            return
+        hashes = [("HSET", self._keys.limit(one.name), *fields_of(one)) for one in limits]
+        # First the hashes: a name without one is shown to people.
+        self._connections.exchange([*hashes, ("SADD", self._keys.limits, *(one.name for one in limits))])
+
+    # --- jobs that begin
+
+    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
+        one = wish.delivery
+        entry = line_entry.written(wish.parked, one.queue, time.time(), jid=wish.jid)
+        asked = wish.jid, one.identity, one.queue, one.payload, entry
+        answer = self._begin(self._keys.inprogress(one.queue, one.identity), asked, wish)
+        if answer[0] == b"waits":
+            return Waits(text(answer[1]))
+        if answer[0] == b"run":
+            return Begins()
+        return Lost() if answer[0] == b"lost" else Undeclared()
+
+    def _begin(self, held: str, asked: Sequence[Argument], wish: SlotWish) -> list[Any]:
+        number_of, keys = _Numbers(), self._keys
+        arguments: list[Argument] = [*asked, len(wish.slots)]
+        for slot in wish.slots:
+            arguments += slot_arguments(slot, keys, number_of, wish.queues)
+        arguments += encode(wish.effects, keys, number_of, 0.0)
+        answer: list[Any] = self._connections.script(_BEGIN, (keys.queues, held, *number_of.names), arguments)
+        return answer
+
+    def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
+        number_of, keys = _Numbers(), self._keys
+        arguments = jid, owner, "", "", "", 1, *slot_arguments(slot, keys, number_of, ())
+        answer = self._connections.script(_BEGIN, (keys.queues, keys.nothing, *number_of.names), arguments)
+        return Undeclared() if answer[0] == b"undeclared" else bool(answer[0] == b"run")
+
+    def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
+        number_of = _Numbers()
+        arguments = jid, *slot_arguments(slot, self._keys, number_of, queues)
+        self._connections.script(_FREE, (self._keys.queues, *number_of.names), arguments)
+
+    def keep_owner(self, owner: str, life_s: int) -> None:
+        self._connections.call("SET", self._keys.lease(owner), "block", "EX", life_s)
+
+    # --- looks
+
+    def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
+        asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, limit + 1)
+        (seconds, micro), told = self._connections.exchange([("TIME",), asked])
+        now = int(seconds) + int(micro) / 1e6 + within_s
+        lines = [(text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True)]
+        due = [slot for name, at in lines[:limit] if at <= now and (slot := slot_of_line(name)) is not None]
+        later = [at for _, at in lines if at > now]
+        if later:
+            return DueSlots(due, later[0] - now)
+        return DueSlots(due, 0.0 if len(lines) > limit else None)
+
+    def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
+        number_of, keys = _Numbers(), self._keys
+        oldest = self._connections.call("LINDEX", keys.line(slot.line), -1)
+        known = [*queues, *([line_entry.read(oldest).queue] if oldest else [])]
+        arguments: list[Argument] = [0, most, *slot_arguments(slot, keys, number_of, filter(None, known))]
+        for holder in gone:
+            arguments += (holder.jid, value_of(holder), 0)
+        for holder in self.holders(slot):
+            if holder.owner:
+                arguments += (holder.jid, value_of(holder), number_of(keys.lease(holder.owner)))
+        let_go, waiting = self._connections.script(_LOOK, (keys.queues, *number_of.names), arguments)
+        return Looked(let_go, waiting)
+
+    def holders(self, slot: Slot) -> list[SlotHolder]:
+        return self._holders([slot])[0]
+
+    def _holders(self, slots: Sequence[Slot]) -> list[list[SlotHolder]]:
+        replies = self._connections.answers([("HGETALL", self._keys.places(slot.id)) for slot in slots])
+        return [_read_holders(told or ()) for told in replies]
+
+    # --- people
+
+    def set(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
+        if not self._connections.call("EXISTS", self._keys.limit(name)):
+            return False
+        fields: list[Argument] = []
+        if concurrent is not None:
+            fields += ("set_concurrent", concurrent)
+        if rate is not None:
+            fields += ("set_rate", rate_text(rate))
+        if fields:
+            self._connections.call("HSET", self._keys.limit(name), *fields)
+            self._look_now(name)
+        return True
+
+    def unset(self, name: str) -> bool:
+        removed = bool(self._connections.call("HDEL", self._keys.limit(name), "set_concurrent", "set_rate"))
+        self._look_now(name)
+        return removed
+
+    def _look_now(self, name: str) -> None:
+        """More jobs of its lines may be allowed to go now."""
+        due = [part for slot in self._waiting(name) for part in (0, slot.line)]
+        for start in range(0, len(due), 2 * PAGE):
+            self._connections.call("ZADD", self._keys.limits_due, "XX", *due[start : start + 2 * PAGE])
+
+    def entries(self) -> list[LimitEntry]:
+        names = sorted(map(text, self._connections.call("SMEMBERS", self._keys.limits)))
+        told = self._connections.answers([("HGETALL", self._keys.limit(name)) for name in names])
+        return [entry for name, fields in zip(names, told, strict=True) if (entry := limit_entry(name, fields or ()))]
+
+    def slots(self, name: str) -> Iterator[SlotEntry]:
+        lines = self._waiting(name)
+        seen = {Slot(name), *lines}
+        yield from self._slots([*seen])
+        cursor = b"0"
+        while True:
+            asked = ("SCAN", cursor, "MATCH", self._keys.any_places(name), "COUNT", PAGE)
+            cursor, found = self._connections.call(*asked)
+            fresh = {slot_of_id(self._keys.slot_id(text(key))) for key in found} - seen
+            seen |= fresh
+            yield from self._slots([*fresh])
+            if cursor == b"0":
+                return
+
+    def _waiting(self, name: str) -> list[Slot]:
+        cursor, lines = b"0", list[Slot]()
+        while True:
+            asked = ("ZSCAN", self._keys.limits_due, cursor, "MATCH", f"limit:{name}*", "COUNT", PAGE)
+            cursor, found = self._connections.call(*asked)
+            lines += [slot for line in found[::2] if (slot := slot_of_line(text(line))) is not None]
+            if cursor == b"0":
+                return [slot for slot in lines if slot.limit == name]
+
+    def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
+        lengths = self._connections.answers([("LLEN", self._keys.line(slot.line)) for slot in slots])
+        told = zip(slots, lengths, self._holders(slots), strict=True)
+        return [SlotEntry(slot, size or 0, holders) for slot, size, holders in told if size or holders]
+
+    def forget(self, name: str) -> bool:
+        replies = self._connections.exchange([("SREM", self._keys.limits, name), ("DEL", self._keys.limit(name))])
+        return bool(replies[1])
+
+
+def _read_holders(told: Sequence[bytes]) -> list[SlotHolder]:
+    pairs = zip(told[::2], told[1::2], strict=True)
+    return [holder_of(text(name).removeprefix("s:"), text(value)) for name, value in pairs if name.startswith(b"s:")]

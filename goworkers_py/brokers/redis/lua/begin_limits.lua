@@ -1,0 +1,66 @@
+-- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list into
+-- the line of the first slot that is full. There is no moment between: a place that is freed after this step finds the
+-- job in the line.
+-- KEYS: queues, in-progress list, then keys of slots and of effects, in any order
+-- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the line,
+--       how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
+-- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block, or
+--         {'undeclared'}
+-- include note.lua
+-- include sidekiq_status.lua
+-- include lock.lua
+local QUEUES, LIST = KEYS[1], KEYS[2]
+local FIXED, arguments = 2, ARGV
+-- include push.lua
+local function refusal()
+  return false
+end
+-- include effects.lua
+local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local slots, first, full = {}, 7, nil
+for i = 1, ARGV[6] do
+  local slot
+  slot, first = slot_at(first)
+  slots[i] = slot
+  if not read_settings(slot) then return {'undeclared'} end
+  slot.has = has_place(slot, jid)
+  if not full and not slot.has then
+    local room = has_room(slot)
+    -- A block is in no line. A place that it may take is free because its turn has come.
+    if not room or (raw ~= '' and (redis.call('LLEN', slot.line) > 0 or waiting_block(slot))) then full = i end
+  end
+end
+
+if not full then
+  for _, slot in ipairs(slots) do
+    if not slot.has then spend(slot, false) end
+    if raw == '' and waiting_block(slot) == jid then redis.call('HDEL', slot.places, 'b') end
+    if slot.concurrent then
+      give_place(slot, jid, identity, queue)
+    elseif slot.has then
+      redis.call('HDEL', slot.places, 's:' .. jid) -- it was let go by the rate, and needs no place any more
+    end
+    if slot.interval then tidy(slot) end
+  end
+  return {'run'}
+end
+if raw == '' then
+  note_block(slots[1], jid)
+  return {'full'}
+end
+
+local failed = each_effect(first, #ARGV, effect_refusal)
+if failed then return {err = failed} end
+if redis.call('LREM', LIST, '-1', raw) == 0 then return {'lost'} end
+failed = join(slots[full], entry)
+if failed then
+  redis.call('RPUSH', LIST, raw)
+  return {err = failed}
+end
+each_effect(first, #ARGV, apply)
+-- It gives up its other places, but for a strict one before this slot: the line of that one waits for it.
+for i, slot in ipairs(slots) do
+  if slot.has and slot.concurrent and not (slot.holds and i < full) then free_place(slot, jid) end
+end
+return {'waits', slots[full].name}

@@ -1,0 +1,204 @@
+-- Included by push.lua. A slot is a limit, or one key of a limit. Its keys:
+--   settings  a hash, one for all slots of the limit: `v`; `concurrent`, `rate` ('jobs seconds burst') and `holds` as
+--             declared, each '' where there is none; `set_concurrent` and `set_rate` by people, who go before
+--   places    a hash: `v`; `s:JID` for each place that is taken: 'identity since queue', where the identity is empty of a
+--             job that waits for its run with its place; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the
+--             block of code that has asked first and still asks: 'name since until'
+--   line      a list, the oldest entry at its end: a header (JSON with `v`, `queue`, `at`, `jid`), a line feed, the payload
+--   due       a zset, one for all slots: each line with entries, by the time at which to look at it next
+-- Every step that frees a place lets the next job of the line go. So a line has entries only while its slot is full. A
+-- look is for what no step tells: the time of a rate, and owners that have died.
+-- Limits and lines of another version are left alone.
+local LIMIT_V = '1'
+-- After so many seconds a line is looked at, if nothing was let go before.
+-- The first job of a line may wait for an owner that died long ago: that is looked at soon.
+local LOOK_S, SOON_S = 10, 1
+-- A look that is late does not lose the places of a rate of this time.
+local LATE_S = 0.25
+-- A block of code asks again before so many seconds have passed, or has given up.
+local BLOCK_S = 2
+-- Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
+local LET_GO_MOST, UNREADABLE_MOST = 50, 10
+
+-- The arguments of a slot: the numbers of these keys: settings, places, line, due, names of the lines, schedule; the
+-- name of the line; how many queues are known, and for each its name and the number of its key. Returns the slot, and
+-- the place after its arguments.
+local function slot_at(at)
+  local slot = {
+    settings = key_at(at), places = key_at(at + 1), line = key_at(at + 2), due = key_at(at + 3),
+    lines = key_at(at + 4), schedule = key_at(at + 5), name = arguments[at + 6], queues = {},
+  }
+  local after = at + 8 + 2 * arguments[at + 7]
+  for i = at + 8, after - 1, 2 do slot.queues[arguments[i]] = key_at(i + 1) end
+  return slot, after
+end
+
+-- False where nobody has declared the limit.
+local function read_settings(slot)
+  local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
+  if told[1] ~= LIMIT_V then return false end
+  slot.concurrent = tonumber(told[5] or told[2] or '')
+  if slot.concurrent and slot.concurrent < 0 then slot.concurrent = nil end
+  local jobs, seconds, burst = string.match(told[6] or told[3] or '', '^(%S+) (%S+) (%S+)$')
+  if jobs then slot.interval, slot.burst = seconds / jobs, tonumber(burst) end
+  slot.holds = told[4] == '1'
+  return true
+end
+
+local function has_place(slot, jid)
+  return redis.call('HEXISTS', slot.places, 's:' .. jid) == 1
+end
+
+-- How many places are taken.
+local function taken(slot)
+  local fields = redis.call('HLEN', slot.places)
+  if fields == 0 then return 0 end
+  local others = redis.call('HMGET', slot.places, 'tat', 'b')
+  return fields - 1 - (others[1] and 1 or 0) - (others[2] and 1 or 0)
+end
+
+-- The block of code that has asked first and still asks: its name, since when, and until when it counts.
+local function waiting_block(slot)
+  local told = redis.call('HGET', slot.places, 'b')
+  local name, since, till = string.match(told or '', '^(%S+) (%S+) (%S+)$')
+  if till and tonumber(till) > tonumber(now) then return name, since, tonumber(till) end
+end
+
+-- A block of code that got no place keeps its turn before jobs that come into the line later.
+local function note_block(slot, name)
+  local other, since = waiting_block(slot)
+  if other and other ~= name then return end
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. now + BLOCK_S)
+end
+
+-- Whether one more job may go. The second value: the time at which the rate allows the next one, if that is the cause.
+local function has_room(slot)
+  if slot.concurrent and taken(slot) >= slot.concurrent then return false end
+  if not slot.interval then return true end
+  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or 0)
+  local at = tat - (slot.burst - 1) * slot.interval
+  if at > tonumber(now) then return false, at end
+  return true
+end
+
+-- Takes the next place of the rate. `late`: the job has waited for it.
+local function spend(slot, late)
+  if not slot.interval then return end
+  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or now)
+  tat = math.max(tat, late and now - LATE_S or tonumber(now)) + slot.interval
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 'tat', string.format('%.6f', tat))
+end
+
+local function give_place(slot, jid, owner, queue)
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
+end
+
+-- A hash without places is needed until the time of its rate only.
+local function tidy(slot)
+  if taken(slot) > 0 then return redis.call('PERSIST', slot.places) end
+  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or 0)
+  if tat <= now - LATE_S then return redis.call('DEL', slot.places) end
+  redis.call('EXPIRE', slot.places, math.ceil(tat - now) + 1)
+end
+
+-- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
+-- last.
+local function oldest_of(slot)
+  for at = 1, UNREADABLE_MOST do
+    local entry = redis.call('LINDEX', slot.line, -at)
+    if not entry then return end
+    local stop = string.find(entry, '\n', 1, true)
+    local read, header = pcall(cjson.decode, stop and string.sub(entry, 1, stop - 1) or '')
+    if read and type(header) == 'table' and header.v == 1 and type(header.jid) == 'string'
+      and type(header.queue) == 'string' then
+      return {entry, header.jid, header.queue, string.sub(entry, stop + 1), tonumber(header.at)}, at == 1
+    end
+  end
+end
+
+-- Puts jobs at the consumer's end of their queue, the first one last. Where the caller has not declared the queue they
+-- go into the schedule, due now.
+local function put_first(slot, queue, jobs)
+  local key = slot.queues[queue]
+  if key then
+    local backwards = {}
+    for i = #jobs, 1, -1 do backwards[#backwards + 1] = jobs[i] end
+    redis.pcall('SADD', QUEUES, queue)
+    if type(redis.pcall('RPUSH', key, unpack(backwards))) == 'number' then return end
+  end
+  for _, job in ipairs(jobs) do redis.call('ZADD', slot.schedule, now, job) end
+end
+
+-- Notes when to look at the line next.
+local function look_later(slot, at)
+  if redis.call('LLEN', slot.line) == 0 then
+    redis.call('ZREM', slot.due, slot.name)
+    redis.call('SREM', slot.lines, slot.name)
+  else
+    redis.call('ZADD', slot.due, at or now + LOOK_S, slot.name)
+  end
+end
+
+-- Lets as many jobs of the line go as there is room for, at most so many. Each takes its place with it. Returns how many.
+local function let_go(slot, most)
+  if redis.call('LLEN', slot.line) == 0 then return 0 end
+  local count, queues, at = 0, {}, now
+  while count < most do
+    local room, next_at = has_room(slot)
+    at = next_at
+    if not room then break end
+    local oldest, is_last = oldest_of(slot)
+    if not oldest then break end
+    local entry, jid, queue, payload, since = unpack(oldest)
+    local block, asked, till = waiting_block(slot)
+    if block and tonumber(asked) < (since or 0) then
+      at = till
+      break
+    end
+    if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
+    give_place(slot, jid, '', queue)
+    spend(slot, true)
+    queues[queue] = queues[queue] or {}
+    table.insert(queues[queue], payload)
+    count, at = count + 1, now
+  end
+  for queue, jobs in pairs(queues) do put_first(slot, queue, jobs) end
+  look_later(slot, at)
+  return count
+end
+
+-- Ends the place of a job, and lets the next one go. An undeclared limit allows as many jobs as there were places.
+local function free_place(slot, jid)
+  if redis.call('HDEL', slot.places, 's:' .. jid) == 0 then return end
+  if redis.call('LLEN', slot.line) > 0 then
+    if not read_settings(slot) then slot.concurrent = taken(slot) + 1 end
+    let_go(slot, LET_GO_MOST)
+  end
+  tidy(slot)
+end
+
+-- The job keeps its place while it waits for its next run.
+local function hold_place(slot, jid)
+  local told = redis.call('HGET', slot.places, 's:' .. jid)
+  if told then give_place(slot, jid, '', string.match(told, '^%S* %S+ (.*)$') or '') end
+end
+
+-- Puts an entry into the line.
+local function join(slot, entry)
+  local reply = redis.pcall('LPUSH', slot.line, entry)
+  if type(reply) == 'table' then return reply.err end
+  redis.call('SADD', slot.lines, slot.name)
+  let_go(slot, LET_GO_MOST)
+  if reply == 1 and slot.concurrent then redis.call('ZADD', slot.due, 'XX', 'LT', now + SOON_S, slot.name) end
+end
+
+-- A push takes a place for its job. False when the job has to wait in the line.
+local function enter(slot, jid, queue)
+  if not read_settings(slot) then slot.concurrent, slot.holds = 1, true end -- only strict limits are entered by pushes
+  if has_place(slot, jid) then return true end
+  if redis.call('LLEN', slot.line) > 0 or not has_room(slot) then return false end
+  spend(slot, false)
+  give_place(slot, jid, '', queue)
+  if slot.interval then tidy(slot) end
+  return true
+end

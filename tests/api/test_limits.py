@@ -1,0 +1,258 @@
+"""Limits: how many jobs run at once, and how many begin in a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from apps import own_app, working
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.limit import Slot
+
+
+# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
+@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    if kind == "redis":
+        request.getfixturevalue("redis_server")
+    return kind
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
+    address = "memory://limits" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+    with own_app(address, QueueConfig(name="q", concurrency=5), timeout=1) as app:
+        yield app
+    forget("memory://limits")
+
+
+class Busy:
+    """How many run at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.now = defaultdict[object, int](int)
+        self.most = defaultdict[object, int](int)
+        self.ended: list[object] = []
+
+    def run(self, key: object, value: object = None, seconds: float = 0.01) -> None:
+        with self._lock:
+            self.now[key] += 1
+            self.most[key] = max(self.most[key], self.now[key])
+        time.sleep(seconds)
+        with self._lock:
+            self.now[key] -= 1
+            self.ended.append(value)
+
+
+def test_complaint_542_as_many_jobs_of_a_class_run_at_once_as_its_limit_allows(app: App) -> None:
+    busy = Busy()
+
+    @app.job("Charge", queue="q", limits=[app.limit("stripe", concurrent=2)])
+    def charge(number: int) -> None:
+        busy.run("all", number)
+
+    charge.enqueue_bulk([[number] for number in range(40)])
+    with working(app):
+        eventually(lambda: len(busy.ended) == 40)
+    assert busy.most["all"] == 2
+    assert app.inspector.count(PARKED) == 0
+    assert app.inspector.count(RETRIES) == 0
+
+
+def test_a_key_has_a_limit_of_its_own_and_starves_no_other(app: App) -> None:
+    busy = Busy()
+    account = app.limit("account", concurrent=1, by=lambda account, *_: account)
+
+    @app.job("Sync", queue="q", limits=[account])
+    def sync(account: str, number: int) -> None:
+        busy.run(account, (account, number), 0.02)
+
+    for number in range(10):
+        sync.enqueue("a", number)
+    for number in range(3):
+        sync.enqueue("b", number)
+    with working(app):
+        eventually(lambda: len(busy.ended) == 13)
+    assert busy.most == {"a": 1, "b": 1}
+    assert busy.ended.index(("b", 2)) < busy.ended.index(("a", 6))
+
+
+def test_complaints_429_and_1090_the_jobs_of_a_key_run_in_the_order_of_their_pushes(app: App) -> None:
+    busy = Busy()
+
+    @app.job("Event", queue="q", limits=[app.limit("order", concurrent=1, by=lambda key, *_: key)])
+    def event(key: int, number: int) -> None:
+        busy.run(key, (key, number), 0.001)
+
+    event.enqueue_bulk([[number % 3, number] for number in range(30)])
+    assert app.inspector.count(waiting_in("q")) == 3
+    assert app.inspector.count(PARKED) == 27
+    with working(app):
+        for number in range(30, 60):
+            event.enqueue(number % 3, number)
+        eventually(lambda: len(busy.ended) == 60)
+    for key in range(3):
+        assert [number for of, number in busy.ended if of == key] == [*range(key, 60, 3)]  # type: ignore[misc,has-type]
+    assert not list(app.broker.limits.slots("order"))
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_job_that_is_retried_holds_the_line_or_lets_the_others_pass(app: App, passes: bool) -> None:
+    ran: list[int] = []
+
+    @app.job("Event", queue="q", retry_in=2, limits=[app.limit("order", concurrent=1, pass_retries=passes)])
+    def event(number: int) -> None:
+        ran.append(number)
+        if ran == [1]:
+            raise ValueError("once")
+
+    event.enqueue(1)
+    event.enqueue(2)
+    with working(app):
+        eventually(lambda: app.inspector.count(RETRIES) == 1)
+        if passes:
+            eventually(lambda: ran == [1, 2])
+        else:
+            assert app.inspector.count(PARKED) == 1
+        for _ in app.inspector.retry(RETRIES, Filter()):
+            pass
+        eventually(lambda: len(ran) == 3)
+    assert ran == ([1, 2, 1] if passes else [1, 1, 2])
+
+
+def test_a_strict_job_that_people_delete_lets_the_next_one_go(app: App) -> None:
+    ran: list[int] = []
+
+    @app.job("Event", queue="q", limits=[app.limit("order", concurrent=1)])
+    def event(number: int) -> None:
+        ran.append(number)
+
+    first, _, _ = event.enqueue_bulk([[1], [2], [3]])
+    assert app.inspector.count(waiting_in("q")) == 1
+    for _ in app.inspector.delete(waiting_in("q"), Filter(jids=[str(first)])):
+        break
+    assert app.inspector.count(waiting_in("q")) == 1
+    with working(app):
+        eventually(lambda: ran == [2, 3])
+
+
+def test_complaints_328_and_797_jobs_begin_at_the_rate_of_their_limit(app: App) -> None:
+    began: list[float] = []
+
+    @app.job("Call", queue="q", limits=[app.limit("api", rate="50/second", burst=5)])
+    def call(number: int) -> None:
+        began.append(time.monotonic())
+
+    call.enqueue_bulk([[number] for number in range(55)])
+    with working(app):
+        eventually(lambda: len(began) == 55)
+    assert began[-1] - began[0] > 0.9
+    assert began[4] - began[0] < 0.9
+    assert app.inspector.count(RETRIES) == 0
+
+
+def test_a_job_waits_for_the_first_full_limit_and_keeps_no_place_in_the_others(app: App) -> None:
+    busy = Busy()
+    a, b = app.limit("a", concurrent=2), app.limit("b", concurrent=1, by=lambda key, *_: key)
+
+    @app.job("Both", queue="q", limits=[b, a])
+    def both(key: int) -> None:
+        busy.run("a")
+        busy.run(key, key)
+
+    both.enqueue_bulk([[number % 2] for number in range(20)])
+    with working(app):
+        eventually(lambda: len([one for one in busy.ended if one is not None]) == 20)
+    assert busy.most["a"] <= 2
+    assert busy.most[0] == busy.most[1] == 1
+    assert not list(app.broker.limits.slots("a"))
+    assert not list(app.broker.limits.slots("b"))
+
+
+def test_a_block_waits_for_its_place_and_gives_up_in_time(app: App) -> None:
+    stripe = app.limit("stripe", concurrent=1)
+    with stripe.acquire(timeout=1):
+        [slot] = app.broker.limits.slots("stripe")
+        assert slot.slot == Slot("stripe")
+        with (
+            pytest.raises(TimeoutError, match="limit stripe: no place was free within"),
+            stripe.acquire(timeout=0.1),
+        ):
+            raise AssertionError
+    with stripe.acquire(timeout=1):
+        pass
+    assert not list(app.broker.limits.slots("stripe"))
+
+
+def test_a_job_waits_for_a_block(app: App) -> None:
+    ran: list[int] = []
+    stripe = app.limit("stripe", concurrent=1)
+
+    @app.job("Charge", queue="q", limits=[stripe])
+    def charge(number: int) -> None:
+        ran.append(number)
+
+    with working(app):
+        with stripe.acquire(timeout=1):
+            charge.enqueue(1)
+            eventually(lambda: app.inspector.count(PARKED) == 1)
+            assert ran == []
+        eventually(lambda: ran == [1])
+
+
+def test_a_job_that_waits_in_a_line_is_cancelled_at_once(app: App) -> None:
+    @app.job("Event", queue="q", track=True, limits=[app.limit("order", concurrent=1)])
+    def event(number: int) -> None: ...
+
+    event.enqueue(1)
+    second = event.enqueue(2)
+    assert second is not None
+    assert app.status(second).state == "waiting"
+    assert app.cancel(second) == "cancelled"
+    assert app.inspector.count(PARKED) == 0
+    assert app.status(second).state == "cancelled"
+
+
+def test_a_block_gets_a_place_while_jobs_wait(app: App) -> None:
+    busy = Busy()
+    stripe = app.limit("stripe", concurrent=1)
+
+    @app.job("Charge", queue="q", limits=[app.limit("stripe", concurrent=1)])
+    def charge(number: int) -> None:
+        busy.run("all", number, 0.02)
+        charge.enqueue(number + 1)  # there is always a job that waits
+
+    with working(app):
+        for number in (0, 1_000, 2_000):
+            charge.enqueue(number)
+        eventually(lambda: len(busy.ended) > 3)
+        with stripe.acquire(timeout=20):
+            busy.run("all")
+        eventually(lambda: busy.ended[-1] is not None)
+    assert busy.most["all"] == 1
+
+
+def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> None:
+    one = app.limit("one", concurrent=1)
+    with pytest.raises(ConfigError, match="limits must be a list of limits"):
+        app.job("Event", limits=["one"])(print)  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="limits must be a list of limits"):
+        app.job("Event", limits=[one, app.limit("one", concurrent=2)])(print)
+    with pytest.raises(ConfigError, match="limit two: give concurrent, rate or both"):
+        app.limit("two")
+    with pytest.raises(ConfigError, match="limit two: rate must be a number of jobs per time"):
+        app.limit("two", rate="often")
+    with pytest.raises(ConfigError, match="a name has up to 100 characters, and no space and no colon"):
+        app.limit("one:two", concurrent=1)

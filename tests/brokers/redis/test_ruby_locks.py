@@ -1,0 +1,111 @@
+"""The scripts that free and take locks of sidekiq-unique-jobs. tests/integration/interop has the gem itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis as redis_py
+from apps import own_broker
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.brokers.contracts.admin import Change
+from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.config.options import EchoConfig
+from goworkers_py.core.effect import Effect, FreeRubyLock, Push, TakeRubyLock
+from goworkers_py.core.outcome import Done
+from goworkers_py.wire.ruby_lock import RubyLock
+
+ME, D = "me:1:aaaaaaaaaaaa", "uniquejobs:d"
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url, echo=EchoConfig(locks="native")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def settle(broker: RedisBroker) -> Callable[..., object]:
+    """Settles a job with these effects."""
+    broker.recoverable.beat(Presence(ME, {"q": 0}))
+
+    def settle(*effects: Effect) -> object:
+        broker.transport.publish([Push("q", b'{"class":"A","jid":"j","args":[]}')])
+        [delivery] = broker.transport.consume(ME, [("q", 1)], 1)
+        settle.number += 1  # type: ignore[attr-defined]
+        return broker.transport.settle(Batch("settler", settle.number, [(delivery, Done(effects=effects))]))  # type: ignore[attr-defined]
+
+    settle.number = 0  # type: ignore[attr-defined]
+    return settle
+
+
+def held(redis: redis_py.Redis, *jids: str) -> None:
+    """As the gem does, for a lock without an end."""
+    redis.hset(f"{D}:LOCKED", mapping=dict.fromkeys(jids, "1"))
+    redis.set(D, jids[-1])
+    redis.zadd("uniquejobs:digests", {D: 1})
+
+
+def holders(redis: redis_py.Redis) -> set[bytes]:
+    return set(redis.hkeys(f"{D}:LOCKED"))
+
+
+def test_a_lock_is_freed_by_the_job_that_holds_it_and_its_waiters_are_woken(
+    settle: Callable[..., object], redis: redis_py.Redis
+) -> None:
+    held(redis, "j")
+    assert settle(FreeRubyLock("j", D)) == [True]
+    assert redis.exists(D, f"{D}:LOCKED", "uniquejobs:digests") == 0
+    assert redis.lrange(f"{D}:QUEUED", 0, -1) == [b"1"]
+    assert 0 < redis.ttl(f"{D}:QUEUED") <= 5
+
+
+def test_no_job_frees_the_lock_of_another(settle: Callable[..., object], redis: redis_py.Redis) -> None:
+    held(redis, "other")
+    assert settle(FreeRubyLock("j", D)) == [True]
+    assert (holders(redis), redis.get(D)) == ({b"other"}, b"other")
+    held(redis, "j")
+    assert settle(FreeRubyLock("j", D)) == [True]
+    assert holders(redis) == {b"other"}
+    assert redis.zcard("uniquejobs:digests") == 1
+
+
+def test_a_lock_is_taken_within_its_limit_and_lives_as_long_as_ruby_says(
+    settle: Callable[..., object], redis: redis_py.Redis
+) -> None:
+    held(redis, "other")
+    settle(TakeRubyLock("j", D, 1, 60))
+    assert holders(redis) == {b"other"}
+    settle(TakeRubyLock("j", D, 2, 60))
+    assert holders(redis) == {b"other", b"j"}
+    assert 0 < redis.ttl(f"{D}:LOCKED") <= 60
+
+
+def test_a_job_is_settled_where_its_lock_cannot_be_written(
+    settle: Callable[..., object], redis: redis_py.Redis
+) -> None:
+    redis.set(f"{D}:LOCKED", "no hash")
+    assert settle(FreeRubyLock("j", D), TakeRubyLock("j", D, 1, 0)) == [True]
+
+
+def test_a_job_that_begins_again_has_its_lock(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    """Its worker was killed while it ran."""
+    lock = RubyLock(D, "j", "while_executing")
+    assert broker.neighbours is not None
+    assert broker.neighbours.begin_lock(lock)
+    assert broker.neighbours.begin_lock(lock)
+    assert not broker.neighbours.begin_lock(RubyLock(D, "other", "while_executing"))
+    assert redis.hkeys(f"{D}:RUN:LOCKED") == [b"j"]
+
+
+def test_a_job_that_people_delete_frees_its_lock(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    fields: dict[str, Any] = {"class": "A", "jid": "j", "args": [], "lock": "until_executed", "lock_digest": D}
+    held(redis, "j")
+    redis.lpush("queue:q", json.dumps(fields))
+    list(broker.admin.jobs_in(waiting_in("q")).change(lambda page: [Change(job, None) for job in page]))
+    assert (redis.llen("queue:q"), holders(redis)) == (0, set())

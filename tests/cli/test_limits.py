@@ -1,0 +1,81 @@
+"""`pyworkers limits`: what it prints and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from apps import own_app
+from calls import Call
+
+from goworkers_py.admin.doctor import Doctor
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+
+
+@pytest.fixture
+def app(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+    with own_app(redis_url, QueueConfig(name="q", concurrency=1)) as app:
+        limit = app.limit("order", concurrent=1, by=lambda key: key)
+
+        @app.job("Event", queue="q", limits=[limit])
+        def event(key: int) -> None: ...
+
+        app.limit("api", rate="10/s")
+        event.enqueue_bulk([[1], [1], [1], [2]])
+        app.broker.limits.declare([limit.spec.settings])
+        yield app
+
+
+@pytest.fixture
+def told(call: Call) -> Callable[..., dict[str, object]]:
+    return lambda *arguments: dict(json.loads(call(*arguments, "--json").stdout))
+
+
+@pytest.mark.usefixtures("app")
+def test_limits_are_listed_and_shown_with_who_waits(call: Call, told: Callable[..., dict[str, object]]) -> None:
+    wanted = {"name": "order", "concurrent": 1, "rate": None, "burst": None, "set": False}
+    assert told("limits", "list") == {**wanted, "keys": 2, "places": 2, "waiting": 2}
+    shown = told("limits", "show", "order")
+    assert sorted(slot["waiting"] for slot in shown["slots"]) == [0, 2]  # type: ignore[attr-defined]
+    assert "nobody: it waits" in call("limits", "show", "order").stdout
+    assert "order" in call("limits", "list").stdout
+
+
+@pytest.mark.usefixtures("app")
+def test_a_limit_is_set_and_unset(call: Call, told: Callable[..., dict[str, object]]) -> None:
+    assert call("limits", "set", "order", "--concurrent", "3", "--dry-run").stdout == "order: would be set\n"
+    assert told("limits", "list")["concurrent"] == 1
+    assert call("limits", "set", "order", "--concurrent", "3", "--rate", "5/minute", "--burst", "2").returncode == 0
+    assert {**told("limits", "list")}.items() >= {"concurrent": 3, "rate": "5/minute", "burst": 2, "set": True}.items()
+    assert call("limits", "set", "order", "--concurrent", "any").returncode == 0
+    assert told("limits", "list")["concurrent"] is None
+    assert call("limits", "unset", "order").stdout == "order: unset\n"
+    assert call("limits", "unset", "order").returncode == 1
+    assert told("limits", "list")["concurrent"] == 1
+
+
+@pytest.mark.usefixtures("app")
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (["set", "other", "--concurrent", "3"], 1, "no program has declared a limit other; known limits: order"),
+        (["set", "order"], 2, "give --concurrent, --rate or --burst"),
+        (["set", "order", "--concurrent", "-2"], 2, "--concurrent must be a number of jobs or any, is '-2'"),
+        (["set", "order", "--rate", "often"], 2, "--rate must be a number of jobs per time"),
+        (["set", "order", "--burst", "3"], 2, "--burst: limit order has no rate; give --rate too"),
+        (["show", "other"], 1, "no program has declared a limit other"),
+    ],
+)
+def test_an_error_is_one_line(call: Call, arguments: list[str], code: int, error: str) -> None:
+    done = call("limits", *arguments)
+    assert done.returncode == code
+    assert error in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_doctor_names_a_limit_whose_queue_nobody_works(app: App) -> None:
+    found = [one for one in Doctor(app.inspector, None).findings() if one.check == "limits"]
+    assert [one.what for one in found] == ["limit order: 2 jobs of queue q wait, but no live process fetches from it"]

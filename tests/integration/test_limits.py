@@ -1,0 +1,143 @@
+"""Limits over several real processes, of which some are killed. The jobs themselves write down when they run."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from apps import own_app
+from daemon import Daemon
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.api.app import App
+
+JOBS = """
+import os
+import time
+
+import goworkers_py as workers
+
+stripe = workers.limit("stripe", concurrent=3)
+order = workers.limit("order", concurrent=1, by=lambda key, *_: key)
+LOG = os.environ["PYWORKERS_TEST_LOG"]
+
+
+def note(what, key, number):
+    # One write to a file that is open for appending: the lines of all processes stand whole, in the order of writes.
+    with open(LOG, "ab", buffering=0) as log:
+        log.write(f"{what} {key} {number} {os.getpid()}\\n".encode())
+
+
+def run(key, number, seconds):
+    note("begin", key, number)
+    time.sleep(seconds)
+    note("end", key, number)
+
+
+@workers.job("Charge", queue="q", limits=[stripe])
+def charge(key, number):
+    run(key, number, 0.01)
+
+
+@workers.job("Event", queue="q", limits=[order])
+def event(key, number):
+    run(key, number, 0.002)
+"""
+PROCESSES = 4
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "runs.log"
+
+
+@pytest.fixture
+def app(own_redis: RedisServer) -> Iterator[App]:
+    with own_app(own_redis.url) as app:
+        yield app
+
+
+@contextmanager
+def daemons(count: int, folder: Path, url: str, log: Path) -> Iterator[list[Daemon]]:
+    with ExitStack() as stack:
+        made = [
+            stack.enter_context(Daemon(folder, url, JOBS, "-q", "q=5", changes={"PYWORKERS_TEST_LOG": str(log)}))
+            for _ in range(count)
+        ]
+        yield made
+
+
+def is_done(app: App) -> bool:
+    rest = sum(app.inspector.count(place) for place in (waiting_in("q"), PARKED, RETRIES))
+    return rest == 0 and not any(True for _ in app.inspector.in_progress())
+
+
+def runs(log: Path) -> list[tuple[str, str, int, int]]:
+    lines = (line.split() for line in log.read_text().splitlines()) if log.exists() else ()
+    return [(what, key, int(number), int(pid)) for what, key, number, pid in lines]
+
+
+def most_at_once(told: list[tuple[str, str, int, int]]) -> Counter[str]:
+    """By key. A run of a process that was killed ends where the process was seen dead: at the line `dead`."""
+    running: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    most: Counter[str] = Counter()
+    for what, key, number, pid in told:
+        if what == "dead":
+            for one in running.values():
+                one -= {run for run in one if run[1] == pid}
+        elif what == "begin":
+            running[key].add((number, pid))
+        else:
+            running[key].discard((number, pid))
+        most[key] = max(most[key], len(running[key]))
+    return most
+
+
+def kill(daemon: Daemon, log: Path) -> None:
+    daemon.process.send_signal(signal.SIGKILL)
+    daemon.process.wait()
+    with log.open("ab", buffering=0) as file:
+        file.write(f"dead - 0 {daemon.process.pid}\n".encode())
+
+
+def test_complaints_609_and_542_a_limit_holds_over_processes_that_are_killed(
+    app: App, own_redis: RedisServer, tmp_path: Path, log: Path
+) -> None:
+    app.enqueue_bulk("q", "Charge", [["all", number] for number in range(400)])  # as a program in Ruby does
+    with daemons(PROCESSES, tmp_path, own_redis.url, log) as made:
+        for number, daemon in enumerate(made[:2], 1):
+            eventually(lambda number=number: len(runs(log)) > 200 * number, 30)  # type: ignore[misc]
+            kill(daemon, log)
+        eventually(lambda: is_done(app), 60)
+    told = runs(log)
+    assert {number for what, _, number, _ in told if what == "end"} == set(range(400))
+    assert most_at_once(told)["all"] <= 3
+    assert not list(app.inspector.slots("stripe"))
+
+
+def test_complaints_429_and_1090_four_processes_run_each_key_in_order(
+    app: App, own_redis: RedisServer, tmp_path: Path, log: Path
+) -> None:
+    limit = app.limit("order", concurrent=1, by=lambda key, *_: key)
+
+    @app.job("Event", queue="q", limits=[limit])
+    def event(key: str, number: int) -> None: ...
+
+    with daemons(PROCESSES, tmp_path, own_redis.url, log) as made:
+        for start in range(0, 400, 40):
+            event.enqueue_bulk([[f"k{number % 7}", number] for number in range(start, start + 40)])
+        eventually(lambda: len(runs(log)) > 300, 30)
+        kill(made[0], log)
+        eventually(lambda: is_done(app), 60)
+    told = runs(log)
+    assert set(most_at_once(told).values()) <= {0, 1}
+    for key in {key for _, key, _, _ in told} - {"-"}:
+        ended = [number for what, of, number, _ in told if what == "end" and of == key]
+        assert [*dict.fromkeys(ended)] == [number for number in range(400) if f"k{number % 7}" == key]
+    assert not list(app.inspector.slots("order"))
