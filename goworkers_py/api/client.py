@@ -21,7 +21,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
-from goworkers_py.core.joining import Joining, joining
+from goworkers_py.core.joining import JoinedBatch, joining
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
@@ -187,7 +187,7 @@ class Client:
         return level
 
     @property
-    def joins(self) -> Joining | None:
+    def joins(self) -> JoinedBatch | None:
         """The batch that a push joins now."""
         return joining(self.home, current_message)
 

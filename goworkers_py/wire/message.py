@@ -14,7 +14,7 @@ import simplejson
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
-from goworkers_py.core.joining import Join, Joining
+from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
@@ -77,7 +77,7 @@ class Message:
         batch."""
         member = batch_of(self.fields)
         home = self.held if isinstance(self.held, Home) else getattr(self.held, "home", None)
-        return None if member is None else Join(Joining(member, home, self, own=True))
+        return None if member is None else Join(JoinedBatch(member, home, self, own=True))
 
     @property
     def cancelled(self) -> bool:

@@ -227,6 +227,28 @@ def test_complaint_640_each_link_joins_the_batch_in_which_the_chain_was_pushed(a
     assert ran.told[-1] == ("success",)
 
 
+def test_a_dead_link_that_is_retried_after_the_end_of_its_batch_goes_on(app: App, ran: Ran) -> None:
+    broken = [True]
+
+    @app.job("Dies", queue="q")
+    def dies() -> Any:
+        if broken:
+            raise KillJob("no more")
+        return 7
+
+    with app.batch(on_success=ran.tell.s("success")) as batch:
+        cid = app.chain(dies.s(), ran.tell.s(PREVIOUS)).enqueue()
+    with working(app):
+        assert is_at(app, cid, "stopped")
+        assert batch.status().state == "ended"  # type: ignore[union-attr]
+        broken.clear()
+        list(app.inspector.retry(DEAD, Filter()))
+        assert is_at(app, cid, "ended")
+        assert eventually(lambda: len(ran.told) == 2)
+    assert sorted(map(str, ran.told)) == ["('success',)", "(7,)"]
+    assert (batch.status().total, batch.status().succeeded) == (1, 1)  # type: ignore[union-attr]
+
+
 def test_a_cancelled_batch_takes_no_chain(app: App, ran: Ran) -> None:
     with app.batch() as batch:
         batch.cancel()

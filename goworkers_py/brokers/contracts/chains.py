@@ -5,6 +5,9 @@ ended well; the next one gets the list of their results. A doubled end of a link
 says which link it is at. A job that ends in another way stops the chain, see `StopChain`. When that job is retried by
 hand and ends well, the chain goes on.
 
+Each link joins the batch of the chain in the step of its push. Where that batch was cancelled, the chain stops. Where
+the batch has ended, because a link was dead, and that link is retried, the links after it are in no batch.
+
 Every verb here raises BrokerUnavailable when the broker cannot serve now, and BrokerRefused when the broker says no.
 Every verb may be called again after that.
 """

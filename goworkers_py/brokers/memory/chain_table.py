@@ -84,7 +84,7 @@ class ChainTable:
         if chain.link == len(chain.new.links):
             chain.state, chain.stopped, chain.ended_at = "ended", ("", "", ""), self._clock()
             chain.expires_at = self._clock() + max(1, chain.new.retain_s)
-        elif chain.new.bid and not self._batches.takes(chain.new.bid, 0):
+        elif chain.new.bid and self._batches.is_stopped(chain.new.bid):
             chain.results.popitem()
             chain.state, chain.stopped = "stopped", ("batch", end.jid, end.job_class)
         else:
@@ -98,7 +98,7 @@ class ChainTable:
         for job in new.links[chain.link - 1]:
             written = payload.splice(job.payload.replace(GAP, result), stamp)
             number = self._put(LinkJob(job.queue, written))
-            if new.bid:
+            if new.bid and self._batches.takes(new.bid, number):
                 self._batches.join(new.bid, number)
 
     def get(self, cid: str) -> _Chain | None:
