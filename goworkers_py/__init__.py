@@ -21,6 +21,7 @@ from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.limits import Limit
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.batch import BatchStatus
+from goworkers_py.core.chain import PREVIOUS, ChainStatus
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
@@ -88,6 +89,9 @@ aresult = app.aresult
 atomic = app.atomic
 batch = app.batch
 batches = app.batches
+chain = app.chain
+chains = app.chains
+parallel = app.parallel
 stats_server = app.stats_server
 run = app.run
 start = app.start
@@ -107,6 +111,7 @@ else:
 
 
 __all__ = [
+    "PREVIOUS",
     "App",
     "ArgumentError",
     "ArgumentsDoNotFit",
@@ -118,6 +123,7 @@ __all__ = [
     "BrokerRefused",
     "BrokerUnavailable",
     "BrokerUnreachable",
+    "ChainStatus",
     "ConfigError",
     "DiscardJob",
     "DuplicateJob",
@@ -157,6 +163,8 @@ __all__ = [
     "batches",
     "before_start",
     "cancel",
+    "chain",
+    "chains",
     "client_middleware",
     "configure",
     "current_message",
@@ -176,6 +184,7 @@ __all__ = [
     "on_error",
     "on_expire",
     "on_health",
+    "parallel",
     "periodic",
     "process",
     "quit",

@@ -11,6 +11,7 @@ from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch
+from goworkers_py.wire.chain import without_chain
 from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
@@ -67,9 +68,9 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
 
 
 def _in_no_batch(message: Message) -> dict[str, Any]:
-    """The batch of the first job has not counted the new one."""
+    """The batch of the first job has not counted the new one, and its chain does not know it."""
     told = message.get(FIELD)
-    kept = without_batch(told)
+    kept = without_chain(without_batch(told))
     return {} if kept is told else {FIELD: kept}
 
 

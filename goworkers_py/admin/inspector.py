@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.batches import BatchList
+from goworkers_py.admin.chains import ChainList
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
@@ -50,6 +51,11 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
     def batches(self) -> BatchList:
         """Shows batches and changes them: `inspector.batches.status(bid)`, as `workers.batches` does."""
         return BatchList(lambda: self._broker)
+
+    @property
+    def chains(self) -> ChainList:
+        """Shows chains and cancels them: `inspector.chains.status(cid)`, as `workers.chains` does."""
+        return ChainList(lambda: self._broker)
 
     @property
     def knows_batches(self) -> bool:

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
+from goworkers_py.admin.chains import ChainList
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.batches import Batching, OpenBatches
 from goworkers_py.api.cancelling import Cancelling
+from goworkers_py.api.chains import Chaining
 from goworkers_py.api.client import Client
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.declarations import Declarations, code_options
@@ -55,7 +57,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class App(Hooks, Pushing, Batching, Results, Cancelling, DeclaringPeriodic, Limiting, Running, Testable):
+class App(
+    Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Running, Testable,
+):  # fmt: skip
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
     def __init__(self) -> None:
@@ -82,6 +86,7 @@ class App(Hooks, Pushing, Batching, Results, Cancelling, DeclaringPeriodic, Limi
             lambda message: self.handlers.tell_of_cancel(message),
         )
         self.batches = OpenBatches(lambda: self.client)
+        self.chains = ChainList(lambda: self.broker)
         remember(self)
 
     # --- configuration

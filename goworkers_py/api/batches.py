@@ -15,7 +15,7 @@ from goworkers_py.api.job import Job, Signature
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError
-from goworkers_py.core.joining import Join, Joining
+from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.links.atomic import is_held_back
 from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
@@ -61,7 +61,7 @@ class Batch:
             )
         member = self._begin()
         self.id = member.bid
-        self._join = Join(Joining(member, self._client.home, current_message()))
+        self._join = Join(JoinedBatch(member, self._client.home, current_message()))
         self._join.__enter__()
         return self
 

@@ -21,7 +21,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
-from goworkers_py.core.joining import Joining, joining
+from goworkers_py.core.joining import JoinedBatch, joining
 from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
@@ -130,6 +130,7 @@ class Client:
     ) -> WrittenJob:
         """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
         require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
+        require(not options.said.get("group"), f"{job_class} is pushed by something else, which gathers no group")
         require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
         if form.needs and Capability.LEASES in self._broker().capabilities:
@@ -186,7 +187,7 @@ class Client:
         return level
 
     @property
-    def joins(self) -> Joining | None:
+    def joins(self) -> JoinedBatch | None:
         """The batch that a push joins now."""
         return joining(self.home, current_message)
 

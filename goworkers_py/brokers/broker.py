@@ -9,6 +9,7 @@ from typing import NoReturn
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.limits import Limits
@@ -35,6 +36,7 @@ class Capability(enum.Enum):
     PERIODIC = "periodic jobs"  # has `periodic`
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
+    CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -62,6 +64,7 @@ class Broker:
     limits: Limits
     periodic: Periodic
     batches: Batches
+    chains: Chains
     groups: Groups
     admin: Admin
     neighbours: Neighbours | None = None

@@ -23,6 +23,7 @@ COMMANDS = {
     "enqueue": "enqueue",
     "stats": "stats",
     "batches": "batches",
+    "chains": "chains",
     "queues": "queues",
     "queue": "queues",
     "jobs": "queues",

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
+from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
+from goworkers_py.config.feature_options import LimitConfig as LimitConfig
+from goworkers_py.config.feature_options import PeriodicConfig as PeriodicConfig
 from goworkers_py.config.home import home_of
+from goworkers_py.config.option_rows import help_of as help_of
+from goworkers_py.config.option_rows import names_of as names_of
+from goworkers_py.config.option_rows import option
+from goworkers_py.config.option_rows import options_by_any_name as options_by_any_name
+from goworkers_py.config.option_rows import options_of as options_of
 from goworkers_py.config.parsers import (
     auto_or_whole,
     bare_name,
     broker_address,
-    jobs_per_time,
-    json_list,
     octal,
     one_of,
     order,
@@ -31,21 +35,9 @@ from goworkers_py.config.parsers import (
 )
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
-from goworkers_py.core.limit import MOST, Rate
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
-
-T = TypeVar("T")
-
-
-def option(
-    default: T, parse: Callable[[str], T], about: str, flag: str = "", secret: bool = False, alias: str = ""
-) -> T:
-    """A row of the table. `flag` is a short flag for the command line; a `secret` value is not in the repr; `alias` is
-    the option's other name, which every source accepts as well."""
-    metadata = {"parse": parse, "help": about, "flag": flag, "alias": alias}
-    return field(default=default, metadata=metadata, repr=not secret)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,54 +97,6 @@ class MiddlewareConfig:
     prepend: tuple[str, ...] = option((), words, "links before the built-in ones: module:Class, ...")
     append: tuple[str, ...] = option((), words, "links after the built-in ones, around the job")
     client: tuple[str, ...] = option((), words, "links around every push, which may change or stop it")
-
-
-@dataclass(frozen=True, slots=True)
-class LimitConfig:
-    """A section [limit:NAME]: it overrides what the code says of this limit."""
-
-    name: str
-    concurrent: int | None = option(None, whole(0, MOST), "jobs that run at once, over the whole fleet")
-    rate: Rate | None = option(None, jobs_per_time, "jobs that begin in a time, in the whole fleet: 100/minute")  # noqa: RUF009
-    burst: int | None = option(None, whole(1, MOST), "jobs of a rate that begin at once after a pause")
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodicConfig:
-    """A section [periodic:NAME]."""
-
-    name: str
-    cron: str = option("", text, "minute, hour, day, month and weekday, such as 0 3 * * *")
-    every: int = option(0, whole(1), "instead of `cron`: seconds between two jobs, as multiples since 1970")
-    timezone: str = option("UTC", text, "time zone of `cron`, such as Europe/Berlin")
-    class_: str = option("", text, "class of the jobs, in any language")
-    queue: str = option("", text, "queue of the jobs; empty: that of the class in this program, or default")
-    args: tuple[Any, ...] = option((), json_list, 'arguments as JSON, such as ["eu", 7]')
-    catch_up: str = option(
-        "latest",
-        one_of("none", "latest", "all"),
-        "what was missed while no process ran: none of it, the latest, or all, in order",
-    )
-    overlap: str = option(
-        "allow",
-        one_of("allow", "skip", "queue"),
-        "while the last job has not ended: allow another one, skip it, or queue it behind the last one",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class EchoConfig:
-    """The section [echo]."""
-
-    queue: str = option(
-        "", text, "queue of a Ruby process that acknowledges jobs of Ruby's batches and locks when they have ended here"
-    )
-    batches: bool = option(True, yes_or_no, "echo the jobs of Ruby's batches: yes or no")
-    locks: str = option(
-        "echo",
-        one_of("echo", "native", "none"),
-        "jobs that hold a lock of Ruby: echo them; free the locks of sidekiq-unique-jobs here (native); or none",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +187,7 @@ class Config:
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     limits: tuple[LimitConfig, ...] = ()
-    echo: EchoConfig = EchoConfig()
+    echo: EchoConfig = field(default_factory=EchoConfig)
     timing: Timing = TIMING  # no option, see there
     # The name under which each option was given, for errors only: the comparison of two configurations leaves it out.
     spelled: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -275,28 +219,3 @@ class Config:
     def spelling(self, name: str) -> str:
         """The name under which the user gave an option: the alias, if the user wrote the alias."""
         return self.spelled.get(name, name)
-
-
-def options_of(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
-    """The rows of a section's table."""
-    return {_name_of(row): row for row in dataclasses.fields(section) if "parse" in row.metadata}
-
-
-def _name_of(row: dataclasses.Field[Any]) -> str:
-    """The field of an option whose name is a word of Python, such as `class`, ends in an underscore."""
-    return row.name.removesuffix("_")
-
-
-def names_of(row: dataclasses.Field[Any]) -> list[str]:
-    """The option's name, and its alias if it has one."""
-    return [name for name in (_name_of(row), row.metadata["alias"]) if name]
-
-
-def options_by_any_name(section: type[Any]) -> dict[str, dataclasses.Field[Any]]:
-    """The rows of a section's table, each under its alias too."""
-    return {name: row for row in options_of(section).values() for name in names_of(row)}
-
-
-def help_of(row: dataclasses.Field[Any], spell: Callable[[str], str] = str) -> str:
-    about, alias = row.metadata["help"], row.metadata["alias"]
-    return f"{about}; other name of this option: {spell(alias)}" if alias else str(about)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-from goworkers_py.core.batch import Membership, Way
 from goworkers_py.core.cursor import Cursor
 from goworkers_py.core.group import Group, Joining
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
+from goworkers_py.core.tie_effect import EndInBatch as EndInBatch  # effects are imported from here
+from goworkers_py.core.tie_effect import EndLink as EndLink
 
 # How long a broker knows the id of a push, and of an effect that was applied.
 ID_LIFE_S = 86_400
@@ -264,24 +265,6 @@ class TakeRubyLock:
         return f"take {self.digest}"
 
 
-class EndInBatch(NamedTuple):
-    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
-    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple, as NoteState is."""
-
-    jid: str
-    member: Membership
-    way: Way
-    death: bytes = b""  # how it has failed, see `wire.batch`
-
-    @property
-    def kind(self) -> str:
-        return "batch"
-
-    @property
-    def size(self) -> int:
-        return len(self.death)
-
-
 # These happen again where they are asked again, as on two servers: twice is as good as once.
 OfUniqueJob = FreeLock | KeepLock | FreeRubyLock | TakeRubyLock
 Repeatable = NoteState | MeetTombstone | StoreCursor | ShowStatus | OfUniqueJob | LeaveSlot | HoldSlot
@@ -290,4 +273,4 @@ REPEATABLE = (
     HoldSlot,
 )  # fmt: skip
 
-Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | Repeatable
+Effect = PushJobs | EndSet | PostJobs | PushEcho | StoreValue | EndInBatch | EndLink | Repeatable

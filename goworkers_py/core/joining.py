@@ -11,7 +11,7 @@ from goworkers_py.core.batch import Membership
 from goworkers_py.core.held_pushes import Home
 
 
-class Joining(NamedTuple):
+class JoinedBatch(NamedTuple):
     member: Membership
     home: Home | None  # of the broker that holds the batch; None: of any
     # The message of the run that has entered the block; None outside of a job. An exception that is thrown into a
@@ -20,10 +20,10 @@ class Joining(NamedTuple):
     own: bool = False  # it is the batch of the job itself, which is open while the job runs
 
 
-_joining: ContextVar[Joining | None] = ContextVar("goworkers_py_joining", default=None)
+_joining: ContextVar[JoinedBatch | None] = ContextVar("goworkers_py_joining", default=None)
 
 
-def joining(to: Home, run: Callable[[], object]) -> Joining | None:
+def joining(to: Home, run: Callable[[], object]) -> JoinedBatch | None:
     """What the pushes to this broker join. `run` returns the message of the job that runs now."""
     joined = _joining.get()
     if joined is None or joined.run is not run() or joined.home not in (to, None):
@@ -34,9 +34,9 @@ def joining(to: Home, run: Callable[[], object]) -> Joining | None:
 class Join:
     """Inside of this block, pushes join a batch."""
 
-    def __init__(self, joining: Joining) -> None:
+    def __init__(self, joining: JoinedBatch) -> None:
         self._joining = joining
-        self._tokens: list[Token[Joining | None]] = []  # of one thread, or task
+        self._tokens: list[Token[JoinedBatch | None]] = []  # of one thread, or task
 
     @property
     def member(self) -> Membership:

@@ -27,6 +27,7 @@ from goworkers_py.links.interruption import meet_interruption
 from goworkers_py.links.iterate import NULL, BeginIteration
 from goworkers_py.policy.iterable import CURSOR, is_generator
 from goworkers_py.policy.registry import JobSpec, Registry
+from goworkers_py.wire.chain import given
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
@@ -78,7 +79,7 @@ def perform(
             if FORKS.count != forks:
                 _end_of_child()
             held = _release(message)
-        plain = held is home and message.tracked is None  # nearly every job
+        plain = held is home and message.tracked is None and not message.gives  # nearly every job
         return DONE if plain else _done(atomic, held, message, message.jid, result)
 
     return run
@@ -134,9 +135,12 @@ def _release(message: Message) -> HeldPushes | Home | None:
 
 
 def _done(atomic: AtomicFinish, held: HeldPushes | Home | None, message: Message, run_id: str, result: object) -> Done:
+    run, keeps = message.tracked, message.gives
+    if keeps:
+        result = given(result)  # first: a job whose result is no JSON fails
     done = atomic.done(held, run_id) if isinstance(held, HeldPushes) else DONE
-    run = message.tracked
-    return Done(effects=done.effects, result=result) if run is not None and run.retain_s else done
+    keeps = keeps or (run is not None and run.retain_s > 0)
+    return Done(effects=done.effects, result=result) if keeps else done
 
 
 def _end_of_child() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
-from goworkers_py.core.effect import Effect, EndInBatch, EndSet, FreeLock, KeepLock
+from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.limit import SlotTie
@@ -19,6 +19,7 @@ from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, J
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of, death_of, is_over
+from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.group import group_of
 from goworkers_py.wire.job_limits import slots_of
 from goworkers_py.wire.lock import lock_of
@@ -36,6 +37,7 @@ class Change(NamedTuple):
     due: float | None
     now: float
     discarded: bool = False
+    result: object = None  # of a job in a chain
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
@@ -50,7 +52,8 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
 
 def change_of(jid: str, outcome: Outcome, now: float) -> Change:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
-    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard))
+    result = outcome.result if isinstance(outcome, Done) else None
+    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result)
 
 
 def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
@@ -108,6 +111,18 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
 
 
+def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
+    link = chain_of(fields)
+    if link is None or change.state not in ENDED:
+        return
+    if change.state != "completed":
+        name, why = fields.get("wrapped") or fields.get("class"), "discarded" if change.discarded else change.state
+        yield EndLink(change.jid, link, why=why, job_class=str(name or ""))
+        return
+    member, result = batch_of(fields), payload.encode(change.result).encode() if link.gives else b""
+    yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)
+
+
 def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     """The members of a set end with the job that aggregates it. While it is retried or dead, they are safe."""
     found = group_of(fields, "") if change.state == "cancelled" or change.discarded else None
@@ -119,6 +134,7 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
 _TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
     _of_lock,
     _of_limits,
+    _of_chain,  # before the batch: the next link joins it before this job is counted
     _of_batch,
     _of_set,
 )

@@ -45,6 +45,7 @@ from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.wire.batch import batch_of
+from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 from goworkers_py.wire.payload import encodable
@@ -195,12 +196,13 @@ def _of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | No
 
 
 def _batch_of(message: Message, tombstones: Mapping[str, Tombstone]) -> Tombstone | None:
-    """That of the batch of the job, or of one around it. The name of a batch is never used again, and only the end of
-    the batch removes its tombstone. So nobody asks whether it still stands."""
-    member = batch_of(message.fields) if FIELD in message.fields else None
-    if member is None:
+    """That of the chain of the job, of its batch, or of one around it. Their names are never used again, and only their
+    end removes the tombstone. So nobody asks whether it still stands."""
+    if FIELD not in message.fields:
         return None
-    return next((tombstones[bid] for bid in line_of(member.bid) if bid in tombstones), None)
+    member, link = batch_of(message.fields), chain_of(message.fields)
+    names = [*(line_of(member.bid) if member else ()), *([link.cid] if link else ())]
+    return next((tombstones[name] for name in names if name in tombstones), None)
 
 
 def _word(outcome: Outcome) -> str:

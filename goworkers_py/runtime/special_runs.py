@@ -20,6 +20,7 @@ from goworkers_py.runtime.lock_begin import LockBegin
 from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.wire.batch import buried
+from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.needs import FIELD
 
@@ -66,6 +67,8 @@ class SpecialRuns:
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)
+        if FIELD in message.fields and (link := chain_of(message.fields)) is not None:
+            message.gives = link.gives
         outcome = self._canceller.never_run(message) if self._canceller.tombstones else None
         if outcome is not None:
             run_stats.add_unrun(message.job_class, outcome)

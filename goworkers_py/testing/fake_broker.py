@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Push, Settled
+from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
+from goworkers_py.core.chain import NewChain
 from goworkers_py.core.clock import Clock, awake_and_asleep
 from goworkers_py.core.effect import Effect, EndSet, PushJobs
 from goworkers_py.core.errors import NoResult
@@ -98,6 +101,27 @@ class FakeStore(MemoryStore):
         raise NoResult(f"job {jid} has not ended, and nothing runs it while you wait: call workers.testing.run_all()")
 
 
+class FakeBatches(MemoryBatches):
+    def __init__(self, state: State, published: Callable[[], None]) -> None:
+        super().__init__(state)
+        self._published = published
+
+    def let_go(self, bid: str, hold: str, to: Sequence[str] = ()) -> None:
+        super().let_go(bid, hold, to)
+        self._published()  # it may have pushed callbacks
+
+
+class FakeChains(MemoryChains):
+    def __init__(self, state: State, published: Callable[[], None]) -> None:
+        super().__init__(state)
+        self._published = published
+
+    def push(self, new: NewChain) -> bool:
+        pushed = super().push(new)
+        self._published()
+        return pushed
+
+
 class FakeBroker(MemoryBroker):
     name = "the memory of a test block"
     # Without leases: no process of the fleet is asked which features it knows, and no daemon starts on it.
@@ -118,6 +142,8 @@ class FakeBroker(MemoryBroker):
         endings = Endings(state, self._limits)
         self.transport = FakeTransport(state, endings, self._at_once, self._published)
         self.periodic = FakePeriodic(state, self.transport)
+        self.batches = FakeBatches(state, self._published)
+        self.chains = FakeChains(state, self._published)
         self.store = FakeStore(state, endings, self._limits)
         self.recoverable.beat(Presence(self.lease.identity, {}))
 

@@ -44,12 +44,6 @@ def is_over(fields: Mapping[str, Any]) -> bool:
     return fields[FIELD][BATCH].get(OVER) is True
 
 
-def batch_in(raw: bytes) -> str:
-    """The batch that a push of this payload joins; empty for none: for a push that waited to be relayed."""
-    member = _read(raw)
-    return "" if member is None else member.bid
-
-
 def buried(raw: bytes) -> bytes:
     """The payload of a job that dies now. It says that its batch has counted that."""
     if _read(raw) is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from goworkers_py.core.chain import PREVIOUS
 from goworkers_py.wire.scalars import Converter, Unconvertible, from_json, shown, to_json
 
 Convert = Callable[[Converter | None, Any], Any]
@@ -13,6 +14,8 @@ Convert = Callable[[Converter | None, Any], Any]
 
 def convert_part(convert: Convert, part: str, converter: Converter | None, value: Any) -> Any:
     """Converts a part of a value. An error gets the name of the part in its path."""
+    if value is PREVIOUS:  # it stands for a JSON value
+        return value
     try:
         return convert(converter, value)
     except Unconvertible as error:

@@ -14,7 +14,7 @@ import simplejson
 from goworkers_py.core.cancel import CancelRequest
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
-from goworkers_py.core.joining import Join, Joining
+from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
@@ -41,8 +41,8 @@ class Message:
     """
 
     __slots__ = (
-        "args", "cancel", "expired", "fields", "held", "interrupt", "iteration", "job_class", "members", "queue", "raw",
-        "thread", "tracked",
+        "args", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class", "members",
+        "queue", "raw", "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
@@ -63,6 +63,7 @@ class Message:
         self.expired = False  # set to true at the job's time limit, see `time_limit`
         self.interrupt: Callable[[], object] | None = None  # ends a run that is not Python code of the worker's thread
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
+        self.gives = False  # set to true where the next link of a chain wants the result
         self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
 
     @property
@@ -76,7 +77,7 @@ class Message:
         batch."""
         member = batch_of(self.fields)
         home = self.held if isinstance(self.held, Home) else getattr(self.held, "home", None)
-        return None if member is None else Join(Joining(member, home, self, own=True))
+        return None if member is None else Join(JoinedBatch(member, home, self, own=True))
 
     @property
     def cancelled(self) -> bool:

@@ -13,6 +13,7 @@ FIELD = "pyworkers"
 V = 1
 # The features that a job may need and that this release knows:
 BATCH = "batch"  # its end is counted in a batch
+CHAIN = "chain"  # its end pushes the next link of a chain
 EXPIRES = "expires"  # not begun after its `expires_at`
 ITERATE = "iterate"  # the code of the job is a generator function
 LIMITS = "limits"  # it has a place in the slots of limits, or waits for one
@@ -21,7 +22,7 @@ TYPED = "typed"  # the job's code gets values of the types of its hints, not the
 RESULT = "result"  # its result is kept
 GROUP = "group"  # it waits in a group, or aggregates one
 UNIQUE = "unique"  # it holds a lock, which is freed at its end
-SPEAKS: frozenset[str] = frozenset({BATCH, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE})
+SPEAKS: frozenset[str] = frozenset({BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE})
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

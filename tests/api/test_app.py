@@ -49,7 +49,7 @@ def only(raws: list[bytes]) -> dict[str, Any]:
 
 
 def test_the_public_names_are_sorted_and_exist() -> None:
-    assert goworkers_py.__all__ == sorted(goworkers_py.__all__)
+    assert goworkers_py.__all__ == sorted(goworkers_py.__all__, key=lambda name: (not name.isupper(), name))
     assert all(hasattr(goworkers_py, name) for name in goworkers_py.__all__)
 
 

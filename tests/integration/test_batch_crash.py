@@ -1,4 +1,5 @@
-"""The counts of a batch agree with its jobs, and its callbacks are pushed once, wherever a process is killed."""
+"""The counts of a batch agree with its jobs, its callbacks and the links of a chain are pushed once, wherever a process
+is killed."""
 
 from __future__ import annotations
 
@@ -91,6 +92,32 @@ def test_a_batch_whose_daemon_is_killed_ends_once_under_the_next_one(own: RedisS
         assert (record["succeeded"], record["failed"]) == ("2", "1")
     print(f"{len(steps)} daemons, {len(killed)} batches ended under the next one")
     assert 0 < len(killed) < len(steps)
+
+
+@pytest.mark.parametrize("stride", [307, pytest.param(31, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+@pytest.mark.usefixtures("untraced")
+def test_a_chain_whose_daemon_is_killed_runs_each_link_once_under_the_next_one(own: RedisServer, stride: int) -> None:
+    redis, steps = own.client(), lives("chain", own, stride)
+    names = [f"batch-{step}" for step, _ in steps]
+    states = [redis.hget(key, "state") for key in redis.keys("pyworkers:chain:*")]
+    for name in names:  # the link that is at work is in one place
+        left = listed(redis, f"queue:{name}")
+        for key in redis.keys(f"queue:{name}:*:inprogress"):
+            left += listed(redis, key.decode())
+        assert len({job["jid"] for job in left}) == len(left) <= 2
+    with own_app(own.url, *(QueueConfig(name=name, concurrency=1) for name in names), timeout=1) as app:
+        for step, _ in steps:
+            batch_crash_points.link_jobs(app, step)
+        for key in redis.keys("pyworkers:lease:*"):
+            redis.delete(key)
+        with working(app):
+            assert eventually(lambda: all(one.state == "ended" for one in app.chains.all()), within_s=120)
+    for step, _ in steps:
+        [ended] = listed(redis, f"queue:ended-{step}")
+        assert ended["args"] == [[2, 11]]
+    print(f"{len(steps)} daemons, {states.count(b'running')} chains ended under the next one")
+    assert 0 < states.count(b"running") < len(steps)
 
 
 def test_any_language_opens_and_fills_a_batch_with_plain_commands(own: RedisServer) -> None:

@@ -44,7 +44,7 @@ def aggregated(redis: redis_py.Redis) -> dict[str, list[str]]:
         ("join", 131),
         pytest.param("flush", 4, marks=pytest.mark.slow),
         pytest.param("aggregate", 11, marks=pytest.mark.slow),
-        pytest.param("join", 12, marks=pytest.mark.slow),
+        pytest.param("join", 19, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.timeout(900)

@@ -301,6 +301,14 @@ def test_the_example_of_limits_runs(own_redis: RedisServer, tmp_path: Path) -> N
     assert said == "a block of code had a place\n"
 
 
+def test_the_example_of_a_chain_runs(own_redis: RedisServer, tmp_path: Path) -> None:
+    env = _environment(own_redis.url)
+    with _daemon("pyworkers run -r pages", EXAMPLES / "python", tmp_path / "log", env) as log:
+        cid = _run("python pages.py", EXAMPLES / "python", env).strip()
+        _await(log, "the words were found [1, 2, 3] times")
+        assert cid in _run("pyworkers chains list", EXAMPLES / "python", env)
+
+
 def test_the_example_of_priorities_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r mailing -q mailing=1", EXAMPLES / "python", tmp_path / "log", env) as log:

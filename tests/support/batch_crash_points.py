@@ -1,11 +1,13 @@
-"""Programs that open a batch, or daemons that end one, which kill themselves at the n-th step, see `crash_points`.
+"""Programs that open a batch, and daemons that end one or run a chain, which kill themselves at the n-th step, see
+`crash_points`.
 
-    python batch_crash_points.py open|end ADDRESS STRIDE
+    python batch_crash_points.py open|end|chain ADDRESS STRIDE
 
 The batch of step n is named `batch-n` and its jobs are in queue `batch-n`; its callback goes to queue `ended-n`. With
 `open`, a step is a line of the program from the opening to the end of the block. With `end`, it is a line of the runs
-of its three jobs, of which one dies, and of their settlement. Prints `n killed` for each step, until one survives,
-which prints `n survived`.
+of its three jobs, of which one dies, and of their settlement. With `chain`, it is a line of the runs of the links of a
+chain in queue `batch-n`, of which the last one pushes a job into queue `ended-n`. Prints `n killed` for each step,
+until one survives, which prints `n survived`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from goworkers_py.admin.places import waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.api.job import Job
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.chain import PREVIOUS
 from goworkers_py.core.errors import KillJob
+from goworkers_py.wire.message import current_message
 
 
 def jobs_of(app: App, step: int) -> tuple[Job[[int], None], Job[[str], None]]:
@@ -67,10 +71,41 @@ def end(address: str, step: int) -> None:
         time.sleep(0.005)
 
 
+def link_jobs(app: App, step: int) -> tuple[Job[[int], int], Job[[list[int]], None]]:
+    @app.job("Link", queue=f"batch-{step}")
+    def link(number: int) -> int:
+        return number + 1
+
+    @app.job("Last", queue=f"batch-{step}", atomic=True)
+    def last(numbers: list[int]) -> None:
+        message = current_message()  # one App may have these jobs of several steps
+        assert message is not None
+        app.enqueue(message.queue.replace("batch", "ended"), "Ended", [numbers])
+
+    return link, last
+
+
+def chain(address: str, step: int) -> None:
+    app, killer, queue = App(), Killer(step), f"batch-{step}"
+    app.configure(broker=address)
+    app.use(dataclasses.replace(app.config, queues=(QueueConfig(queue, concurrency=1),)))
+    link, last = link_jobs(app, step)
+    parts = app.parallel(link.s(PREVIOUS), link.s(10))
+    cid = app.chain(link.s(0), parts, last.s(PREVIOUS)).enqueue()
+    killer.begin()
+    threading.settrace(killer)
+    app.start()
+    deadline = time.monotonic() + LONGEST_LIFE_S
+    while (status := app.chains.status(cid)) is None or status.state != "ended":
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"step {step}: the chain has not ended")
+        time.sleep(0.005)
+
+
 def main(what: str, address: str, stride: str) -> None:
     step, alive = 1, False
     while not alive:
-        alive = survives(step, partial({"open": open_one, "end": end}[what], address, step))
+        alive = survives(step, partial({"open": open_one, "end": end, "chain": chain}[what], address, step))
         print(step, "survived" if alive else "killed", flush=True)
         step += int(stride)
 

@@ -159,6 +159,7 @@ class Transport(Protocol):
         NoteState   the record of the job says it from now on, for `life_s` seconds
         MeetTombstone   the tombstone of the job is gone, and who has cancelled the job is told, see `contracts.cancels`
         EndInBatch  the batch has counted the end of the job, see `contracts.batches`
+        EndLink     the next link of the chain is pushed, or the chain has stopped, see `contracts.chains`
         StoreCursor `Store.begin_iteration` returns the cursor from now on, unless a later run has begun
 
         ShowStatus  where Ruby looks for the status of the job, it is found from now on. It may do nothing

@@ -21,7 +21,7 @@ from goworkers_py.core.batch import (
 )
 from goworkers_py.wire import payload
 
-Fire = Callable[[Callback], None]
+Fire = Callable[[Callback], object]
 
 
 @dataclass(slots=True)
@@ -77,6 +77,11 @@ class BatchTable:
         """Whether the push with this number may join, or has joined."""
         batch = self._get(bid)
         return batch is not None and (number in batch.members or self._takes_jobs(bid))
+
+    def is_stopped(self, bid: str) -> bool:
+        """Whether the batch, or one around it, was cancelled."""
+        around = [self._get(one) for one in line_of(bid)]
+        return any(one is not None and one.stopped for one in around)
 
     def join(self, bid: str, number: int) -> None:
         if (batch := self._get(bid)) is not None:
@@ -187,8 +192,7 @@ class BatchTable:
             self.end(parent_of(bid), "revived")
 
     def _push(self, bid: str, batch: _Batch, event: Event) -> None:
-        around = [self._get(one) for one in line_of(bid)]
-        if event not in batch.callbacks or any(one is not None and one.stopped for one in around):
+        if event not in batch.callbacks or self.is_stopped(bid):
             return
         callback = batch.callbacks.pop(event)
         now = self._clock()

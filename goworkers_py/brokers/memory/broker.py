@@ -11,6 +11,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
+from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.control import MemoryControl
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.groups import MemoryGroups
@@ -53,6 +54,7 @@ class MemoryBroker(Broker):
         self.locks = MemoryLocks(state)
         self.limits = MemoryLimits(state, endings)
         self.periodic = MemoryPeriodic(state)
+        self.chains = MemoryChains(state)
         self.batches = MemoryBatches(state)
         self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)

@@ -12,6 +12,7 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     EndInBatch,
+    EndLink,
     EndSet,
     FreeRubyLock,
     MeetTombstone,
@@ -72,14 +73,14 @@ class Endings:
                         self._state.add(push)
                 case PostJobs():
                     self._post(effect)
-                case PushEcho() | EndSet() | EndInBatch():
+                case PushEcho() | EndSet() | EndInBatch() | EndLink():
                     self._apply_of_tie(effect)
                 case StoreValue(jid, kind, value, life_s):
                     self._state.values.put((kind, jid), value, life_s)
                 case _:
                     self._note(effect)
 
-    def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch) -> None:
+    def _apply_of_tie(self, effect: PushEcho | EndSet | EndInBatch | EndLink) -> None:
         match effect:
             case PushEcho(_, queue, payload):
                 self._state.put(queue, payload)
@@ -87,7 +88,7 @@ class Endings:
                 if self._state.groups.end_set(group):
                     self.apply(others)
             case _:
-                self._state.follow([effect])
+                self._state.ties.follow([effect])
 
     def _note(self, effect: Repeatable) -> None:
         match effect:
@@ -100,7 +101,7 @@ class Endings:
             case ShowStatus() | FreeRubyLock() | TakeRubyLock():
                 pass
             case _:  # of a tie
-                self._state.follow([effect])
+                self._state.ties.follow([effect])
 
     def _post(self, posted: PostJobs) -> None:
         for push in posted.pushes:

@@ -147,7 +147,7 @@ class MemoryLeases(Recoverable):
         for effect in decision.effects:
             if isinstance(effect, NoteState):
                 self._state.records.note(effect)
-        self._state.follow(decision.effects)
+        self._state.ties.follow(decision.effects)
 
     def _forget(self, dead: Mapping[str, LeaseRecord], until: float) -> None:
         """Forgets the identities that died by `until`. None of their jobs is in progress any more."""

@@ -22,13 +22,14 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
 from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.batch_table import BatchTable
+from goworkers_py.brokers.memory.chain_table import ChainTable
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
@@ -39,9 +40,12 @@ from goworkers_py.brokers.memory.published_push import PUSHED, PublishedPush
 from goworkers_py.brokers.memory.records import JobRecords
 from goworkers_py.brokers.memory.schedule_table import ScheduleTable
 from goworkers_py.brokers.memory.slot_table import SlotTable
+from goworkers_py.brokers.memory.ties import TieTables
 from goworkers_py.brokers.memory.timed_jobs import TimedJob, TimedJobs
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.effect import ID_LIFE_S, Effect, EndInBatch, EndSet, FreeLock, KeepLock, NoteState, Push
+from goworkers_py.core.batch import Callback
+from goworkers_py.core.chain import LinkJob
+from goworkers_py.core.effect import ID_LIFE_S, NoteState, Push
 from goworkers_py.core.job_state import JobState, StateWord
 from goworkers_py.core.lock import RESCHEDULED_S
 from goworkers_py.policy.consequences import moved
@@ -90,7 +94,9 @@ class State:
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())
-        self.batches = BatchTable(lambda: self.clock(), self.tombstones, lambda job: self.put(job.queue, job.payload))
+        self.batches = BatchTable(lambda: self.clock(), self.tombstones, self._put_job)
+        chains = ChainTable(lambda: self.clock(), self.tombstones, self.batches, self._put_job)
+        self.ties = TieTables(self.locks, self.groups, self.batches, chains, self.slots)
         self._pushed: Expiring[str, int] = Expiring(lambda: self.clock())  # by the id of a push, its number
         self._numbers = itertools.count(1)  # a job gets the next one each time it is put into a place
         self._queues: dict[str, Waiting] = {}
@@ -192,13 +198,17 @@ class State:
 
     # --- under the lock: puts a job that was taken from its place into another place
 
-    def put(self, queue: str, payload: bytes, first: bool = False) -> None:
-        """To the back of the queue, or with `first` to its front."""
+    def put(self, queue: str, payload: bytes, first: bool = False) -> int:
+        """To the back of the queue, or with `first` to its front. Returns the number of the job."""
         waiting, number = self.queues.setdefault(queue, Waiting()), next(self._numbers)
         waiting[number] = payload
         if first:
             waiting.move_to_end(number, last=False)
         self.ring()
+        return number
+
+    def _put_job(self, job: Callback | LinkJob) -> int:
+        return self.put(job.queue, job.payload)
 
     def park(self, line: str, queue: str, payload: bytes) -> None:
         job = ParkedJob(next(self._numbers), self.clock(), queue, payload)
@@ -255,22 +265,7 @@ class State:
             self.note_move(payload, "cancelled", reason, life_s=ENDED_S)
 
     def _follow(self, payload: bytes, state: StateWord, due: float | None = None) -> None:
-        self.follow(moved(payload, state, due, self.clock()))
-
-    def follow(self, effects: Iterable[Effect]) -> None:
-        """Under the lock. Does what these effects on ties say; others are left out."""
-        for effect in effects:
-            match effect:
-                case FreeLock(jid, name):
-                    self.locks.free(name, jid)
-                case KeepLock():
-                    self.locks.keep(effect)
-                case EndSet():
-                    self.groups.end_set(effect.group)
-                case EndInBatch(_, member, way, death):
-                    self.batches.end(member.bid, way, death)
-                case _:
-                    self.slots.follow(effect)
+        self.ties.follow(moved(payload, state, due, self.clock()))
 
     def is_in_progress(self, identity: str, queue: str, receipt: int) -> bool:
         record = self.leases.get(identity)

@@ -8,6 +8,7 @@ from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
 from goworkers_py.brokers.redis.batches import RedisBatches
 from goworkers_py.brokers.redis.cancels import RedisCancels
+from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
@@ -43,6 +44,7 @@ class RedisBroker(Broker):
         self.locks = RedisLocks(connections, keys)
         self.groups = RedisGroups(connections, keys)
         self.limits = RedisLimits(connections, keys)
+        self.chains = RedisChains(connections, keys)
         self.batches = RedisBatches(connections, keys)
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)

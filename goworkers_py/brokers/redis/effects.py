@@ -9,6 +9,7 @@ from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.batch_place import batch_place
+from goworkers_py.brokers.redis.chain_place import chain_place
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
@@ -22,6 +23,7 @@ from goworkers_py.core.effect import (
     REPEATABLE,
     Effect,
     EndInBatch,
+    EndLink,
     EndSet,
     FreeLock,
     FreeRubyLock,
@@ -59,13 +61,15 @@ def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: floa
             case StoreValue():
                 yield from ("value", number_of(keys.value(effect.kind, effect.jid)), effect.life_s)
                 yield from (1, effect.value)
-            case PushEcho() | EndSet() | EndInBatch():
+            case PushEcho() | EndSet() | EndInBatch() | EndLink():
                 yield from _of_tie(effect, keys, number_of, now)
             case _:
                 yield from _repeatable(effect, keys, number_of, now)
 
 
-def _of_tie(effect: PushEcho | EndSet | EndInBatch, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
+def _of_tie(
+    effect: PushEcho | EndSet | EndInBatch | EndLink, keys: Keys, number_of: NumberOf, now: float
+) -> Iterator[Argument]:
     match effect:
         case PushEcho(_, queue, payload):
             yield from ("push", number_of(keys.queue(queue)), queue, 1, payload)
@@ -74,6 +78,11 @@ def _of_tie(effect: PushEcho | EndSet | EndInBatch, keys: Keys, number_of: Numbe
             groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
             yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
             yield from (groups, registry, group.job_class, *values)
+        case EndLink(jid, link, result, why, job_class, bid):
+            place = chain_place(link.cid, link.to, bid, keys, number_of)
+            told = link.part, why, jid, job_class, result
+            yield from ("link", number_of(keys.chain(link.cid)), link.number, len(told) + len(place))
+            yield from (*told, *place)
         case EndInBatch(_, member, way, death):
             place = batch_place(member, keys, number_of)
             yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)

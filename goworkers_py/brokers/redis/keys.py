@@ -36,6 +36,7 @@ class Keys:
         self.groups = f"{self.prefix}pyworkers:groups"
         self.gone = f"{self.prefix}pyworkers:gone"
         self.batches = f"{self.prefix}pyworkers:batches"
+        self.chains = f"{self.prefix}pyworkers:chains"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.periodics = f"{self.prefix}pyworkers:periodics"
@@ -58,7 +59,7 @@ class Keys:
                 ),
                 "set",
             ),
-            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.limits_due), "zset"),
+            **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
         }
@@ -174,6 +175,10 @@ class Keys:
     def batch(self, bid: str) -> str:
         """Holds the record of a batch."""
         return f"{self.prefix}pyworkers:batch:{bid}"
+
+    def chain(self, cid: str) -> str:
+        """Holds the record of a chain, with its links that are still to come."""
+        return f"{self.prefix}pyworkers:chain:{cid}"
 
     def deaths(self, bid: str) -> str:
         """Holds the newest deaths of the jobs of a batch."""

@@ -26,7 +26,18 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
-from goworkers_py.core.effect import EndInBatch, EndSet, FreeLock, FreeRubyLock, KeepLock, Push, PushJobs, TakeRubyLock
+from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
+from goworkers_py.core.effect import (
+    EndInBatch,
+    EndLink,
+    EndSet,
+    FreeLock,
+    FreeRubyLock,
+    KeepLock,
+    Push,
+    PushJobs,
+    TakeRubyLock,
+)  # fmt: skip
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
@@ -107,6 +118,22 @@ def _end_a_batch(broker: RedisBroker, life: ProcessLife) -> None:
     broker.batches.close("another", force=True)
 
 
+def _end_a_chain(broker: RedisBroker, life: ProcessLife) -> None:
+    """A chain in a batch: a link of two parts, a stop, its end; another one is cancelled."""
+    batch = Membership("of-chain")
+    broker.batches.open(NewBatch(batch, "", "hold"))
+    one, two = LinkJob("links", job()), LinkJob("links", job(previous=1))
+    broker.chains.push(NewChain("chain", [[one], [two, two], [one]], "of-chain"))
+    for number, part in (1, 1), (2, 1), (2, 2), (3, 1):
+        link = ChainLink("chain", number, part, ("links",))
+        end = EndLink("1", link, b"1", bid="of-chain")
+        life.settle(lambda payload, end=end: Done(effects=(end._replace(why="dead"),)))
+        life.settle(lambda payload, end=end: Done(effects=(end,)))
+    broker.chains.push(NewChain("another", [[one]]))
+    broker.chains.cancel("another")
+    life.settle(lambda payload: Done(effects=(EndLink("1", ChainLink("another", 1)),)))
+
+
 def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, watch: Watch) -> None:
     redis = own_redis.client()
     with (
@@ -134,6 +161,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         life.settle(lambda payload: Done(effects=(again, end, FreeRubyLock("jid", "uniquejobs:d:RUN"))))
         _limits(broker)
         _end_a_batch(broker, life)
+        _end_a_chain(broker, life)
         of_groups(broker, life)
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED

@@ -1,7 +1,10 @@
 """Judges the jobs of `shaped_jobs` by the notes of their runs, and by what the server has at the end.
 
     every kind  each job that was surely pushed has ended well; a second run of it has a reason, see `judge`
-    one         no two jobs of a key run at the same time
+    one, lined  no two jobs of a key run at the same time
+    two         no three jobs of a key do
+    lined       jobs of a key begin in the order in which they were pushed
+    link        each link of a chain is one job, which has begun after those before it, with all their results
     tick        each slot from the first to the last has one job
     gathered    each number that was pushed is in one job; only one whose push is unsure may be in none
     part        a batch has one callback of each kind that is due, after all its parts have ended well; one with a dead
@@ -27,11 +30,13 @@ import redis as redis_py
 
 from chaos.judge import Judge
 from chaos.notes import Run, whole_lines
-from chaos.shaped_jobs import CALLBACK, GATHERED, ONE, PART, TICK, TICKS_S
+from chaos.shaped_jobs import CALLBACK, GATHERED, LINED, LINK, ONE, PART, TICK, TICKS_S, TWO
 from chaos.shaper import Pushed
 
-AT_ONCE = {ONE: 1}  # how many jobs of a key run at the same time
-LEFT = ("pyworkers:lock:*", "pyworkers:group:*", "pyworkers:group-set:*")
+AT_ONCE = {ONE: 1, LINED: 1, TWO: 2}  # how many jobs of a key run at the same time
+LEFT = (
+    "pyworkers:lock:*", "pyworkers:group:*", "pyworkers:group-set:*", "pyworkers:slot:*", "pyworkers:line:*",
+)  # fmt: skip
 
 
 @dataclass
@@ -94,6 +99,9 @@ class ShapeJudge:
         verdict.complaints += self._slots(verdict.count)
         verdict.complaints += self._members(pushed.members)
         verdict.complaints += self._batches(pushed.batches)
+        verdict.complaints += self._chains(pushed.chains)
+        verdict.complaints += self._out_of_order(pushed.sure)
+        verdict.count["chain"] = len(pushed.chains)
         verdict.count[GATHERED], verdict.count["batch"] = len(pushed.members), len(pushed.batches)
         return verdict
 
@@ -156,6 +164,48 @@ class ShapeJudge:
         ended = {run.words[0] for run in runs if run.kind == PART and _ended_well(run) and run.ended <= first}
         if len(ended) < parts:
             yield f"{name}: {len(ended)} of {parts} parts had ended before its first callback"
+
+    def _chains(self, chains: Mapping[str, int]) -> Iterator[str]:
+        of_chain: dict[str, dict[int, list[ShapedRun]]] = defaultdict(lambda: defaultdict(list))
+        for run in self._runs:
+            if run.kind == LINK:
+                of_chain[run.key][int(run.words[0])].append(run)
+        dead = {args[0] for job_class, args in self._buried.values() if job_class == "Link" and args}
+        for name, count in chains.items():
+            links = of_chain[name]
+            for number, runs in links.items():
+                if len({run.jid for run in runs}) > 1:
+                    yield f"{name} has several links {number}: {runs}"
+                yield from self._wrong_results(name, number, runs, links)
+            if name not in dead:
+                wanted = range(count or (max(links, default=-1) + 1 if 0 in links else 0))
+                lost = [number for number in wanted if not any(map(_ended_well, links[number]))]
+                yield from (f"lost: link {number} of {name}" for number in lost)
+
+    @staticmethod
+    def _wrong_results(
+        name: str, number: int, runs: Sequence[ShapedRun], links: Mapping[int, Sequence[ShapedRun]]
+    ) -> Iterator[str]:
+        for run in runs:
+            before = {int(word) for word in run.words[1:]}
+            ended = {
+                other for other in before if any(_ended_well(one) and one.ended <= run.began for one in links[other])
+            }
+            if before != ended or (number > 0 and 0 not in before) or any(other >= number for other in before):
+                yield f"{name}: link {number} began with the results of {sorted(before)}, ended were {sorted(ended)}"
+
+    def _out_of_order(self, sure: Mapping[str, str]) -> Iterator[str]:
+        """Of the jobs that were surely pushed, by one producer: the numbers in their jids grow."""
+        first: dict[str, ShapedRun] = {}
+        for run in self._runs:
+            if run.kind == LINED and run.jid in sure and run.jid not in first:
+                first[run.jid] = run
+        of_key: dict[str, list[str]] = defaultdict(list)
+        for jid, run in first.items():
+            of_key[run.key].append(jid)
+        for key, jids in of_key.items():
+            pairs = itertools.pairwise(jids)
+            yield from (f"{later} of {key} began before {earlier}" for later, earlier in pairs if earlier < later)
 
     def _repetitions(self, repeated: Counter[str]) -> Iterator[str]:
         of_attempt: dict[tuple[str, int], list[ShapedRun]] = defaultdict(list)

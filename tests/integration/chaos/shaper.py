@@ -9,8 +9,8 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from chaos import SHAPED
-from chaos.shaped_jobs import ONE, declare
-from goworkers_py import App
+from chaos.shaped_jobs import LINED, ONE, TWO, declare
+from goworkers_py import PREVIOUS, App
 from goworkers_py.core.errors import BrokerError
 
 KEYS = 5
@@ -28,6 +28,7 @@ class Pushed:
     refused: int = 0  # because of a lock
     members: dict[int, bool] = field(default_factory=dict)  # of groups, by number: whether it was surely pushed
     batches: dict[str, int] = field(default_factory=dict)  # by name: how many parts; 0: nobody knows
+    chains: dict[str, int] = field(default_factory=dict)  # by name: how many links, with parallel ones; 0: nobody knows
 
 
 class Shaper(threading.Thread):
@@ -46,7 +47,9 @@ class Shaper(threading.Thread):
         self._number = 0
 
     def run(self) -> None:
-        kinds = [self._push_one, self._push_member, self._push_batch]
+        kinds = [
+            self._push_one, self._push_two, self._push_lined, self._push_member, self._push_batch, self._push_chain,
+        ]  # fmt: skip
         try:
             while not self.stopping.wait(self._pause_s):
                 self._dice.choice(kinds)()
@@ -57,6 +60,25 @@ class Shaper(threading.Thread):
 
     def _push_one(self) -> None:
         self._push(ONE, lambda jid: self._jobs.one.set(jid=jid).enqueue(self._key(), self._seconds()))
+
+    def _push_two(self) -> None:
+        self._push(TWO, lambda jid: self._jobs.two.set(jid=jid).enqueue(self._key(), self._seconds()))
+
+    def _push_lined(self) -> None:
+        key, seconds, fails = self._key(), self._seconds(), self._dice.random() < 0.1
+        self._push(LINED, lambda jid: self._jobs.lined.set(jid=jid).enqueue(key, seconds, fails))
+
+    def _push_chain(self) -> None:
+        """Of four links, of which the second one has several parts."""
+        self._number += 1
+        name, link = f"chain{self._number}", self._jobs.link
+        parts = self._dice.randint(1, 3)
+        fails = [self._dice.random() < 0.1 for _ in range(parts + 3)]
+        links = [link.s(name, number, fail, PREVIOUS if number else None) for number, fail in enumerate(fails)]
+        self.pushed.chains[name] = 0
+        with suppress(BrokerError):
+            self._app.chain(links[0], self._app.parallel(*links[1:-2]), *links[-2:]).enqueue()
+            self.pushed.chains[name] = len(links)
 
     def _push_member(self) -> None:
         self._number += 1

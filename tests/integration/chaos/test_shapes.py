@@ -12,7 +12,7 @@ from chaos.judge import Judge
 from chaos.monkeys import LEASE_S, LONG, Window
 from chaos.nodes import Life
 from chaos.shape_judge import ShapedRun, ShapeJudge, Verdict, read_shaped_runs
-from chaos.shaped_jobs import CALLBACK, GATHERED, ONE, PART, TICK, TICKS_S
+from chaos.shaped_jobs import CALLBACK, GATHERED, LINED, LINK, ONE, PART, TICK, TICKS_S, TWO
 from chaos.shaper import Pushed
 
 LIVES = (Life(1, "n1", 0.0), Life(2, "n2", 0.0), Life(3, "n3", 0.0, ended=11.5, how="killed"))
@@ -42,11 +42,12 @@ def judged(
     sure: tuple[str, ...] = (),
     members: dict[int, bool] | None = None,
     batches: dict[str, int] | None = None,
+    chains: dict[str, int] | None = None,
 ) -> Verdict:
     windows = [Window(LONG, "n1", 10.5, 10.5 + LEASE_S + 1)]
     judge = Judge(LIVES, windows, {1: [18.0]})
     ordered = sorted(runs, key=lambda run: run.began)
-    pushed = Pushed(dict.fromkeys(sure, ONE), members=members or {}, batches=batches or {})
+    pushed = Pushed(dict.fromkeys(sure, ONE), members=members or {}, batches=batches or {}, chains=chains or {})
     return ShapeJudge(judge, ordered, buried or {}).verdict(pushed, left)
 
 
@@ -92,6 +93,36 @@ def test_each_slot_has_one_job() -> None:
     assert judged(ticked("a", slots[0]), ticked("c", slots[2])).complaints == ["slot 22 has 0 jobs: "]
     assert judged(ticked("a", slots[0]), ticked("b", slots[0])).complaints == ["slot 20 has 2 jobs: a, b"]
     assert judged(ticked("a", slots[0], math.inf)).complaints == ["lost: a, of slot 20"]
+
+
+def test_a_third_job_of_a_key_at_once_is_found() -> None:
+    two = ran("j1", 1, 3, kind=TWO), ran("j2", 2, 4, kind=TWO, life=2)
+    assert judged(*two).complaints == []
+    assert len(judged(*two, ran("j3", 2.5, 4, kind=TWO)).complaints) == 1
+
+
+def test_jobs_of_a_line_that_begin_in_another_order_are_found() -> None:
+    first, second = ran("j1", 1, 2, kind=LINED), ran("j2", 3, 4, kind=LINED)
+    assert judged(first, second, sure=("j1", "j2")).complaints == []
+    turned = ran("j2", 1, 2, kind=LINED), ran("j1", 3, 4, kind=LINED)
+    assert judged(*turned, sure=("j1", "j2")).complaints == ["j2 of k began before j1"]
+    assert judged(*turned, sure=("j1",)).complaints == []
+
+
+def linked(number: int, *before: int, jid: str = "", began: float | None = None) -> ShapedRun:
+    began = 10.0 * number if began is None else began
+    words = tuple(map(str, (number, *before)))
+    return ran(jid or f"link{number}", began, began + 1, kind=LINK, key="c", words=words)
+
+
+def test_each_link_is_one_job_that_begins_with_all_results() -> None:
+    whole = linked(0), linked(1, 0), linked(2, 0, 1)
+    assert judged(*whole, chains={"c": 3}).complaints == []
+    assert judged(*whole[:2], chains={"c": 3}).complaints == ["lost: link 2 of c"]
+    assert judged(*whole[:2], chains={"c": 3}, buried={"x": ("Link", ["c", 2])}).complaints == []
+    assert judged(*whole[:2], chains={"c": 0}).complaints == []
+    assert "several links 1" in judged(*whole, linked(1, 0, jid="other"), chains={"c": 3}).complaints[0]
+    assert "with the results of [0]" in judged(linked(0, began=20), linked(1, 0), chains={"c": 2}).complaints[0]
 
 
 def gathered(jid: str, *numbers: str) -> ShapedRun:

@@ -6,7 +6,7 @@
 local STEPS = {push = 'back', post = 'back', later = 'schedule', value = 'value'}
 -- An effect that cannot happen does not keep the job from its step.
 local MAY_FAIL = {note = true, renote = true, meet = true, cursor = true, status = true, free = true, keep = true,
-  unlock = true, relock = true, leave = true, hold = true, ['end'] = true}
+  unlock = true, relock = true, leave = true, hold = true, ['end'] = true, link = true}
 
 -- Calls `act` for each effect in these arguments. Returns the error at which it stopped, if any.
 local function each_effect(first, last, act)
@@ -121,6 +121,12 @@ end
 
 function EFFECTS.hold(_, jid, first)
   pcall(hold_place, slot_at(first), jid)
+end
+
+-- The values: the part, how it has ended, jid, class, result, and the place of the chain.
+function EFFECTS.link(_, number, first)
+  local part, why, jid, class, result = unpack(arguments, first, first + 4)
+  end_link(chain_place(first + 5), tonumber(number), part, why, jid, class, result)
 end
 
 -- The values of both: the numbers of the six other keys of the lock, the digest.

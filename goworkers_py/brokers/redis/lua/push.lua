@@ -22,6 +22,7 @@ end
 
 -- include limit.lua
 -- include batch.lua
+-- include chain.lua
 -- include group.lua
 
 -- Where the ties of a push begin, by their words.

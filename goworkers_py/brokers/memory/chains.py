@@ -1,0 +1,32 @@
+"""Chains in the memory of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from goworkers_py.brokers.contracts.chains import Chains
+from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.chain import ChainStatus, NewChain
+
+
+class MemoryChains(Chains):
+    def __init__(self, state: State) -> None:
+        self._table = state.ties.chains
+        self._lock = state.lock
+
+    def push(self, new: NewChain) -> bool:
+        with self._lock:
+            return self._table.push(new)
+
+    def cancel(self, cid: str) -> bool:
+        with self._lock:
+            return self._table.cancel(cid)
+
+    def status(self, cid: str) -> ChainStatus | None:
+        with self._lock:
+            return self._table.status(cid)
+
+    def entries(self) -> Iterator[ChainStatus]:
+        with self._lock:
+            cids = self._table.cids()
+        return (one for cid in cids if (one := self.status(cid)) is not None)

@@ -1,0 +1,41 @@
+"""What the jobs of a memory broker are tied to: locks, groups, batches, chains and the slots of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from goworkers_py.brokers.memory.batch_table import BatchTable
+from goworkers_py.brokers.memory.chain_table import ChainTable
+from goworkers_py.brokers.memory.group_table import GroupTable
+from goworkers_py.brokers.memory.lock_table import LockTable
+from goworkers_py.brokers.memory.slot_table import SlotTable
+from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
+
+
+@dataclass(frozen=True, slots=True)
+class TieTables:
+    """Used under the lock of the state."""
+
+    locks: LockTable
+    groups: GroupTable
+    batches: BatchTable
+    chains: ChainTable
+    slots: SlotTable
+
+    def follow(self, effects: Iterable[Effect]) -> None:
+        """Does what these effects on ties say; others are left out."""
+        for effect in effects:
+            match effect:
+                case FreeLock(jid, name):
+                    self.locks.free(name, jid)
+                case KeepLock():
+                    self.locks.keep(effect)
+                case EndSet():
+                    self.groups.end_set(effect.group)
+                case EndInBatch(_, member, way, death):
+                    self.batches.end(member.bid, way, death)
+                case EndLink():
+                    self.chains.end(effect)
+                case _:
+                    self.slots.follow(effect)

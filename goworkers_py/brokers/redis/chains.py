@@ -1,0 +1,70 @@
+"""Chains in Redis, each a hash, see lua/chain.lua."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from goworkers_py.brokers.contracts.chains import Chains
+from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.chain_place import chain_place
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.core.chain import ChainStatus, NewChain
+from goworkers_py.wire.job_record import LIVE_S
+
+PAGE = 100
+_STEP = Script(Path(__file__).parent / "lua" / "step_chain.lua", one_of(int))
+# Without the links, which may be many.
+_FIELDS = ("v", "links", "link", "state", "at", "ended", "why", "jid", "class")
+
+
+class RedisChains(Chains):
+    def __init__(self, connections: Connections, keys: Keys) -> None:
+        self._connections = connections
+        self._keys = keys
+
+    def push(self, new: NewChain) -> bool:
+        fields: list[Argument] = ["links", len(new.links), "retain", new.retain_s]
+        if new.milliseconds:
+            fields += ("ms", 1)
+        for number, parts in enumerate(new.links, 1):
+            if len(parts) > 1:
+                fields += (f"parts:{number}", len(parts))
+            for part, job in enumerate(parts, 1):
+                fields += (f"link:{number}:{part}", job.payload + b"\n" + job.queue.encode())
+        to = dict.fromkeys(job.queue for job in new.links[0])
+        return self._step(new.cid, list(to), new.bid, "push", *fields)
+
+    def cancel(self, cid: str) -> bool:
+        return self._step(cid, (), "", "cancel", written_tombstone(cid, retry=False), LIVE_S)
+
+    def _step(self, cid: str, to: Sequence[str], bid: str, *told: Argument) -> bool:
+        numbers: dict[str, int] = {}
+        place = chain_place(cid, to, bid, self._keys, lambda key: numbers.setdefault(key, len(numbers) + 1))
+        return bool(self._connections.script(_STEP, (self._keys.queues, *numbers), (*place, *told)))
+
+    def status(self, cid: str) -> ChainStatus | None:
+        return self._read([cid])[0]
+
+    def entries(self) -> Iterator[ChainStatus]:
+        start, seen = 0, set[str]()
+        while page := self._connections.call("ZREVRANGE", self._keys.chains, start, start + PAGE - 1):
+            start += len(page)
+            cids = [cid for cid in map(text, page) if cid not in seen]  # one that moves ahead moves the others back
+            seen.update(cids)
+            yield from (one for one in self._read(cids) if one is not None)
+
+    def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:
+        replies = self._connections.answers([("HMGET", self._keys.chain(cid), *_FIELDS) for cid in cids])
+        return [_status(cid, told or [None] * len(_FIELDS)) for cid, told in zip(cids, replies, strict=True)]
+
+
+def _status(cid: str, told: Sequence[bytes | None]) -> ChainStatus | None:
+    v, links, link, state, at, ended, why, jid, job_class = (text(one or b"") for one in told)
+    if v != "1":
+        return None
+    ended_at = float(ended) if ended else None
+    return ChainStatus(cid, int(links or 0), int(link or 0), state, float(at or 0), ended_at, why, jid, job_class)

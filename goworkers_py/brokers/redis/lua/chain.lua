@@ -1,0 +1,127 @@
+-- Included by push.lua after batch.lua. The record of a chain is a hash:
+--   v, at, links, retain      the version, when it was pushed, how many links it has, how long it is kept after its end
+--   link, parts, open         the number of the link that is at work, how many parts it has, and how many have not ended well
+--   state                     running, stopped, cancelled or ended; ended: when
+--   why, jid, class           how the job has ended that has stopped the chain, and which it was
+--   link:N:PART               a part of a link that is still to come: its payload without `enqueued_at`, with the byte 1
+--                             in the places for the result of the link before; a line end; its queue
+--   parts:N                   how many parts such a link has; missing: one
+--   result:PART               the result of a part of the link that is at work, if it has several
+--   ms                        `enqueued_at` is written in milliseconds
+-- A chain of another version is left alone.
+local CHAIN_V, CHAIN_LIVES_S = '1', 7776000
+local CHAIN_FIELDS = {'v', 'link', 'links', 'parts', 'open', 'retain', 'state', 'ms'}
+
+-- The place of a chain in the arguments: its name, the numbers of its record, of the tombstones, their version, the
+-- schedule and the set of chains; how many queues, and the name and the number of each; how many batches its jobs are
+-- in, from the inside outwards, and the numbers of their records. The second result is where the place ends.
+local function chain_place(at)
+  local place = {cid = arguments[at], key = key_at(at + 1), queues = {}}
+  place.tombstones, place.version = key_at(at + 2), key_at(at + 3)
+  place.schedule, place.chains = key_at(at + 4), key_at(at + 5)
+  at = at + 6
+  for _ = 1, arguments[at] do
+    place.queues[arguments[at + 1]] = key_at(at + 2)
+    at = at + 2
+  end
+  at = at + 1
+  if arguments[at] ~= '0' then place.batch, place.around, place.last = key_at(at + 1), at + 2, at + arguments[at] end
+  return place, at + arguments[at]
+end
+
+local function read_chain(key)
+  local told = redis.pcall('HMGET', key, unpack(CHAIN_FIELDS))
+  if told.err or told[1] ~= CHAIN_V then return end
+  local chain = {state = told[7], ms = told[8]}
+  for i = 2, 6 do chain[CHAIN_FIELDS[i]] = tonumber(told[i] or 0) or 0 end
+  return chain
+end
+
+local function keep_chain(place, life)
+  redis.pcall('EXPIRE', place.key, life)
+  redis.pcall('ZADD', place.chains, now + life, place.cid)
+end
+
+local function stop_chain(place, why, jid, class)
+  redis.pcall('HSET', place.key, 'state', 'stopped', 'why', why, 'jid', jid, 'class', class)
+  keep_chain(place, CHAIN_LIVES_S)
+end
+
+local function push_part(place, text, result, stamp)
+  local cut = string.find(text, '\n', 1, true)
+  local queue, payload, reply = string.sub(text, cut + 1), string.sub(text, 1, cut - 2), nil
+  payload = string.gsub(payload, '\1', function() return result end) .. ',"enqueued_at":' .. stamp .. '}'
+  if place.queues[queue] then
+    redis.pcall('SADD', QUEUES, queue)
+    reply = redis.pcall('LPUSH', place.queues[queue], payload)
+  end
+  if type(reply) ~= 'number' then redis.pcall('ZADD', place.schedule, now, payload) end
+end
+
+-- Whether the batch of the chain, or one around it, was cancelled.
+local function is_batch_stopped(place)
+  local stopped = redis.pcall('HEXISTS', place.batch, 'stopped') == 1
+  for at = place.around, place.last do
+    stopped = stopped or redis.pcall('HEXISTS', key_at(at), 'stopped') == 1
+  end
+  return stopped
+end
+
+-- Pushes the link that comes next. Returns false when its batch was cancelled. Where the batch has ended, because a link
+-- was dead and is retried now, the chain goes on without it.
+local function begin_link(place, chain, result)
+  local key, number, names = place.key, chain.link + 1, {}
+  local parts = tonumber(redis.pcall('HGET', key, 'parts:' .. number) or 1)
+  for part = 1, parts do names[part] = 'link:' .. number .. ':' .. part end
+  if place.batch then
+    if may_join(place.batch, place.around, place.last) then
+      redis.pcall('HINCRBY', place.batch, 'total', parts)
+    elseif is_batch_stopped(place) then
+      return false
+    end
+  end
+  local stamp = chain.ms and string.format('%.0f', now * 1000) or now
+  for _, text in ipairs(redis.pcall('HMGET', key, unpack(names))) do push_part(place, text, result, stamp) end
+  redis.pcall('HSET', key, 'link', number, 'parts', parts, 'open', parts, 'state', 'running')
+  redis.pcall('HDEL', key, 'parts:' .. number, 'why', 'jid', 'class', unpack(names))
+  keep_chain(place, CHAIN_LIVES_S)
+  return true
+end
+
+-- The list of the results of all parts.
+local function results_of(key, parts)
+  local names = {}
+  for part = 1, parts do names[part] = 'result:' .. part end
+  local results = '[' .. table.concat(redis.pcall('HMGET', key, unpack(names)), ',') .. ']'
+  redis.pcall('HDEL', key, unpack(names))
+  return results
+end
+
+-- One more job of a cancelled chain has ended: the last one removes the tombstone.
+local function meet_chain(place)
+  if redis.pcall('HINCRBY', place.key, 'open', '-1') ~= 0 then return end
+  if redis.pcall('HDEL', place.tombstones, place.cid) == 1 then
+    redis.pcall('SET', place.version, now .. ' ' .. place.cid) -- see tombstone.lua
+  end
+end
+
+-- A job has ended that is this part of this link; `why` is empty when it has ended well.
+local function end_link(place, number, part, why, jid, class, result)
+  local key, chain = place.key, read_chain(place.key)
+  if not chain or chain.link ~= number or chain.state == 'ended' then return end
+  if chain.state == 'cancelled' then return meet_chain(place) end
+  if why ~= '' then return stop_chain(place, why, jid, class) end
+  if chain.parts > 1 and redis.pcall('HSETNX', key, 'result:' .. part, result) ~= 1 then return end
+  if redis.pcall('HINCRBY', key, 'open', '-1') ~= 0 then return end
+  if chain.parts > 1 then result = results_of(key, chain.parts) end
+  if number < chain.links then
+    if not begin_link(place, chain, result) then
+      redis.pcall('HSET', key, 'open', '1')
+      stop_chain(place, 'batch', jid, class)
+    end
+    return
+  end
+  redis.pcall('HSET', key, 'state', 'ended', 'ended', now)
+  redis.pcall('HDEL', key, 'why', 'jid', 'class')
+  keep_chain(place, math.max(chain.retain, 1))
+end

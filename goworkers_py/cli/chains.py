@@ -1,0 +1,84 @@
+"""`chains list`, `chains show`, `chains cancel`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import click
+import simplejson
+
+from goworkers_py.api.app import App
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.listing import show_all
+from goworkers_py.cli.selection import as_json, dry_run, limit
+from goworkers_py.cli.tables import Table, when
+from goworkers_py.core.chain import ChainStatus
+
+
+@click.group(cls=CommandGroup)
+def chains() -> None:
+    """Shows chains of jobs, or cancels them."""
+
+
+@chains.command("list")
+@click.option("--stopped", is_flag=True, help="only chains that a failed link has stopped")
+@limit
+@as_json
+@connected
+def list_(app: App, stopped: bool, limit: int, as_json: bool) -> None:
+    """Lists chains, those first to which something has happened last."""
+    found = (one for one in app.inspector.chains.all() if not stopped or one.state == "stopped")
+    show_all([*itertools.islice(found, limit or None)], as_json, _show, "chains")
+
+
+@chains.command()
+@click.argument("cid")
+@as_json
+@connected
+def show(app: App, cid: str, as_json: bool) -> None:
+    """Shows how far a chain has got, and which job has stopped it. Exit code 1 when there is none."""
+    status = app.inspector.chains.status(cid)
+    if status is None:
+        fail(f"there is no chain {cid}, or not any more", FAILED)
+    if as_json:
+        click.echo(simplejson.dumps(dataclasses.asdict(status)))
+        return
+    _show([status])
+    if status.why == "dead":
+        click.echo(f"to go on: pyworkers dead retry --jid {status.jid}")
+
+
+@chains.command()
+@click.argument("cids", nargs=-1, required=True)
+@dry_run
+@connected
+def cancel(app: App, cids: Sequence[str], dry_run: bool) -> None:
+    """Cancels chains: the link that waits does not run, and one that runs is interrupted.
+
+    Exit code 1 when one of them has ended or is not there.
+    """
+    missing = False
+    for cid in cids:
+        if dry_run:
+            status = app.inspector.chains.status(cid)
+            there = status is not None and status.ended_at is None
+        else:
+            there = app.inspector.chains.cancel(cid)
+        missing = missing or not there
+        changed = "would be cancelled" if dry_run else "cancelled"
+        click.echo(f"{cid}: {changed if there else 'has ended or is not there'}")
+    if missing:
+        raise SystemExit(FAILED)
+
+
+def _show(found: Sequence[ChainStatus]) -> None:
+    table = Table("chain", "state", "link", "since", "stopped by", "job")
+    table.add(
+        [
+            (one.cid, one.state, f"{one.link} of {one.links}", when(one.at or None),
+             f"{one.job_class}: {one.why}" if one.why else "-", one.jid or "-")
+            for one in found
+        ]
+    )  # fmt: skip

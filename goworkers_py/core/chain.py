@@ -1,0 +1,75 @@
+"""A chain of jobs, as a broker keeps it and as people see it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+# In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
+GAP: Final = b"\x01"
+MOST_PARTS = 1_000
+
+
+class _Previous(str):
+    """Stands in the arguments of a link for the result of the link before."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "workers.PREVIOUS"
+
+
+# Characters of private use: no other text of a user is equal.
+PREVIOUS: Any = _Previous("\ue000pyworkers.PREVIOUS\ue001")
+
+# A chain of which nothing is heard for so long is forgotten; a chain that has ended after RETAIN_S.
+LIFE_S = 90 * 86_400
+RETAIN_S = 86_400
+
+
+def new_cid() -> str:
+    return secrets.token_hex(8)
+
+
+class ChainLink(NamedTuple):
+    """A job is this link of a chain, or a part of it."""
+
+    cid: str
+    number: int  # from 1 on
+    part: int = 1
+    to: tuple[str, ...] = ()  # the queues of the next link
+    gives: bool = False  # the next link wants its result
+
+
+class LinkJob(NamedTuple):
+    """A part of a link. Its payload is complete but for `enqueued_at`, and has GAPs for the result before."""
+
+    queue: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewChain:
+    cid: str
+    links: Sequence[Sequence[LinkJob]]
+    bid: str = ""  # the batch that each link joins
+    retain_s: int = RETAIN_S
+    milliseconds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStatus:
+    """A chain, as people see it."""
+
+    cid: str
+    links: int = 0
+    link: int = 0  # the one that waits or runs, or has stopped the chain; from 1 on
+    state: str = ""  # "running", "stopped", "cancelled" or "ended"
+    at: float = 0.0  # when it was pushed
+    ended_at: float | None = None
+    # Of the job that has stopped the chain: how it has ended, its jid and its class. Its retry by hand goes on.
+    why: str = ""
+    jid: str = ""
+    job_class: str = ""

@@ -1,0 +1,47 @@
+"""The effects of the end of a job on its batch and on its chain, see `core.effect`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from goworkers_py.core.batch import Membership, Way
+from goworkers_py.core.chain import ChainLink
+
+
+class EndInBatch(NamedTuple):
+    """Counts the end of a job in its batch. It pushes the callbacks of the batch, and of those around it, that are due
+    then, see `brokers.contracts.batches`. A batch that is not there counts nothing. A named tuple is made in
+    a third of the time of a dataclass."""
+
+    jid: str
+    member: Membership
+    way: Way
+    death: bytes = b""  # how it has failed, see `wire.batch`
+
+    @property
+    def kind(self) -> str:
+        return "batch"
+
+    @property
+    def size(self) -> int:
+        return len(self.death)
+
+
+class EndLink(NamedTuple):
+    """Ends a link of a chain, or a part of it. Well (`why` is empty): the next link is pushed, with `result` for it as
+    JSON. Else the chain stops. `bid`: the batch that the next link joins."""
+
+    jid: str
+    link: ChainLink
+    result: bytes = b""
+    why: str = ""
+    job_class: str = ""
+    bid: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "link"
+
+    @property
+    def size(self) -> int:
+        return len(self.result)

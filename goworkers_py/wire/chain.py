@@ -1,0 +1,70 @@
+"""The chain of a job in its payload: `{"pyworkers": {"v": 1, "needs": ["chain"], "chain": {"id": ..., "n": 1, ...}}}`.
+
+id     of the chain
+n      the number of the link, from 1 on
+part   of a parallel link: the number of the part, from 1 on
+to     the queues of the next link
+gives  true: the next link wants the result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink
+from goworkers_py.wire import payload
+from goworkers_py.wire.needs import FIELD, V
+
+CHAIN = "chain"
+_PREVIOUS = payload.encode(str(PREVIOUS)).encode()
+
+
+def chain_field(link: ChainLink) -> dict[str, Any]:
+    field: dict[str, Any] = {"id": link.cid, "n": link.number, "to": list(link.to)}
+    if link.part > 1:
+        field["part"] = link.part
+    if link.gives:
+        field["gives"] = True
+    return {CHAIN: field}
+
+
+def chain_of(fields: Mapping[str, Any]) -> ChainLink | None:
+    """The link that a job with these fields is; None for a job in no chain, and for one that cannot be read."""
+    value = fields.get(FIELD)
+    chain = value.get(CHAIN) if isinstance(value, dict) and value.get("v") == V else None
+    if not isinstance(chain, dict):
+        return None
+    cid, to = chain.get("id"), chain.get("to", [])
+    if not isinstance(cid, str) or not cid or not payload.encodable(cid):
+        return None
+    number, part = chain.get("n"), chain.get("part", 1)
+    if type(number) is not int or type(part) is not int or number < 1 or part < 1:
+        return None
+    if not isinstance(to, list) or not all(isinstance(queue, str) and payload.encodable(queue) for queue in to):
+        return None
+    return ChainLink(cid, number, part, tuple(to), chain.get("gives") is True)
+
+
+def has_previous(raw: bytes) -> bool:
+    return _PREVIOUS in raw
+
+
+def with_gaps(raw: bytes) -> bytes:
+    return raw.replace(_PREVIOUS, GAP)
+
+
+def given(result: object) -> object:
+    """The result of a link as JSON takes it. Raises ArgumentError for what is no JSON."""
+    result = list(result) if isinstance(result, tuple) else result
+    payload.check_plain(result, "the result, which the next link of the chain gets,")
+    return result
+
+
+def without_chain(field: Any) -> Any:
+    """The field `pyworkers` of a new job that is made from a link, and is in no chain."""
+    if not isinstance(field, dict) or CHAIN not in field:
+        return field
+    needs = field.get("needs")
+    kept = [need for need in needs if need != CHAIN] if isinstance(needs, list) else needs
+    return {**{name: value for name, value in field.items() if name != CHAIN}, "needs": kept}
