@@ -26,6 +26,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config, EchoConfig
+from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
@@ -253,6 +254,14 @@ def test_a_script_that_is_refused_a_command_names_it_too(walled: Walled, tmp_pat
         pytest.raises(BrokerRefused, match=rf"do not allow {command}: add \+{command.lower()} "),
     ):
         connections.script(Script(tmp_path / "own.lua"), [str(words[1])], words[2:])
+    assert walled.redis.keys() == []
+
+
+@pytest.mark.parametrize("command", ["hincrby", "hset"])
+def test_a_batch_that_cannot_be_opened_leaves_nothing(walled: Walled, command: str) -> None:
+    walled.allow(*RULES, f"-{command}")
+    with own_broker(walled.url) as broker, pytest.raises(BrokerRefused, match=rf"\+{command} "):
+        broker.batches.open(NewBatch(Membership("bid"), "import", "hold"))
     assert walled.redis.keys() == []
 
 

@@ -73,9 +73,10 @@ def read_shaped_runs(directory: Path) -> list[ShapedRun]:
 
 def what_is_left(client: redis_py.Redis, pushed: Pushed) -> list[str]:
     keys = sorted(key.decode() for pattern in LEFT for key in client.scan_iter(pattern, 1_000))
-    records = [client.hgetall(key) for key in client.scan_iter("pyworkers:batch:*", 1_000)]
-    names = sorted(record[b"name"].decode() for record in records if b"ended" not in record)
-    return [*keys, *(name for name in names if pushed.batches.get(name))]
+    records = {key.decode(): client.hgetall(key) for key in client.scan_iter("pyworkers:batch:*", 1_000)}
+    names = sorted(record.get(b"name", b"").decode() for record in records.values() if b"ended" not in record)
+    nameless = sorted(key for key, record in records.items() if b"name" not in record)
+    return [*keys, *nameless, *(name for name in names if pushed.batches.get(name))]
 
 
 class ShapeJudge:

@@ -32,10 +32,14 @@ end
 function steps.open()
   if redis.call('HGET', key, 'v') then return 1 end
   if not all_take_jobs(2) then return 0 end
-  -- Where the access rules do not allow HINCRBY, the script fails here, before it writes anything.
-  redis.call('HINCRBY', key, 'total', '0')
   redis.call('HSET', key, 'v', BATCH_V, 'at', now, 'holds', '1', 'hold:' .. option, now,
     unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
+  -- Where the access rules do not allow HINCRBY, nothing may stay: no job could be counted.
+  local counted = redis.pcall('HINCRBY', key, 'total', '0')
+  if type(counted) == 'table' then
+    redis.call('DEL', key)
+    return counted
+  end
   redis.call('ZREMRANGEBYSCORE', place.batches, '-inf', now)
   keep_batch(place, 1, BATCH_LIVES_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
