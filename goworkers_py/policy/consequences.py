@@ -18,11 +18,11 @@ from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import payload
-from goworkers_py.wire.batch import batch_of, death_of, is_over
-from goworkers_py.wire.chain import chain_of
-from goworkers_py.wire.group import group_of
-from goworkers_py.wire.job_limits import slots_of
-from goworkers_py.wire.lock import lock_of
+from goworkers_py.wire.batch import BATCH, batch_of, death_of, is_over
+from goworkers_py.wire.chain import CHAIN, chain_of
+from goworkers_py.wire.group import GROUP, group_of
+from goworkers_py.wire.job_limits import SLOTS, slots_of
+from goworkers_py.wire.lock import LOCK, lock_of
 from goworkers_py.wire.needs import FIELD
 
 # A payload without the field has no ties, and most have none.
@@ -130,18 +130,21 @@ def _of_set(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         yield EndSet(change.jid, found.group)
 
 
-# One for each kind of tie.
-_TIES: tuple[Callable[[Mapping[str, Any], Change], Iterator[Effect]], ...] = (
-    _of_lock,
-    _of_limits,
-    _of_chain,  # before the batch: the next link joins it before this job is counted
-    _of_batch,
-    _of_set,
-)
+# One for each kind of tie, by its word in the field, in the order of their effects.
+_TIES: Mapping[str, Callable[[Mapping[str, Any], Change], Iterator[Effect]]] = {
+    LOCK: _of_lock,
+    SLOTS: _of_limits,
+    CHAIN: _of_chain,  # before the batch: the next link joins it before this job is counted
+    BATCH: _of_batch,
+    GROUP: _of_set,
+}
 
 
 def _of_all(fields: Mapping[str, Any], change: Change) -> tuple[Effect, ...]:
-    return tuple(effect for of_tie in _TIES for effect in of_tie(fields, change))
+    ties = fields.get(FIELD)
+    if not isinstance(ties, dict):
+        return ()
+    return tuple([effect for word, of_tie in _TIES.items() if word in ties for effect in of_tie(fields, change)])
 
 
 def state_of(outcome: Outcome) -> StateWord:

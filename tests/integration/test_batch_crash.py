@@ -63,7 +63,7 @@ def test_a_batch_has_counted_the_jobs_that_a_killed_program_has_pushed(own: Redi
     assert 0 < partly < len(records) <= len(steps)
 
 
-@pytest.mark.parametrize("stride", [211, pytest.param(23, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [211, pytest.param(11, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("untraced")
 def test_a_batch_whose_daemon_is_killed_ends_once_under_the_next_one(own: RedisServer, stride: int) -> None:
@@ -94,7 +94,7 @@ def test_a_batch_whose_daemon_is_killed_ends_once_under_the_next_one(own: RedisS
     assert 0 < len(killed) < len(steps)
 
 
-@pytest.mark.parametrize("stride", [307, pytest.param(31, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [307, pytest.param(13, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("untraced")
 def test_a_chain_whose_daemon_is_killed_runs_each_link_once_under_the_next_one(own: RedisServer, stride: int) -> None:

@@ -169,20 +169,16 @@ _REMOVED: dict[type[Outcome], str] = {
 }
 
 
-def only_note(outcome: Outcome) -> NoteState | None:
-    """The effect of a tracked job that is done and has no other effects; None for any other job."""
+def only_effect(outcome: Outcome) -> NoteState | EndInBatch | None:
+    """The effect of a tracked job, or of one in a batch, that is done and has no other effects; None for any other
+    job."""
     effects = outcome.effects
-    if type(outcome) is Done and len(effects) == 1 and type(effects[0]) is NoteState and not effects[0].only_known:
-        return effects[0]
-    return None
-
-
-def only_end(outcome: Outcome) -> EndInBatch | None:
-    """The effect of a job in a batch that is done and has no other effects; None for any other job."""
-    effects = outcome.effects
-    if type(outcome) is Done and len(effects) == 1 and type(effects[0]) is EndInBatch and effects[0].way == "succeeded":
-        return effects[0]
-    return None
+    if type(outcome) is not Done or len(effects) != 1:
+        return None
+    effect = effects[0]
+    if type(effect) is NoteState:
+        return None if effect.only_known else effect
+    return effect if type(effect) is EndInBatch and effect.way == "succeeded" else None
 
 
 def target_of(outcome: Outcome) -> Target:

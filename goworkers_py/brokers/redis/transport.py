@@ -20,7 +20,7 @@ from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Item, Settlement, only_end, only_note, target_of
+from goworkers_py.brokers.redis.settlement import Item, Settlement, only_effect, target_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, NoteState, Push
 from goworkers_py.core.lock import Conflict, How
@@ -124,10 +124,11 @@ class RedisTransport(Transport):
         notes, ends = dict[Delivery, NoteState](), dict[Delivery, EndInBatch]()
         for one in [one for one in batch.finished if one[1] is not DONE]:
             delivery, outcome = one
-            if (note := only_note(outcome)) is not None:
-                notes[delivery] = note
-            elif (end := only_end(outcome)) is not None:
-                ends[delivery] = end
+            effect = only_effect(outcome)
+            if type(effect) is NoteState:
+                notes[delivery] = effect
+            elif type(effect) is EndInBatch:
+                ends[delivery] = effect
             elif type(outcome) is not Done or outcome.effects:
                 others.append(one)
                 del leaving[delivery]
