@@ -197,6 +197,7 @@ def test_a_queues_key_of_another_type_does_not_keep_other_queues_from_being_work
         with working(app):
             app.enqueue("q", "J", [])
             assert eventually(lambda: ran == ["q"])
+            assert eventually(lambda: "WRONGTYPE" in caplog.text)
             redis.delete("queue:broken")
             app.enqueue("broken", "J", [])
             assert eventually(lambda: ran == ["q", "broken"])
