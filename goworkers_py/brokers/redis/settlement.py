@@ -64,9 +64,13 @@ class Item(NamedTuple):
 NO_NOTES: Mapping[Delivery, NoteState] = MappingProxyType({})
 NO_ENDS: Mapping[Delivery, EndInBatch] = MappingProxyType({})
 
-_SETTLE = Script(
-    Path(__file__).parent / "lua/settle.lua", lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0
-)
+
+def _script(name: str) -> Script:
+    path = Path(__file__).parent / "lua" / name
+    return Script(path, lambda reply: list_of(int, bytes)(reply) and len(reply) % 2 == 0)
+
+
+_SETTLE, _SETTLE_ROWS = _script("settle.lua"), _script("settle_rows.lua")
 
 
 class _MoreKeys:
@@ -128,7 +132,8 @@ class Settlement:
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
-        answer = self._connections.script(_SETTLE, (*fixed, *more_keys.keys), arguments)
+        script = _SETTLE if items or notes or ends else _SETTLE_ROWS
+        answer = self._connections.script(script, (*fixed, *more_keys.keys), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
         return {
             at - 1: False if result == 0 else errors[result]

@@ -20,7 +20,7 @@ from goworkers_py.core.errors import BrokerUnavailable
 NUMBER, TEXT, NUMBERS = b":7\r\n", b"+OK\r\n", b"*1\r\n:7\r\n"
 
 LUA = Path(connection.__file__).parent / "lua"
-SCRIPTS = {name: Script(LUA / f"{name}.lua") for name in ("fetch", "settle", "due", "promote", "beat")}
+SCRIPTS = {name: Script(LUA / f"{name}.lua") for name in ("fetch", "settle_rows", "due", "promote", "beat")}
 
 
 @pytest.fixture
