@@ -52,6 +52,7 @@ class Declarations:
             if queue.handler:
                 self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
         levels = Levels(queues, self.registry)
+        config.check_echo(queue.name for queue in levels.queues)
         for queue in queues:
             if (handler := self.registry.handler(queue.name)) is not None:
                 for level in levels.of(queue.name):
