@@ -146,7 +146,7 @@ def test_a_pause_of_a_queue_holds_for_its_levels_and_a_level_is_paused_alone(app
 
 def test_a_push_is_refused_where_no_live_process_works_its_level(app: App, redis_url: str) -> None:
     send = app.job("Send", queue="mail")(print)
-    with pytest.raises(ArgumentError, match=r"no live process works queue mail@high; set priorities = yes"):
+    with pytest.raises(ArgumentError, match=r"no live process works queue mail: start a process with this job"):
         send.set(priority="high").enqueue("a")
     with own_app(redis_url, QueueConfig("mail")) as plain, working(plain):
         app.use(app.config)  # a client that has not looked yet
