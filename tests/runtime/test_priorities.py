@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
-from goworkers_py.config.options import PoolConfig, QueueConfig
+from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, ConfigError
 
 LEVELS = ["mail@high", "mail", "mail@low"]
@@ -163,3 +163,10 @@ def test_a_priority_does_not_go_with_a_level(app: App) -> None:
     with pytest.raises(ArgumentError, match="priority must be high, normal or low, is 3"):
         EnqueueOptions(priority=3)  # type: ignore[arg-type]
     assert app.enqueue("mail@low", "Send", [])  # a queue like any other
+
+
+def test_a_level_of_a_queue_has_no_priorities_of_its_own() -> None:
+    app = App()
+    app.use(Config(broker="memory://levels", queues=(QueueConfig("m@high", priorities=True),)))
+    with pytest.raises(ConfigError, match=r"\[queue:m@high\] priorities: m@high is a level of queue m already"):
+        app.plan()
