@@ -97,6 +97,8 @@ def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> No
     assert entry.settings == (5, 0, 9)
     assert "(set by hand)" in call("groups", "list").stdout
     assert call("groups", "set", "Invoice", "user:7", "--reset").stdout == "user:7: has no settings of its own\n"
+    again = call("groups", "set", "Invoice", "user:7", "--reset")
+    assert (again.returncode, one_line(again.stderr)) == (1, "user:7: nothing is set")
     assert call("groups", "set", "Invoice", "user:7").returncode == 2
     assert call("groups", "set", "Invoice", "new", "--grace", "5").returncode == 1
     assert call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5").returncode == 0
