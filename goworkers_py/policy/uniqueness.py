@@ -39,7 +39,10 @@ class Uniqueness:
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if self.by is None:
             return [list(args), dict(kwargs)] if kwargs else [list(args)]
-        key = self.by(*args, **kwargs)
+        try:
+            key = self.by(*args, **kwargs)
+        except TypeError as error:  # most often: it does not take the job's arguments
+            raise ArgumentError(f"{self.job_class}: unique_by: {error}") from error
         key = list(key) if isinstance(key, tuple) else key
         try:
             if isinstance(key, Mapping):

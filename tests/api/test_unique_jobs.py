@@ -388,3 +388,9 @@ def test_a_key_that_is_a_dict_is_refused(app: App) -> None:
     with pytest.raises(ArgumentError, match="unique_by: the key is a dict; return a text, a number or a list of them"):
         job.enqueue(1)
     assert waits(app) == 0
+
+
+def test_a_key_function_that_does_not_take_the_arguments_is_named(app: App) -> None:
+    job = app.job("Odd", queue="q", unique_for=60, unique_by=lambda: 1)(lambda number: None)
+    with pytest.raises(ArgumentError, match=r"Odd: unique_by: .* takes 0 positional arguments but 1 was given"):
+        job.enqueue(1)
