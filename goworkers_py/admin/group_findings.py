@@ -32,9 +32,12 @@ def group_findings(inspector: Inspector, aggregates: Collection[str] | None) -> 
             sets.append(entry.group)
     for job_class, entries in overdue.items():
         size = sum(entry.size for entry in entries)
-        what = f"{counted(len(entries), 'group', 'groups')} of class {job_class} with {counted(size)} are overdue"
+        what = f"{counted(len(entries), 'group', 'groups')} of class {job_class} with {counted(size)} "
+        what += "is overdue" if len(entries) == 1 else "are overdue"
         known = aggregates is not None and job_class in aggregates
-        todo = "start a process that runs this code" if known else "start a process whose code has its @NAME.aggregate"
+        name = job_class if job_class.isidentifier() else "NAME"
+        todo = f"start a process whose code has its @{name}.aggregate"
+        todo = "start a process that runs this code" if known else todo
         yield Advice(True, what, todo)
     for group in inspector.sets_without_job(sets[:MOST_LOOKS]):
         where = f"{shlex.quote(group.job_class)} {shlex.quote(group.name)} --queue {shlex.quote(group.queue)}"

@@ -162,8 +162,8 @@ class App(
 
         def add(function: Callable[P, R]) -> Job[P, R]:
             check_function(function)
-            said = self._declared.defaults.below(code_options(options, "@job"), function)
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
+            said = self._declared.options_of_job(options, function, wire_name)
             code = self.atomically(function) if said.get("atomic") else function
             spec = JobSpec(wire_name, code, said.get("queue") or "default", said)
             self.registry.add(spec)

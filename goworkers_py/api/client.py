@@ -131,7 +131,11 @@ class Client:
         """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
         require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
         require(not options.said.get("group"), f"{job_class} is pushed by something else, which gathers no group")
-        require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
+        require(
+            not options.said.get("unique_for"),
+            f"{job_class} is unique, but a link of a chain or a callback of a batch takes no lock: write "
+            f"{job_class}.set(unique_for=False).s(...)",
+        )
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
         if form.needs and Capability.LEASES in self._broker().capabilities:
             self._workers.check(queue, form.needs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.defaults import Defaults
@@ -17,6 +18,7 @@ from goworkers_py.links.chain import Links, Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.levels import Levels
 from goworkers_py.policy.registry import Registry
+from goworkers_py.policy.uniqueness import check_lock_options
 from goworkers_py.runtime.health_handlers import HealthHandler
 from goworkers_py.runtime.plan import Plan
 
@@ -37,6 +39,15 @@ class Declarations:
         self.on_health: list[HealthHandler] = []
         self._lock = threading.Lock()
 
+    def options_of_job(self, options: CodeOptions, function: Callable[..., Any], job_class: str) -> CodeOptions:
+        """The options of @job, checked, and the defaults below them."""
+        said = self.defaults.below(code_options(options, "@job"), function)
+        try:
+            check_lock_options(options, said, job_class)
+        except ArgumentError as error:
+            raise ConfigError(f"@job: {job_class}: {error}") from None
+        return said
+
     def import_jobs(self, config: Config) -> None:
         """Imports the modules of `require`, which declare their jobs."""
         import_from_here()
@@ -52,6 +63,7 @@ class Declarations:
             if queue.handler:
                 self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
         levels = Levels(queues, self.registry)
+        config.check_echo(queue.name for queue in levels.queues)
         for queue in queues:
             if (handler := self.registry.handler(queue.name)) is not None:
                 for level in levels.of(queue.name):

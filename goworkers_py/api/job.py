@@ -17,7 +17,7 @@ from goworkers_py.core.limit import SlotTie
 from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
-from goworkers_py.policy.uniqueness import uniqueness_of
+from goworkers_py.policy.uniqueness import check_lock_options, uniqueness_of
 from goworkers_py.wire.needs import ITERATE, LIMITS, TYPED
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class Job(Generic[P, R]):
         checked(options, SetOptions)
         changed: dict[str, Any] = {**options}
         queue = changed.pop("queue", self._queue) or self._spec.queue
-        return Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
+        job: Job[P, R] = Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
+        check_lock_options(options, job._complete.said, self._spec.name)
+        return job
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> str | None:
         """`invoice.enqueue(42, pdf=True)` pushes the job and returns its jid, or None when a client link stopped the

@@ -12,6 +12,7 @@ from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
+from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
@@ -75,6 +76,8 @@ class Running:
     def _warn_of_unworked(self, launcher: Launcher) -> None:
         if queues := ", ".join(self.unworked(launcher.plan.queues)):
             log.warning("jobs are registered for queue %s, but this process fetches from others: add -q", queues)
+        for told in Aggregates(self.registry).lacking():
+            log.warning("%s", told)
 
     def start(self) -> None:
         """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""

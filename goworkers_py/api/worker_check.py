@@ -44,7 +44,9 @@ class WorkerCheck:
         lacking = [worker for worker in workers if not set(needs) <= set(worker.speaks)]
         if not workers:
             self._warn(
-                queue, f"no live process fetches from queue {queue}; this job needs a release that knows {_list(needs)}"
+                queue,
+                f"the job is pushed, but no live process fetches from queue {queue}: start one with `pyworkers run -r "
+                f"MODULE -q {queue}`, of a release that knows {_list(needs)}",
             )
         elif len(lacking) == len(workers):
             raise ArgumentError(
@@ -70,10 +72,15 @@ class WorkerCheck:
         if any(level in worker.queues for worker in workers):
             self._worked[level] = now
         elif workers or now - self._worked.get(level, -math.inf) > RESTART_S:
-            found = f": {_list(map(str, workers))} work {queue} without priorities" if workers else ""
+            if not workers:
+                raise ArgumentError(
+                    f"no live process works queue {queue}: start a process with this job's code (pyworkers run -r "
+                    "MODULE), or push without a priority"
+                )
+            found = f"{_list(map(str, workers))} work {queue} without priorities"
             raise ArgumentError(
-                f"no live process works queue {level}{found}; set priorities = yes in the section [queue:{queue}] of a "
-                "process and start it, or push without a priority"
+                f"no live process works queue {level}: {found}; set priorities = yes in the section [queue:{queue}] of "
+                "a process and start it, or push without a priority"
             )
 
     def _look(self) -> Sequence[LiveProcess]:

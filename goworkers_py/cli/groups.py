@@ -102,12 +102,17 @@ def set_(
     dry_run: bool,
 ) -> None:  # fmt: skip
     """Gives a group settings of its own: when it is flushed. They hold at once, last while it is empty, and go before
-    those of the code. A group without members needs --queue. Settings that are not named stay as they are."""
+    those of the code. A group without members needs --queue. Settings that are not named stay as they are.
+
+    Exit code 1 when --reset finds nothing set.
+    """
     given = OwnSettings(grace, max_delay, max_size)
     if group.set or reset == (given != OwnSettings()):
         raise click.UsageError("give --grace, --max-delay or --max-size, or --reset alone; and no --set")
     entry = app.inspector.group(group)
     own = OwnSettings() if reset or entry is None else entry.own
+    if reset and (entry is None or entry.own == OwnSettings()):
+        fail(f"{group.name}: nothing is set", FAILED)
     changed = own._replace(**{name: value for name, value in given._asdict().items() if value is not None})
     if not dry_run:
         app.inspector.set_group(group, changed)

@@ -9,6 +9,7 @@ import click
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, configured, fail, queue_flags
 from goworkers_py.core.version import __version__
+from goworkers_py.policy.aggregates import Aggregates
 
 
 @click.command()
@@ -44,6 +45,8 @@ def check(app: App) -> None:
     click.echo(f"jobs: {', '.join(names) or 'none registered'}")
     if periodic := [one.schedule for one in plan.periodic.jobs]:
         click.echo(f"periodic jobs: {', '.join(f'{one.name} ({one.rule})' for one in periodic)}")
+    for told in Aggregates(app.registry).lacking():
+        click.echo(f"warning: {told}")
     if unworked := app.unworked(plan.queues):
         queues = ", ".join(f"{queue} ({', '.join(classes)})" for queue, classes in unworked.items())
         fail(f"jobs are registered for queues that are not configured: {queues}; add [queue:NAME] or -q", FAILED)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
@@ -197,15 +197,19 @@ class Config:
             raise ConfigError(
                 "process: a fixed name is for one process only; leave out processes, max_jobs and max_memory"
             )
-        if self.echo.queue in {queue.name for queue in self.queues}:
-            raise ConfigError(
-                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
-                "queue that only Ruby works"
-            )
+        self.check_echo(queue.name for queue in self.queues)
         if self.poison_limit == 1:
             raise ConfigError(
                 "poison_limit: one crash does not tell which of the running jobs caused it; "
                 "set 2 or more, or 0 to bury no job for crashes"
+            )
+
+    def check_echo(self, queues: Iterable[str]) -> None:
+        """Refuses an echo queue that is among these queues of the process."""
+        if self.echo.queue in queues:
+            raise ConfigError(
+                f"[echo] queue: {self.echo.queue} is a queue of this process, which would run each job again; name a "
+                "queue that only Ruby works"
             )
 
     @property

@@ -31,3 +31,17 @@ class Aggregates(Registry):
         """The jobs whose groups are aggregated here."""
         specs = (self._registry.job(name) for name in self._registry.names())
         return [spec for spec in specs if spec is not None and spec.aggregate is not None]
+
+    def lacking(self) -> list[str]:
+        """What to say of each class whose options gather groups, while no function aggregates them."""
+        specs = [spec for name in self._registry.names() if (spec := self._registry.job(name)) and not spec.aggregate]
+        found = [(spec, option) for spec in specs for option in _GROUPING if spec.options.get(option) is not None]
+        told = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}
+        return [f"{one}: its groups wait for ever" for one in told.values()]
+
+
+_GROUPING = ("group_max_size", "group_max_delay", "group_grace")  # of those given, the last one is told
+
+
+def _code(spec: JobSpec) -> str:
+    return str(getattr(spec.function, "__name__", spec.name))

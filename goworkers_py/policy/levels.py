@@ -8,7 +8,7 @@ from itertools import chain
 
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.levels import levels_of
+from goworkers_py.core.levels import base_of, levels_of
 from goworkers_py.policy.registry import Registry
 
 
@@ -19,6 +19,11 @@ class Levels:
         with_levels = {queue.name for queue in queues if queue.priorities} | registry.with_priorities()
         self._with_levels = with_levels & named
         for queue in sorted(self._with_levels):
+            if base_of(queue) != queue:
+                raise ConfigError(
+                    f"[queue:{queue}] priorities: {queue} is a level of queue {base_of(queue)} already; set priorities "
+                    f"= yes in [queue:{base_of(queue)}]"
+                )
             for level in set(levels_of(queue)) - {queue}:
                 if level in named:
                     raise ConfigError(

@@ -39,9 +39,14 @@ class Uniqueness:
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if self.by is None:
             return [list(args), dict(kwargs)] if kwargs else [list(args)]
-        key = self.by(*args, **kwargs)
+        try:
+            key = self.by(*args, **kwargs)
+        except TypeError as error:  # most often: it does not take the job's arguments
+            raise ArgumentError(f"{self.job_class}: unique_by: {error}") from error
         key = list(key) if isinstance(key, tuple) else key
         try:
+            if isinstance(key, Mapping):
+                raise ArgumentError("the key is a dict")
             payload.check_plain(key, "the key")
         except ArgumentError as error:
             raise ArgumentError(f"unique_by: {error}; return a text, a number or a list of them") from None
@@ -69,3 +74,12 @@ def uniqueness_of(said: Mapping[str, Any], job_class: str) -> Uniqueness | None:
             "it lasts until the job has ended; use unique_until='success'"
         )
     return Uniqueness(job_class, whole_seconds(for_s), until, on_conflict, said.get("unique_by"))
+
+
+def check_lock_options(own: Mapping[str, Any], merged: Mapping[str, Any], job_class: str) -> None:
+    """Refuses options `own` that say how a lock is, where nothing in `merged` asks for a lock, and two options that do
+    not go together. `merged` has the defaults too."""
+    lone = next((name for name in ("unique_by", "unique_until", "on_conflict") if own.get(name) is not None), None)
+    if lone and merged.get("unique_for") is None:
+        raise ArgumentError(f"{lone} needs unique_for: without it, there is no lock")
+    uniqueness_of(merged, job_class)

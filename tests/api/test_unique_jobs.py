@@ -18,7 +18,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import ArgumentError, DiscardJob, DuplicateJob, KillJob
+from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, DuplicateJob, KillJob
 from goworkers_py.wire.message import current_message
 
 
@@ -360,3 +360,37 @@ def test_replace_goes_with_a_lock_until_success_only(app: App) -> None:
         app.enqueue_with_options(
             "q", "Odd", [1], EnqueueOptions(unique_for=60, unique_until="start", on_conflict="replace")
         )
+
+
+def test_options_of_a_lock_are_refused_where_no_lock_is_asked_for() -> None:
+    app = App()
+    with pytest.raises(ConfigError, match="@job: Odd: unique_by needs unique_for"):
+        app.job("Odd", unique_by=lambda *_: 1, on_conflict="raise")(lambda: None)
+    with pytest.raises(ArgumentError, match="on_conflict needs unique_for"):
+        app.job("Plain")(lambda: None).set(on_conflict="raise")
+
+
+def test_a_default_of_unique_for_is_enough_for_the_other_options_of_a_lock() -> None:
+    app = App()
+    app.defaults(unique_for=60)
+    job = app.job("Fine", unique_by=lambda *_: 1, on_conflict="raise")(lambda: None)
+    job.set(unique_for=False)
+    job.set(on_conflict="skip")
+
+
+def test_replace_with_a_lock_until_the_start_is_refused_where_the_job_is_declared() -> None:
+    with pytest.raises(ConfigError, match="@job: Odd: on_conflict='replace' does not go with unique_until='start'"):
+        App().job("Odd", unique_for=60, unique_until="start", on_conflict="replace")(lambda: None)
+
+
+def test_a_key_that_is_a_dict_is_refused(app: App) -> None:
+    job = app.job("Odd", queue="q", unique_for=60, unique_by=lambda *_: {"a": 1})(lambda number: None)
+    with pytest.raises(ArgumentError, match="unique_by: the key is a dict; return a text, a number or a list of them"):
+        job.enqueue(1)
+    assert waits(app) == 0
+
+
+def test_a_key_function_that_does_not_take_the_arguments_is_named(app: App) -> None:
+    job = app.job("Odd", queue="q", unique_for=60, unique_by=lambda: 1)(lambda number: None)
+    with pytest.raises(ArgumentError, match=r"Odd: unique_by: .* takes 0 positional arguments but 1 was given"):
+        job.enqueue(1)

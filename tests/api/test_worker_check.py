@@ -31,7 +31,10 @@ def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixt
     for _ in range(2):
         workers.check("q", ["locks"])
     [record] = caplog.records
-    assert "no live process fetches from queue q" in record.getMessage()
+    assert record.getMessage() == (
+        "the job is pushed, but no live process fetches from queue q: start one with `pyworkers run -r MODULE -q q`, "
+        "of a release that knows locks"
+    )
 
 
 def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog: pytest.LogCaptureFixture) -> None:
@@ -60,10 +63,10 @@ def test_the_last_process_of_a_level_may_be_starting_again(monkeypatch: pytest.M
     workers.check_level("q", "q@high")
     found.clear()
     workers.check_level("q", "q@high")
-    with pytest.raises(ArgumentError, match="no live process works queue q@low"):
+    with pytest.raises(ArgumentError, match="no live process works queue q: start a process with this job's code"):
         workers.check_level("q", "q@low")
     monkeypatch.setattr(worker_check, "RESTART_S", 0.0)
-    with pytest.raises(ArgumentError, match="no live process works queue q@high"):
+    with pytest.raises(ArgumentError, match="no live process works queue q: start a process with this job's code"):
         workers.check_level("q", "q@high")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis as redis_py
@@ -96,6 +97,8 @@ def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> No
     assert entry.settings == (5, 0, 9)
     assert "(set by hand)" in call("groups", "list").stdout
     assert call("groups", "set", "Invoice", "user:7", "--reset").stdout == "user:7: has no settings of its own\n"
+    again = call("groups", "set", "Invoice", "user:7", "--reset")
+    assert (again.returncode, one_line(again.stderr)) == (1, "user:7: nothing is set")
     assert call("groups", "set", "Invoice", "user:7").returncode == 2
     assert call("groups", "set", "Invoice", "new", "--grace", "5").returncode == 1
     assert call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5").returncode == 0
@@ -133,8 +136,8 @@ def test_the_doctor_tells_of_groups_that_nobody_aggregates(
     redis.zadd("pyworkers:groups:Invoice", {'["billing", "user:7"]': time.time() - 100}, xx=True)
     [line] = [line for line in call("doctor").stdout.splitlines() if "(groups)" in line]
     assert line == (
-        "problem (groups): 1 group of class Invoice with 2 jobs are overdue; start a process whose code has its "
-        "@NAME.aggregate"
+        "problem (groups): 1 group of class Invoice with 2 jobs is overdue; start a process whose code has its "
+        "@Invoice.aggregate"
     )
 
 
@@ -152,3 +155,12 @@ def test_the_doctor_tells_of_a_set_whose_job_is_gone(broker: RedisBroker, call: 
     assert call(*command.split()).returncode == 0
     assert broker.groups.flush(of_set, of_set, raw) == 1
     assert redis.lrange("queue:billing", 0, -1) == [raw]
+
+
+def test_config_check_tells_of_a_class_whose_groups_nothing_aggregates(call: Call, here: Path) -> None:
+    (here / "mails.py").write_text(
+        "import goworkers_py as workers\n@workers.job('Mail', group_grace=5)\ndef mail(): ...\n"
+    )
+    done = call("config", "check", "-r", "mails")
+    assert "warning: Mail has group_grace and no @mail.aggregate: its groups wait for ever" in done.stdout.splitlines()
+    assert done.returncode == 0

@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
-from goworkers_py.config.options import PoolConfig, QueueConfig
+from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, ConfigError
 
 LEVELS = ["mail@high", "mail", "mail@low"]
@@ -146,7 +146,7 @@ def test_a_pause_of_a_queue_holds_for_its_levels_and_a_level_is_paused_alone(app
 
 def test_a_push_is_refused_where_no_live_process_works_its_level(app: App, redis_url: str) -> None:
     send = app.job("Send", queue="mail")(print)
-    with pytest.raises(ArgumentError, match=r"no live process works queue mail@high; set priorities = yes"):
+    with pytest.raises(ArgumentError, match=r"no live process works queue mail: start a process with this job"):
         send.set(priority="high").enqueue("a")
     with own_app(redis_url, QueueConfig("mail")) as plain, working(plain):
         app.use(app.config)  # a client that has not looked yet
@@ -163,3 +163,10 @@ def test_a_priority_does_not_go_with_a_level(app: App) -> None:
     with pytest.raises(ArgumentError, match="priority must be high, normal or low, is 3"):
         EnqueueOptions(priority=3)  # type: ignore[arg-type]
     assert app.enqueue("mail@low", "Send", [])  # a queue like any other
+
+
+def test_a_level_of_a_queue_has_no_priorities_of_its_own() -> None:
+    app = App()
+    app.use(Config(broker="memory://levels", queues=(QueueConfig("m@high", priorities=True),)))
+    with pytest.raises(ConfigError, match=r"\[queue:m@high\] priorities: m@high is a level of queue m already"):
+        app.plan()
