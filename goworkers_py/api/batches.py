@@ -12,6 +12,7 @@ from typing import Any
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job, Signature
+from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
@@ -120,7 +121,7 @@ class NewBatchBlock(Batch):
 
 def _callback(signature: Signature, bid: str) -> Callback:
     args = [bid if one is _ITS_ID else one for one in signature.args]
-    written = signature.job.write(args, signature.kwargs)
+    written = signature.job.write(args, signature.kwargs, Ties(is_later=True))
     return Callback(written.queue, written.payload)
 
 

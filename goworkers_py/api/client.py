@@ -132,6 +132,10 @@ class Client:
         require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
         require(not options.said.get("group"), f"{job_class} is pushed by something else, which gathers no group")
         require(not options.said.get("unique_for"), f"{job_class} is pushed by something else, which takes no lock")
+        expires = ties.is_later and options.said.get("expires_in") is not None
+        require(
+            not expires, f"{job_class} is pushed later, and expires_in would count from now: take it out of the job"
+        )
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
         if form.needs and Capability.LEASES in self._broker().capabilities:
             self._workers.check(queue, form.needs)

@@ -103,6 +103,14 @@ def test_pushes_outside_of_the_block_and_of_other_threads_do_not_join(app: App, 
     assert waits(app) == 3
 
 
+def test_a_callback_whose_life_would_begin_at_the_opening_is_refused(app: App, ran: Ran) -> None:
+    with (
+        pytest.raises(ArgumentError, match="expires_in would count from now"),
+        app.batch(on_success=ran.report.set(expires_in=60)),
+    ):
+        pass
+
+
 def test_a_reopened_block_that_raises_leaves_the_jobs_of_others(app: App, ran: Ran) -> None:
     with app.batch() as batch:
         ran.job.enqueue(1)
