@@ -12,9 +12,10 @@ from typing import Any
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.api.client import Client
 from goworkers_py.api.job import Job, Signature
+from goworkers_py.api.job_writer import Ties
 from goworkers_py.config.option_values import is_life, whole_seconds
 from goworkers_py.core.batch import MOST_LEVELS, RETAIN_S, BatchStatus, Callback, Event, Membership, NewBatch, new_bid
-from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError
+from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerError, BrokerUnavailable
 from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.links.atomic import is_held_back
 from goworkers_py.wire import payload
@@ -76,9 +77,13 @@ class Batch:
             self._batches.let_go(self.id, self._hold, join.member.to)
             return
         try:
-            self._batches.cancel(self.id)
+            self._give_up(join.member)
         except BrokerError as failed:  # the block's own exception is raised
-            log.error("batch %s could not be cancelled: %s: run `pyworkers batches cancel`", self.id, failed)
+            log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.id, failed)
+
+    def _give_up(self, member: Membership) -> None:
+        """The block has raised. The jobs of others in a batch that was opened again go on."""
+        self._batches.let_go(self.id, self._hold, member.to)
 
 
 class NewBatchBlock(Batch):
@@ -100,14 +105,23 @@ class NewBatchBlock(Batch):
         to = dict.fromkeys([*(one.queue for one in callbacks.values()), *parent.to])
         member = Membership(bid, tuple(to))
         new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
-        if not self._batches.begin(new):
+        if not self._begun(new):
             raise BatchEnded(parent.bid)
         return member
+
+    def _begun(self, new: NewBatch) -> bool:
+        try:
+            return self._batches.begin(new)
+        except BrokerUnavailable:  # the reply may be lost: an inner batch that nobody knows would never end
+            return self._batches.begin(new)
+
+    def _give_up(self, member: Membership) -> None:
+        self._batches.cancel(self.id)
 
 
 def _callback(signature: Signature, bid: str) -> Callback:
     args = [bid if one is _ITS_ID else one for one in signature.args]
-    written = signature.job.write(args, signature.kwargs)
+    written = signature.job.write(args, signature.kwargs, Ties(is_later=True))
     return Callback(written.queue, written.payload)
 
 

@@ -69,7 +69,9 @@ def _written(signature: Signature, link: ChainLink, member: Membership | None) -
     members, needs = chain_field(link), {CHAIN}
     if member is not None:
         members, needs = {**members, **batch_field(member)}, {CHAIN, BATCH}
-    job = signature.job.write(signature.args, signature.kwargs, Ties(members=members, needs=needs))
+    job = signature.job.write(
+        signature.args, signature.kwargs, Ties(members=members, needs=needs, is_later=link.number > 1)
+    )
     return job.queue, job.payload
 
 

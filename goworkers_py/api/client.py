@@ -136,6 +136,10 @@ class Client:
             f"{job_class} is unique, but a link of a chain or a callback of a batch takes no lock: write "
             f"{job_class}.set(unique_for=False).s(...)",
         )
+        expires = ties.is_later and options.said.get("expires_in") is not None
+        require(
+            not expires, f"{job_class} is pushed later, and expires_in would count from now: take it out of the job"
+        )
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
         if form.needs and Capability.LEASES in self._broker().capabilities:
             self._workers.check(queue, form.needs)

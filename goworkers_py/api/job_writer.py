@@ -47,6 +47,7 @@ class Ties(NamedTuple):
     members: Mapping[str, Any] = MappingProxyType({})  # of the payload's field `pyworkers`, beside the needs
     needs: Collection[str] = ()
     batch: str = ""  # the batch that the jobs join
+    is_later: bool = False  # pushed at a time that nobody knows yet
 
 
 NO_TIES = Ties()

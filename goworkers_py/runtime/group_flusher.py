@@ -37,6 +37,8 @@ AT_ONCE = 100
 SHORTEST_SLEEP_S = 0.001
 # The options of a class that hold for its aggregation jobs too.
 _OPTIONS = ("retry", "retry_max", "retry_for", "retry_queue", "dead", "backtrace", "tags", "log_level")
+# A discarded job would take its members along: it is dead instead.
+_KEPT = {"retry": 0, "dead": True}
 
 
 class GroupFlusher(BrokerService):
@@ -78,6 +80,7 @@ class GroupFlusher(BrokerService):
         """The payload of the job that aggregates this set."""
         written = self._timestamps.write(self._wall())
         options = {name: value for name, value in spec.options.items() if name in _OPTIONS}
+        options.update({name: kept for name, kept in _KEPT.items() if options.get(name) is False})
         return payload.write(
             {
                 "retry": True,

@@ -94,7 +94,8 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         state: StateWord = "waiting" if error is None else "dead"
-        ties, written = moved(raw, state), decision.payload
+        written = decision.payload
+        ties = moved(raw if error is None else written, state, now=wall())  # with the error, for the batch's deaths
         if error is not None:
             written = buried(written)
         if ruby is not None:

@@ -17,6 +17,8 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, V
 
 CHAIN = "chain"
+# A result gets into the arguments of another job, which has levels of its own.
+MOST_LEVELS = payload.MAX_NESTING // 2
 _PREVIOUS = payload.encode(str(PREVIOUS)).encode()
 
 
@@ -57,7 +59,7 @@ def with_gaps(raw: bytes) -> bytes:
 def given(result: object) -> object:
     """The result of a link as JSON takes it. Raises ArgumentError for what is no JSON."""
     result = list(result) if isinstance(result, tuple) else result
-    payload.check_plain(result, "the result, which the next link of the chain gets,")
+    payload.check_plain(result, "the result, which the next link of the chain gets,", MOST_LEVELS)
     return result
 
 

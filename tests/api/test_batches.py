@@ -18,8 +18,8 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.batch import BatchStatus
-from goworkers_py.core.errors import ArgumentError, BatchEnded, DuplicateJob, JobCancelled, KillJob
+from goworkers_py.core.batch import BatchStatus, NewBatch
+from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerUnavailable, DuplicateJob, JobCancelled, KillJob
 from goworkers_py.wire.message import current_message
 
 
@@ -101,6 +101,40 @@ def test_pushes_outside_of_the_block_and_of_other_threads_do_not_join(app: App, 
     ran.job.enqueue(3)
     assert status(app, batch.id).total == 1
     assert waits(app) == 3
+
+
+def test_a_callback_whose_life_would_begin_at_the_opening_is_refused(app: App, ran: Ran) -> None:
+    with (
+        pytest.raises(ArgumentError, match="expires_in would count from now"),
+        app.batch(on_success=ran.report.set(expires_in=60)),
+    ):
+        pass
+
+
+def test_a_reopened_block_that_raises_leaves_the_jobs_of_others(app: App, ran: Ran) -> None:
+    with app.batch() as batch:
+        ran.job.enqueue(1)
+    with pytest.raises(ZeroDivisionError), app.batches.open(batch.id):
+        raise ZeroDivisionError
+    with working(app):
+        assert eventually(lambda: status(app, batch.id).state == "ended")
+    assert ran.told == [1]
+
+
+def test_an_inner_batch_whose_reply_was_lost_is_opened_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, lost = app.batches.begin, [True]
+
+    def begin_and_lose(new: NewBatch) -> bool:
+        begun = begin(new)
+        if new.member.bid.count(".") and lost and lost.pop():
+            raise BrokerUnavailable("the reply was lost")
+        return begun
+
+    monkeypatch.setattr(app.batches, "begin", begin_and_lose)
+    with app.batch() as outer, app.batch():
+        pass
+    assert status(app, outer.id).state == "ended"
+    assert status(app, outer.id).total == 1
 
 
 def test_a_block_that_raises_cancels_its_batch(app: App, ran: Ran) -> None:

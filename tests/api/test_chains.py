@@ -122,6 +122,17 @@ def test_a_result_that_is_no_json_fails_the_job(app: App, ran: Ran) -> None:
     assert (status(app, cid).why, status(app, cid).job_class, ran.told) == ("discarded", "Give", [])
 
 
+def test_a_result_that_is_nested_too_deep_for_the_next_link_fails_the_job(app: App, ran: Ran) -> None:
+    deep: Any = []
+    for _ in range(97):
+        deep = [deep]
+    nest = app.job("Nest", queue="q", retry=0)(lambda: deep)
+    cid = app.chain(nest.s(), ran.tell.s(PREVIOUS)).enqueue()
+    with working(app):
+        assert is_at(app, cid, "stopped")
+    assert app.inspector.count(DEAD) == 1
+
+
 def test_parallel_parts_run_side_by_side_and_the_next_link_gets_all_results(app: App, ran: Ran) -> None:
     parts = app.parallel(*(ran.add.s(number, PREVIOUS) for number in range(20)))
     cid = app.chain(ran.add.s(100), parts, ran.tell.s(PREVIOUS)).enqueue()
@@ -294,6 +305,7 @@ def test_what_cannot_be_a_link_is_refused_at_the_call(app: App, ran: Ran) -> Non
     for links, told in [
         ((ran.add.s(PREVIOUS),), "first link"),
         ((ran.add.set(unique_for=60).s(1),), r"takes no lock: write \w+\.set\(unique_for=False\)\.s"),
+        ((ran.add.s(1), ran.add.set(expires_in=60).s(1)), "expires_in would count from now"),
         ((ran.add.s(1, 2, 3),), "cannot be called"),
     ]:
         with pytest.raises(ArgumentError, match=told):

@@ -177,6 +177,20 @@ def test_a_dead_aggregation_job_keeps_its_members_and_a_retry_goes_on(app: App) 
     assert entries(app) == []
 
 
+@pytest.mark.parametrize("options", [{"retry": False}, {"retry": 0, "dead": False}])
+def test_an_error_of_an_aggregator_without_retries_keeps_the_members(app: App, options: dict[str, Any]) -> None:
+    invoice = app.job("Invoice", queue="q", group_grace=1, **options)(lambda *_: None)
+
+    @invoice.aggregate
+    def sum_up(members: list[list[int]]) -> list[int]:
+        raise ValueError("no")
+
+    invoice.set(group="user:7").enqueue(1)
+    with working(app):
+        assert eventually(lambda: app.inspector.count(DEAD) == 1)
+    assert [entry.size for entry in entries(app)] == [1]
+
+
 def test_the_deletion_of_an_aggregation_job_deletes_its_members(app: App) -> None:
     invoices = Invoices(app)
     invoices.failures = [KillJob("no")]

@@ -389,6 +389,50 @@ def test_close_ends_the_holds_and_force_ends_the_batch(me: Process, batches: Bat
     assert not batches.close("none", TO)
 
 
+@pytest.mark.parametrize("closed", [BID, INNER])
+def test_a_push_at_the_end_of_a_job_happens_though_a_batch_was_closed_by_force(
+    me: Process, batches: Batches, publish: Any, closed: str
+) -> None:
+    batches.open(new(BID))
+    batches.open(new(INNER))
+    publish(push(1, INNER), push(2, INNER))
+    [one] = me.consume(1)
+    batches.close(closed, TO, force=True)
+    me.settle((one, Done(effects=(PushJobs("1", (push(3, INNER),)),))))
+    assert len(waiting(me.broker.admin)) == 2
+    assert status(batches, INNER).total == (3 if closed == BID else 2)
+
+
+def test_a_push_at_the_end_of_a_job_of_a_cancelled_batch_does_not_happen(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID))
+    publish(push(1))
+    [one] = me.consume(1)
+    batches.cancel(BID, TO)
+    me.settle((one, Done(effects=(PushJobs("1", (push(3),)),))))
+    assert waiting(me.broker.admin) == []
+
+
+def test_the_jobs_of_a_cancelled_batch_stay_cancelled_when_it_is_closed_by_force(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID))
+    publish(push(1))
+    batches.cancel(BID, TO)
+    assert batches.close(BID, TO, force=True)
+    assert me.broker.cancels.stands(BID)
+
+
+def test_a_hold_after_a_close_is_not_ended_by_an_older_one(me: Process, batches: Batches, publish: Any) -> None:
+    batches.open(new(BID))
+    publish(push(1))
+    batches.close(BID, TO)
+    assert batches.hold(BID, "newer")
+    batches.let_go(BID, "hold", TO)
+    assert status(batches).holds == 1
+
+
 def test_close_ends_a_batch_whose_jobs_have_all_ended(me: Process, batches: Batches, publish: Any) -> None:
     batches.open(new(BID, "complete"))
     publish(push(1))

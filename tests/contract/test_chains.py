@@ -182,6 +182,17 @@ def test_links_join_their_batch_and_a_cancelled_batch_stops_the_chain(me: Proces
     assert chains.status("other") is None
 
 
+def test_links_join_their_batch_though_one_around_it_was_closed_by_force(me: Process, chains: Chains) -> None:
+    batches = me.broker.batches  # type: ignore[attr-defined]
+    batches.open(NewBatch(Membership("b"), "", "hold"))
+    batches.open(NewBatch(Membership("b.inner"), "", "hold"))
+    run(me, chains, 1, 2, bid="b.inner")
+    [one] = me.consume(1)
+    batches.close("b", (), force=True)
+    me.settle((one, Done(effects=(EndLink("1.1", ChainLink(CID, 1, 1, ("q",)), b"1", bid="b.inner"),))))
+    assert batches.status("b.inner").total == 3
+
+
 def test_a_link_for_a_queue_that_the_payload_does_not_name_is_due_at_once(me: Process, chains: Chains) -> None:
     made = new(1, 1)
     chains.push(NewChain(CID, [made.links[0], [link_job(2, queue="elsewhere")]]))

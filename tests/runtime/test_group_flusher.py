@@ -86,6 +86,6 @@ def test_the_aggregation_job_has_the_options_of_its_class_that_are_for_runs(app:
         "needs": ["group"],
         "group": {"name": "user:7", "queue": "slow", "set": "set-1"},
     }
-    assert (fields["retry"], fields["tags"], fields["dead"], fields["queue"]) == (3, ["money"], False, "slow")
+    assert (fields["retry"], fields["tags"], fields["dead"], fields["queue"]) == (3, ["money"], True, "slow")
     assert fields["args"] == ["user:7"]
     assert {"expires_at", "track", "retain"} & set(fields) == set()

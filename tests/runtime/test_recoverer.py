@@ -7,10 +7,11 @@ import pytest
 import redis as redis_py
 from apps import fields, job, own_broker, queue, shared
 
-from goworkers_py.brokers.contracts.recoverable import Presence
+from goworkers_py.brokers.contracts.recoverable import Found, Presence
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.config.options import Config
+from goworkers_py.core.effect import EndInBatch
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.retry import Handlers
@@ -185,3 +186,12 @@ def test_deaths_found_at_the_start_are_told_also_when_the_next_look_fails(
     with pytest.raises(BrokerUnavailable):
         it.run_once()
     assert told == ["poison"]
+
+
+def test_the_death_of_poison_tells_its_error_to_the_batch() -> None:
+    tracking = Tracking(Registry(), Config(), time.time)
+    ties = b'{"v":1,"needs":["batch"],"batch":{"id":"b","to":[]}}'
+    raw = b'{"class":"A","args":[],"jid":"1","queue":"q","pyworkers":' + ties + b"}"
+    judge, name = judge_by(PoisonPolicy(limit=1), tracking, time.time), name_of(Message(raw, "q"))
+    [death] = [one.death for one in judge(Found("q", GONE, raw, True, name)).effects if isinstance(one, EndInBatch)]
+    assert b"PoisonPill" in death

@@ -83,8 +83,17 @@ class BatchTable:
         around = [self._get(one) for one in line_of(bid)]
         return any(one is not None and one.stopped for one in around)
 
+    def is_open(self, bid: str) -> bool:
+        """Whether the batch itself takes jobs, whatever those around it do."""
+        batch = self._get(bid)
+        return batch is not None and batch.ended_at is None and not batch.stopped
+
+    def was_forced(self, bid: str) -> bool:
+        """Whether the batch, or one around it, takes no jobs though it was not cancelled."""
+        return not self._takes_jobs(bid) and not self.is_stopped(bid)
+
     def join(self, bid: str, number: int) -> None:
-        if (batch := self._get(bid)) is not None:
+        if (batch := self._get(bid)) is not None and batch.ended_at is None:
             batch.members.add(number)
 
     def hold(self, bid: str, hold: str) -> bool:
@@ -176,7 +185,7 @@ class BatchTable:
         self._push(bid, batch, "complete")
         if batch.succeeded:
             self._push(bid, batch, "success")
-        if batch.stopped:
+        if batch.stopped and batch.pending < 1:
             self._tombstones.remove(bid)
         batch.expires_at = now + max(batch.new.retain_s, OPEN_LIFE_S if batch.count("failed") else 1)
         self.end(parent_of(bid), _way(batch))

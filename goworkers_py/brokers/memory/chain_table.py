@@ -98,7 +98,7 @@ class ChainTable:
         for job in new.links[chain.link - 1]:
             written = payload.splice(job.payload.replace(GAP, result), stamp)
             number = self._put(LinkJob(job.queue, written))
-            if new.bid and self._batches.takes(new.bid, number):
+            if new.bid and self._batches.is_open(new.bid):
                 self._batches.join(new.bid, number)
 
     def get(self, cid: str) -> _Chain | None:

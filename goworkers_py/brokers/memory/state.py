@@ -23,7 +23,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
 from goworkers_py.brokers.contracts.fleet import Counts
@@ -176,7 +176,10 @@ class State:
             self._published.popleft()
 
     def add(self, push: Push) -> None:
-        """Under the lock. Pushes a job that a settlement pushes."""
+        """Under the lock. Pushes a job that a settlement pushes: without its batch where that was closed by force."""
+        if push.batch and self.batches.was_forced(push.batch):
+            self.batches.join(push.batch, next(self._numbers))
+            push = replace(push, batch="")
         self.publish_within([push])
 
     def _add(self, one: PublishedPush) -> None:

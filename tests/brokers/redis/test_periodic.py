@@ -162,3 +162,18 @@ def test_when_the_newest_generation_is_not_seen_for_a_day_an_older_one_fires_aga
     assert broker.periodic.register(Release("app", "1"), [of("old")]).newer == "2"
     redis.delete("pyworkers:periodic-source:app")  # as after a day
     assert register(broker, of("old"), Release("app", "1")).in_force
+
+
+@pytest.mark.parametrize("field", ["n", "last", "anchor"])
+def test_a_record_whose_numbers_are_none_is_left_alone(broker: RedisBroker, redis: redis_py.Redis, field: str) -> None:
+    register(broker, of("q"))
+    redis.hset(KEY, field, "x")
+    other = schedule("other", Rule(every=60), {"class": "Job", "queue": "q"})
+    damaged, fine = broker.periodic.register(APP, [of("q"), other]).states
+    assert (damaged.number, fine.in_force) == (0, True)
+
+
+def test_a_record_without_a_beginning_is_left_alone(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    register(broker, of("q"))
+    redis.hdel(KEY, "anchor", "last")
+    assert register(broker, of("q")).number == 0

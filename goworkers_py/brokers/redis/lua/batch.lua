@@ -59,6 +59,13 @@ local function may_join(key, first, last)
   return joinable[key]
 end
 
+-- Whether the batch, or one around it, was cancelled. The numbers of those around it are in the arguments.
+local function is_line_stopped(key, first, last)
+  local stopped = redis.pcall('HEXISTS', key, 'stopped') == 1
+  for at = first, last do stopped = stopped or redis.pcall('HEXISTS', key_at(at), 'stopped') == 1 end
+  return stopped
+end
+
 local function keep_batch(place, level, life)
   local own = place[level]
   redis.pcall('EXPIRE', own.key, life)
@@ -103,7 +110,7 @@ local function finish_batch(place, level, batch)
   redis.pcall('HSET', key, 'ended', now)
   fire(place, level, 'complete')
   if all then fire(place, level, 'success') end
-  if batch.stopped > 0 then forget_batch_tombstone(place, level) end
+  if batch.stopped > 0 and batch.pending < 1 then forget_batch_tombstone(place, level) end
   -- Its dead jobs may be retried by hand.
   keep_batch(place, level, math.max(batch.retain, batch.failed > 0 and BATCH_LIVES_S or 1))
   if batch.stopped > 0 then return 'cancelled' end

@@ -58,15 +58,6 @@ local function push_part(place, text, result, stamp)
   if type(reply) ~= 'number' then redis.pcall('ZADD', place.schedule, now, payload) end
 end
 
--- Whether the batch of the chain, or one around it, was cancelled.
-local function is_batch_stopped(place)
-  local stopped = redis.pcall('HEXISTS', place.batch, 'stopped') == 1
-  for at = place.around, place.last do
-    stopped = stopped or redis.pcall('HEXISTS', key_at(at), 'stopped') == 1
-  end
-  return stopped
-end
-
 -- Pushes the link that comes next. Returns false when its batch was cancelled. Where the batch has ended, because a link
 -- was dead and is retried now, the chain goes on without it.
 local function begin_link(place, chain, result)
@@ -74,10 +65,9 @@ local function begin_link(place, chain, result)
   local parts = tonumber(redis.pcall('HGET', key, 'parts:' .. number) or 1)
   for part = 1, parts do names[part] = 'link:' .. number .. ':' .. part end
   if place.batch then
-    if may_join(place.batch, place.around, place.last) then
+    if is_line_stopped(place.batch, place.around, place.last) then return false end
+    if may_join(place.batch, place.around, place.last) or takes_jobs(place.batch) then
       redis.pcall('HINCRBY', place.batch, 'total', parts)
-    elseif is_batch_stopped(place) then
-      return false
     end
   end
   local stamp = chain.ms and string.format('%.0f', now * 1000) or now

@@ -102,7 +102,7 @@ end
 
 -- The values: a push with ties.
 function EFFECTS.born(_, _, first)
-  local _, failed = push(first, 'pushed by a job')
+  local _, failed = push(first, 'pushed by a job', true)
   return failed
 end
 

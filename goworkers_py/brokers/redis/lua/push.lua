@@ -75,8 +75,9 @@ local function check_push(first)
   return ties.group and check_group(ties.group) or nil
 end
 
--- `reason` is for the timeline of a tracked job. Returns the answer, or the error as a second value.
-local function push(first, reason)
+-- `reason` is for the timeline of a tracked job. A push that `insists` happens without its batch where that was closed by
+-- force. Returns the answer, or the error as a second value.
+local function push(first, reason, insists)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''
   local ties = ties_of(first)
@@ -89,7 +90,10 @@ local function push(first, reason)
   if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
     return 0
   end
-  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
+  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then
+    if not insists or is_line_stopped(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
+    if not takes_jobs(batch_key) then batch = nil end
+  end
   local met, failed, held, reply
   if lock then met, failed, held = meet_lock(lock_key, lock + TIE_SIZE, due) end
   if met then

@@ -69,9 +69,15 @@ local function since_of(record)
   return last > anchor and record.last or record.anchor
 end
 
+-- One record must not stop the other schedules of the process.
+local function is_damaged(record)
+  local last, anchor = tonumber(record.last or 0), tonumber(record.anchor or 0)
+  return not (tonumber(record.n) and last and anchor and (record.last or record.anchor))
+end
+
 local function register(key, history, name, digest, rule, text)
   local record = read(key)
-  if not record or (record.v and (record.v ~= V or not record.digest)) then return {0, 0, '0', 0, 0, ''} end
+  if not record or (record.v and (record.v ~= V or not record.digest or is_damaged(record))) then return {0, 0, '0', 0, 0, ''} end
   local seen, first = 'seen:' .. digest, 'first:' .. digest
   if record.digest ~= digest then forget_old(key, record) end
   local comes = not record.v or (record.digest ~= digest and goes_before(record, digest))

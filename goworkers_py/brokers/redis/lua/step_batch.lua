@@ -76,6 +76,9 @@ end
 function steps.close()
   local batch = read_batch(key)
   if not batch or batch.ended > 0 then return 0 end
+  for _, field in ipairs(redis.call('HKEYS', key)) do
+    if string.sub(field, 1, 5) == 'hold:' then redis.call('HDEL', key, field) end
+  end
   redis.call('HSET', key, 'holds', '0')
   batch.holds = 0
   end_if_done(batch, option == '1')
