@@ -193,7 +193,7 @@ class Jobs:
         `for looked_at, changed in inspector.retry(place, workers.Filter(error="Timeout")): print(changed.done)`.
 
         Changes at most as many jobs as the place holds now, so that a job which fails at once and comes back is not
-        retried forever.
+        retried forever. Jobs that wait for a limit keep their turn in its line, and are told as problems.
         """
         _refuse_queue(place)
         write, wall = self._timestamps().write, self._wall

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -38,6 +39,17 @@ class BlockOwner:
         finally:
             self._leave(keeper)
 
+    def leave_place(self, leave: Callable[[], None]) -> None:
+        """Where the broker cannot do it now, the keeper does it later: else the blocks that wait for this place would
+        keep its lease."""
+        try:
+            leave()
+        except BaseException:
+            with self._lock:
+                if self._keeper is not None:
+                    self._keeper.left.append(leave)
+            raise
+
     def _enter(self) -> _LeaseKeeper:
         with self._lock:
             if self._keeper is None or self._pid != os.getpid():  # a forked child is another owner
@@ -65,6 +77,7 @@ class _LeaseKeeper(Service):
         super().__init__("limit blocks")
         self.identity = new_identity()
         self._limits = limits
+        self.left = collections.deque[Callable[[], None]]()
 
     def keep(self) -> None:
         self._limits().keep_owner(self.identity, LEASE_S)
@@ -73,3 +86,6 @@ class _LeaseKeeper(Service):
         while not self.stopping.wait(RENEWED_EVERY_S):
             with suppress(BrokerError):  # the next one may succeed
                 self.keep()
+                while self.left:
+                    self.left[0]()
+                    self.left.popleft()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from goworkers_py.api.block_owner import BlockOwner
@@ -39,12 +40,12 @@ class Limit:
         LimitTimeout is raised after so many seconds without a place. `by` gets the other arguments."""
         slot, jid = slot_for(self.spec, args, kwargs), f"block-{secrets.token_hex(12)}"
         with self._limited.owner.present() as owner:
-            self._wait(slot, jid, owner, timeout)
-            try:
+            try:  # also around `_wait`: the reply may be lost, or an exception may strike, after the place was taken
+                self._wait(slot, jid, owner, timeout)
                 yield
             finally:
-                if self.spec.concurrent is not None:
-                    self._limited.limits.leave(slot, jid, self._limited.queues(slot))
+                leave = partial(self._limited.limits.leave, slot, jid, self._limited.queues(slot))
+                self._limited.owner.leave_place(leave)
 
     def _wait(self, slot: Slot, jid: str, owner: str, timeout: float | None) -> None:
         give_up_at, pause_s = None if timeout is None else time.monotonic() + timeout, FIRST_PAUSE_S

@@ -42,6 +42,9 @@ def list_(app: App, as_json: bool) -> None:
             by_hand = "yes" if told["set"] else "-"
             numbers = told["keys"], told["places"], told["waiting"]
             rows.append((entry.name, *_allowed(entry), by_hand, *map(str, numbers)))
+    if not rows and not as_json:
+        click.echo("no limits")
+        return
     table.add(rows)
 
 
@@ -59,7 +62,9 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
         click.echo(simplejson.dumps(told))
         return
     concurrent, rate, burst = _allowed(entry)
-    click.echo(f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}")
+    click.echo(
+        f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}{', set by hand' if _is_set(entry) else ''}"
+    )
     table = Table("key", "waiting>", "job", "since", "held by")
     table.add(_rows(slots))
 

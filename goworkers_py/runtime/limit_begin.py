@@ -61,11 +61,11 @@ class LimitBegin:
         try:
             answer = self._begin(self._wish(message, delivery, ties))
         except BrokerUnavailable:
-            return REQUEUE_LAST
+            return self._ended(message, REQUEUE_LAST, ties)  # the reply may be lost after the place was taken
         except BrokerRefused as error:
             log.error("not begun, tried again in %g s: its limits cannot be read: %s", REFUSED_S, error)
             raw = payload.splice(message.raw, {"queue": message.queue}, drop=("at",))
-            return Reschedule(self._wall() + REFUSED_S, raw)
+            return self._ended(message, Reschedule(self._wall() + REFUSED_S, raw), ties)
         match answer:
             case Waits(line):
                 log.debug("waits in line %s", line)

@@ -6,6 +6,7 @@ place has died, when people have changed a limit, and when another program has d
 
 from __future__ import annotations
 
+import logging
 import queue
 import random
 import time
@@ -14,16 +15,21 @@ from contextlib import suppress
 
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import Slot, SlotHolder
 from goworkers_py.core.lock import Holder
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
 
+log = logging.getLogger(__name__)
+
 # Slots that are looked at in one round, and jobs that are let go in one step.
 AT_ONCE, LET_GO_AT_ONCE = 100, 50
 # After a death, so many lines are looked at, also those that are due later.
 MOST_LINES, ANY_TIME_S = 100_000, 3_600.0
+# A slot that the broker refuses to look at is left alone for so long.
+REFUSED_S = 60.0
 # Between two rounds, at least and at most. A process that has put a job into a line looks at once.
 OFTEN_S, RARELY_S = 0.01, 5.0
 # The job of a place without an owner is looked for when it has waited for its run for so long.
@@ -41,6 +47,7 @@ class LimitReleaser(BrokerService):
         self._holders = LockHolders(broker)
         self._declared = False  # this thread only
         self._all = False
+        self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
 
@@ -66,12 +73,27 @@ class LimitReleaser(BrokerService):
             due = self._broker.limits.due(MOST_LINES, within_s=ANY_TIME_S)
         else:
             due = self._broker.limits.due(AT_ONCE)
-        waiting = [slot for slot in due.slots if self._look(slot)]
+        waiting = [slot for slot in due.slots if self._look_or_tell(slot)]
         if waiting and time.monotonic() >= self._search_at:
             self._search(waiting)
-        if due.slots and due.next_in_s is None:
+        if due.next_in_s is None and any(slot not in self._refused for slot in due.slots):
             return OFTEN_S
         return max(OFTEN_S, min(RARELY_S, RARELY_S if due.next_in_s is None else due.next_in_s))
+
+    def _look_or_tell(self, slot: Slot) -> bool:
+        """A slot that the broker refuses to look at, as one whose keys are damaged, stops no other one. It stays due,
+        and is tried again seldom."""
+        if self._refused.get(slot, 0.0) > time.monotonic():
+            return False
+        try:
+            waits = self._look(slot)
+        except BrokerRefused as error:
+            if slot not in self._refused:
+                log.error("limit %s: its line cannot be looked at: %s", slot.id, error)
+            self._refused[slot] = time.monotonic() + REFUSED_S
+            return False
+        self._refused.pop(slot, None)
+        return waits
 
     def _look(self, slot: Slot) -> bool:
         """True when jobs wait on, and none was let go."""

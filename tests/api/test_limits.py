@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from apps import own_app, working
@@ -13,11 +14,12 @@ from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.limit import Slot
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
+from goworkers_py.core.limit import Begins, Slot
 
 
 # Scope `session`: the server starts before the fixtures that check what a test leaves behind.
@@ -194,6 +196,87 @@ def test_a_block_waits_for_its_place_and_gives_up_in_time(app: App) -> None:
     with stripe.acquire(timeout=1):
         pass
     assert not list(app.broker.limits.slots("stripe"))
+
+
+def test_a_block_whose_place_could_not_be_freed_frees_it_later(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another block of the process keeps the lease of their owner."""
+    monkeypatch.setattr(block_owner, "RENEWED_EVERY_S", 0.05)
+    stripe = app.limit("stripe", concurrent=1, by=lambda key: key)
+    with stripe.acquire("other", timeout=1):
+        with pytest.raises(BrokerUnavailable), stripe.acquire("one", timeout=1):
+            monkeypatch.setattr(type(app.broker.limits), "leave", fail_once(app.broker.limits.leave))
+        eventually(lambda: len(list(app.broker.limits.slots("stripe"))) == 1)
+
+
+def test_a_block_whose_reply_is_lost_has_no_place(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    stripe, other = app.limit("stripe", concurrent=1), app.limit("other", concurrent=1)
+    with stripe.acquire(timeout=1), other.acquire(timeout=1):
+        pass
+    kind = type(app.broker.limits)
+    with other.acquire(timeout=1):
+        monkeypatch.setattr(kind, "take", lose_reply(kind.take))
+        with pytest.raises(BrokerUnavailable), stripe.acquire(timeout=1):
+            raise AssertionError
+        assert not list(app.broker.limits.slots("stripe"))
+
+
+def test_a_block_of_a_rate_leaves_the_place_that_it_got_from_people(app: App) -> None:
+    api = app.limit("api", rate="1000/second", burst=1000)
+    with api.acquire(timeout=1):
+        pass
+    app.broker.limits.set("api", concurrent=1)
+    with api.acquire(timeout=1):
+        pass
+    assert not [one for one in app.broker.limits.slots("api") if one.holders]
+    app.broker.limits.unset("api")
+
+
+def fail_once(leave: Callable[..., None]) -> Callable[..., None]:
+    failed: list[int] = []
+
+    def left(_: object, *args: Any) -> None:
+        if not failed:
+            failed.append(1)
+            raise BrokerUnavailable("down")
+        leave(*args)
+
+    return left
+
+
+def lose_reply(verb: Callable[..., Any]) -> Callable[..., Any]:
+    def lost(*args: Any) -> None:
+        verb(*args)
+        raise BrokerUnavailable("the reply is lost")
+
+    return lost
+
+
+def test_a_job_whose_reply_was_lost_keeps_no_place(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may never begin again: it may expire, or be deleted."""
+    ran: list[int] = []
+
+    @app.job("Charge", queue="q", limits=[app.limit("two", concurrent=2)])
+    def charge(number: int) -> None:
+        ran.append(number)
+
+    kind, real = type(app.broker.limits), type(app.broker.limits).begin
+    lost: list[int] = []
+    seen: list[object] = []  # the places before it begins again
+
+    def begin(*args: Any) -> Any:
+        if lost:
+            seen.append(app.broker.limits.holders(Slot("two")))
+        answer = real(*args)
+        if isinstance(answer, Begins) and not lost:
+            lost.append(1)
+            raise BrokerUnavailable("the reply is lost")
+        return answer
+
+    monkeypatch.setattr(kind, "begin", begin)
+    with working(app):
+        charge.enqueue(1)
+        eventually(lambda: ran == [1])
+    assert seen == [[]]
 
 
 def test_a_job_waits_for_a_block(app: App) -> None:

@@ -10,6 +10,7 @@ from apps import own_app
 from calls import Call
 
 from goworkers_py.admin.doctor import Doctor
+from goworkers_py.admin.places import PARKED
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
@@ -50,11 +51,26 @@ def test_a_limit_is_set_and_unset(call: Call, told: Callable[..., dict[str, obje
     assert told("limits", "list")["concurrent"] == 1
     assert call("limits", "set", "order", "--concurrent", "3", "--rate", "5/minute", "--burst", "2").returncode == 0
     assert {**told("limits", "list")}.items() >= {"concurrent": 3, "rate": "5/minute", "burst": 2, "set": True}.items()
+    assert "burst 2, set by hand" in call("limits", "show", "order").stdout
     assert call("limits", "set", "order", "--concurrent", "any").returncode == 0
     assert told("limits", "list")["concurrent"] is None
     assert call("limits", "unset", "order").stdout == "order: unset\n"
     assert call("limits", "unset", "order").returncode == 1
     assert told("limits", "list")["concurrent"] == 1
+
+
+def test_a_server_without_limits_is_told(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
+    assert call("limits", "list").stdout == "no limits\n"
+
+
+def test_a_retry_leaves_jobs_that_wait_for_a_limit_in_their_order(call: Call, app: App) -> None:
+    before = [job.payload for job in app.inspector.first(PARKED, 10)]
+    done = call("parked", "retry", "--all")
+    assert (
+        "it waits for limit order; `pyworkers limits show order` tells who has the place" in done.stdout + done.stderr
+    )
+    assert [job.payload for job in app.inspector.first(PARKED, 10)] == before
 
 
 @pytest.mark.usefixtures("app")

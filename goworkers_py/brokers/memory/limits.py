@@ -59,7 +59,7 @@ class MemoryLimits(limits.Limits):
 
     def leave(self, slot: Slot, jid: str, queues: Sequence[str] = ()) -> None:
         with self._state.lock:
-            self._table.leave(slot, jid)
+            self._table.leave_block(slot, jid)
 
     def keep_owner(self, owner: str, life_s: int) -> None:
         with self._state.lock:
@@ -104,7 +104,7 @@ class MemoryLimits(limits.Limits):
                 return False
             concurrent = known.set_concurrent if concurrent is None else concurrent
             self._table.limits[name] = replace(known, set_concurrent=concurrent, set_rate=rate or known.set_rate)
-            self._look_now(name)
+            self._table.look_now(name)
             return True
 
     def unset(self, name: str) -> bool:
@@ -113,13 +113,8 @@ class MemoryLimits(limits.Limits):
             if known is None or (known.set_concurrent is None and known.set_rate is None):
                 return False
             self._table.limits[name] = LimitEntry(name, known.declared)
-            self._look_now(name)
+            self._table.look_now(name)
             return True
-
-    def _look_now(self, name: str) -> None:
-        for slot in self._table.due:
-            if slot.limit == name:
-                self._table.due[slot] = 0.0
 
     def entries(self) -> list[LimitEntry]:
         with self._state.lock:

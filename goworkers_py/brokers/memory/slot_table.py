@@ -98,6 +98,14 @@ class SlotTable:
         for one in limits:
             known = self.limits.get(one.name)
             self.limits[one.name] = LimitEntry(one.name, one) if known is None else replace(known, declared=one)
+            if known is not None and known.declared != one:
+                self.look_now(one.name)
+
+    def look_now(self, name: str) -> None:
+        """More jobs of its lines may be allowed to go now."""
+        for slot in self.due:
+            if slot.limit == name:
+                self.due[slot] = 0.0
 
     def slots(self) -> list[Slot]:
         return [*{**self._places, **self.due}]
@@ -122,7 +130,12 @@ class SlotTable:
         rate, places = self._rate(slot), self._places.get(slot)
         if rate is None or places is None:
             return -math.inf
-        return places.tat - (rate.burst - 1) * rate.per_s / rate.amount
+        return self._arrival(places, rate) - (rate.burst - 1) * rate.per_s / rate.amount
+
+    def _arrival(self, places: _Places, rate: Rate) -> float:
+        """As `arrival` in limit.lua."""
+        now = self._clock()
+        return now if places.tat > now + rate.burst * rate.per_s / rate.amount + 0.001 else places.tat
 
     def _rate(self, slot: Slot) -> Rate | None:
         limit = self.limits.get(slot.limit)
@@ -135,7 +148,8 @@ class SlotTable:
         if (rate := self._rate(slot)) is not None:
             places = self._places.setdefault(slot, _Places())
             now = self._clock()
-            places.tat = max(places.tat or now, now - (LATE_S if late else 0.0)) + rate.per_s / rate.amount
+            arrival = self._arrival(places, rate) or now
+            places.tat = max(arrival, now - (LATE_S if late else 0.0)) + rate.per_s / rate.amount
 
     def begin(self, slots: Sequence[Slot], jid: str, owner: str, queue: str, waits: bool) -> Slot | Undeclared | None:
         """Takes all places, or none: then it returns the first slot that is full. `waits`: the job would wait in a
@@ -144,11 +158,11 @@ class SlotTable:
             return Undeclared()
         new = [slot for slot in slots if not self.has_place(slot, jid)]
         for slot in new:
-            if not self.has_room(slot):
+            block = self._block(slot)
+            is_anothers = block is not None and block[0] != jid
+            if not self.has_room(slot) or is_anothers or (waits and self.waiting(slot.line)):
                 if not waits:
                     self._note_block(slot, jid)
-                return slot
-            if waits and (self.waiting(slot.line) or self._block(slot) is not None):
                 return slot
         for slot in slots:
             self._begin_in(slot, jid, owner, queue, slot in new)
@@ -159,10 +173,9 @@ class SlotTable:
             self.spend(slot, late=False)
         if self.limits[slot.limit].concurrent is not None:
             self.give(slot, jid, owner, queue)
-            if self._places[slot].block[0] == jid:
-                self._places[slot].block = "", 0.0, 0.0
         elif not is_new:
             del self._places[slot].held[jid]
+        self._end_turn(slot, jid)
 
     def _block(self, slot: Slot) -> tuple[str, float, float] | None:
         """The block of code whose turn is next."""
@@ -174,6 +187,20 @@ class SlotTable:
         if other is None or other[0] == name:
             since = now if other is None else other[1]
             self._places.setdefault(slot, _Places()).block = name, since, now + BLOCK_S
+
+    def _end_turn(self, slot: Slot, jid: str) -> bool:
+        """Whether it was the turn of this block."""
+        places = self._places.get(slot)
+        if places is None or places.block[0] != jid:
+            return False
+        places.block = "", 0.0, 0.0
+        return True
+
+    def leave_block(self, slot: Slot, jid: str) -> None:
+        """Also of a block that has given up before it got its place."""
+        if self._end_turn(slot, jid):
+            self.let_go(slot)
+        self.leave(slot, jid)
 
     def give_up(self, slots: Sequence[Slot], full: Slot, jid: str) -> None:
         """A job that waits for `full` gives up its other places, but for strict ones; while it waits for a strict one,
@@ -229,7 +256,7 @@ class SlotTable:
         else:
             self.due.pop(slot, None)
         places = self._places.get(slot)
-        if places is not None and not places.held and places.tat <= now - LATE_S:
+        if places is not None and not places.held and max(places.tat, places.block[2]) <= now - LATE_S:
             del self._places[slot]
 
     def drop(self, holder: SlotHolder, slot: Slot, keep: bool) -> None:

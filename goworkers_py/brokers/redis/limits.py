@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ from goworkers_py.core.limit import (
     slot_of_line,
 )
 
-PAGE = 500
+PAGE, DUE_PAGE = 500, 10_000
 
 _LUA = Path(__file__).parent / "lua"
 _BEGIN = Script(_LUA / "begin_limits.lua")
@@ -64,9 +65,13 @@ class RedisLimits(Limits):
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         if not limits:
             return
+        known = {entry.name: entry.declared for entry in self._entries([one.name for one in limits])}
         hashes = [("HSET", self._keys.limit(one.name), *fields_of(one)) for one in limits]
         # First the hashes: a name without one is shown to people.
         self._connections.exchange([*hashes, ("SADD", self._keys.limits, *(one.name for one in limits))])
+        for one in limits:
+            if known.get(one.name, one) != one:
+                self._look_now(one.name)
 
     # --- jobs that begin
 
@@ -164,7 +169,9 @@ class RedisLimits(Limits):
             self._connections.call("ZADD", self._keys.limits_due, "XX", *due[start : start + 2 * PAGE])
 
     def entries(self) -> list[LimitEntry]:
-        names = sorted(map(text, self._connections.call("SMEMBERS", self._keys.limits)))
+        return self._entries(sorted(map(text, self._connections.call("SMEMBERS", self._keys.limits))))
+
+    def _entries(self, names: Sequence[str]) -> list[LimitEntry]:
         told = self._connections.answers([("HGETALL", self._keys.limit(name)) for name in names])
         return [entry for name, fields in zip(names, told, strict=True) if (entry := limit_entry(name, fields or ()))]
 
@@ -183,13 +190,15 @@ class RedisLimits(Limits):
                 return
 
     def _waiting(self, name: str) -> list[Slot]:
-        cursor, lines = b"0", list[Slot]()
-        while True:
-            asked = ("ZSCAN", self._keys.limits_due, cursor, "MATCH", f"limit:{name}*", "COUNT", PAGE)
-            cursor, found = self._connections.call(*asked)
-            lines += [slot for line in found[::2] if (slot := slot_of_line(text(line))) is not None]
-            if cursor == b"0":
-                return [slot for slot in lines if slot.limit == name]
+        """Its slots for which jobs wait. A line that moves between two pages is looked at later, as any."""
+        lines = list[Slot]()
+        for start in itertools.count(0, DUE_PAGE):
+            asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "LIMIT", start, DUE_PAGE)
+            found = self._connections.call(*asked)
+            lines += [slot for line in found if (slot := slot_of_line(text(line))) is not None and slot.limit == name]
+            if len(found) < DUE_PAGE:
+                break
+        return lines
 
     def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
         lengths = self._connections.answers([("LLEN", self._keys.line(slot.line)) for slot in slots])

@@ -31,7 +31,8 @@ for i = 1, ARGV[6] do
   if not full and not slot.has then
     local room = has_room(slot)
     -- A block is in no line. A place that it may take is free because its turn has come.
-    if not room or (raw ~= '' and (redis.call('LLEN', slot.line) > 0 or waiting_block(slot))) then full = i end
+    local block = waiting_block(slot)
+    if not room or (block and block ~= jid) or (raw ~= '' and redis.call('LLEN', slot.line) > 0) then full = i end
   end
 end
 
@@ -53,7 +54,7 @@ if raw == '' then
   return {'full'}
 end
 
-local failed = each_effect(first, #ARGV, effect_refusal)
+local failed = each_effect(first, #ARGV, effect_refusal) or registry_error(slots[full].lines, slots[full].name)
 if failed then return {err = failed} end
 if redis.call('LREM', LIST, '-1', raw) == 0 then return {'lost'} end
 failed = join(slots[full], entry)

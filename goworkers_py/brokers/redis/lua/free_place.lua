@@ -5,5 +5,10 @@
 local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
 -- include push.lua
 local slot = slot_at(2)
+if waiting_block(slot) == ARGV[1] then -- it has given up
+  redis.call('HDEL', slot.places, 'b')
+  if read_settings(slot) then let_go(slot, LET_GO_MOST) end
+  tidy(slot)
+end
 free_place(slot, ARGV[1])
 return 1

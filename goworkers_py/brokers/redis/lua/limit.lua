@@ -71,12 +71,18 @@ local function note_block(slot, name)
   redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. now + BLOCK_S)
 end
 
+-- The theoretical arrival time of the rate. One that the rate cannot make is from before the clock was set back, or the
+-- rate made faster: it counts no more.
+local function arrival(slot, none)
+  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or none)
+  return tat > now + slot.burst * slot.interval + 0.001 and tonumber(now) or tat
+end
+
 -- Whether one more job may go. The second value: the time at which the rate allows the next one, if that is the cause.
 local function has_room(slot)
   if slot.concurrent and taken(slot) >= slot.concurrent then return false end
   if not slot.interval then return true end
-  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or 0)
-  local at = tat - (slot.burst - 1) * slot.interval
+  local at = arrival(slot, 0) - (slot.burst - 1) * slot.interval
   if at > tonumber(now) then return false, at end
   return true
 end
@@ -84,21 +90,22 @@ end
 -- Takes the next place of the rate. `late`: the job has waited for it.
 local function spend(slot, late)
   if not slot.interval then return end
-  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or now)
-  tat = math.max(tat, late and now - LATE_S or tonumber(now)) + slot.interval
+  local tat = math.max(arrival(slot, now), late and now - LATE_S or tonumber(now)) + slot.interval
   redis.call('HSET', slot.places, 'v', LIMIT_V, 'tat', string.format('%.6f', tat))
 end
 
 local function give_place(slot, jid, owner, queue)
   redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
+  redis.call('PERSIST', slot.places)
 end
 
 -- A hash without places is needed until the time of its rate only.
 local function tidy(slot)
   if taken(slot) > 0 then return redis.call('PERSIST', slot.places) end
-  local tat = tonumber(redis.call('HGET', slot.places, 'tat') or 0)
-  if tat <= now - LATE_S then return redis.call('DEL', slot.places) end
-  redis.call('EXPIRE', slot.places, math.ceil(tat - now) + 1)
+  local _, _, till = waiting_block(slot)
+  local needed = math.max(tonumber(redis.call('HGET', slot.places, 'tat') or 0), till or 0)
+  if needed <= now - LATE_S then return redis.call('DEL', slot.places) end
+  redis.call('EXPIRE', slot.places, math.ceil(needed - now) + 1)
 end
 
 -- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
