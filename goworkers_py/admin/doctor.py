@@ -189,6 +189,10 @@ class Doctor:
         for (limit, queue), count in alone.items():
             what = f"limit {limit}: {counted(count)} of queue {queue} wait, but no live process fetches from it"
             yield Advice(PROBLEM, what, f"start a process for queue {queue}: it lets the next jobs go")
+        stopped = {one.name for one in self._inspector.limits() if one.set_concurrent == 0} if waiting else set()
+        for limit in sorted(stopped & {job.line.split(":")[1] for job in waiting}):
+            what = f"limit {limit}: set to 0 by hand, and jobs wait for it"
+            yield Advice(NOTE, what, f"let them go: pyworkers limits unset {limit}")
 
     def _outbox(self) -> Iterator[Advice]:
         for outbox in self._inspector.outboxes():

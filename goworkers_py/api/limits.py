@@ -129,6 +129,8 @@ class Limiting:
                 spec = LimitSpec(name, concurrent, rate_of(rate, burst), by, pass_retries)
             except ValueError as error:
                 raise ConfigError(f"limit {name}: rate {error}") from None
+        elif burst != 1:
+            raise ConfigError(f"limit {name}: burst needs a rate")
         if spec.concurrent is None and spec.rate is None:
             raise ConfigError(f"limit {name}: give concurrent, rate or both")
         return Limit(spec, Limited(lambda: self.broker, lambda: self.config, self.registry))

@@ -335,6 +335,8 @@ def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> 
         app.job("Event", limits=[one, app.limit("one", concurrent=2)])(print)
     with pytest.raises(ConfigError, match="limit two: give concurrent, rate or both"):
         app.limit("two")
+    with pytest.raises(ConfigError, match="limit two: burst needs a rate"):
+        app.limit("two", concurrent=2, burst=3)
     with pytest.raises(ConfigError, match="limit two: rate must be a number of jobs per time"):
         app.limit("two", rate="often")
     with pytest.raises(ConfigError, match="a name has up to 100 characters, and no space and no colon"):

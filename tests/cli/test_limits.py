@@ -95,3 +95,9 @@ def test_an_error_is_one_line(call: Call, arguments: list[str], code: int, error
 def test_the_doctor_names_a_limit_whose_queue_nobody_works(app: App) -> None:
     found = [one for one in Doctor(app.inspector, None).findings() if one.check == "limits"]
     assert [one.what for one in found] == ["limit order: 2 jobs of queue q wait, but no live process fetches from it"]
+
+
+def test_the_doctor_names_a_limit_that_was_set_to_zero(app: App) -> None:
+    app.inspector.set_limit("order", 0)
+    found = [one.what for one in Doctor(app.inspector, None).findings() if one.check == "limits"]
+    assert "limit order: set to 0 by hand, and jobs wait for it" in found
