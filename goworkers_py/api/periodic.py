@@ -66,7 +66,11 @@ class DeclaringPeriodic:
         return dataclasses.replace(plan, periodic=jobs)
 
 
-def _rule(cron: str, every: Delay | None, timezone: str) -> Rule:
+def _rule(cron: str | Job[..., Any], every: Delay | None, timezone: str) -> Rule:
+    if isinstance(cron, Job):
+        raise ConfigError("@periodic has no parentheses: write @workers.periodic(...)")
+    if every is not None and timezone != "UTC":
+        raise ConfigError("@periodic: a time zone belongs to a cron expression, not to every=")
     if bool(cron) == (every is not None):
         raise ConfigError('@periodic takes a cron expression or every=: @periodic("0 3 * * *"), @periodic(every=30)')
     if every is None:

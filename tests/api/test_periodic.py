@@ -248,3 +248,13 @@ def test_a_process_without_periodic_jobs_has_no_thread_for_them(app: App) -> Non
     assert app.launcher()._services.firer is None
     app.periodic(every=5)(app.job(lambda: None))
     assert app.launcher()._services.firer is not None
+
+
+def test_periodic_without_parentheses_says_how_it_is_written(app: App) -> None:
+    with pytest.raises(ConfigError, match=r"write @workers\.periodic\(\.\.\.\)"):
+        app.periodic(app.job(lambda: None))  # type: ignore[arg-type]
+
+
+def test_a_time_zone_of_an_interval_is_refused(app: App) -> None:
+    with pytest.raises(ConfigError, match="belongs to a cron expression"):
+        app.periodic(every=5, timezone="Europe/Berlin")
