@@ -100,6 +100,9 @@ def _one_line_for_usage() -> Iterator[None]:
     except getattr(click.exceptions, "NoArgsIsHelpError", ()):  # since click 8.2: prints the whole help
         raise
     except click.UsageError as error:
+        if isinstance(error, click.NoSuchOption) and error.ctx and error.possibilities:
+            shown = {name for one in error.ctx.command.params if not getattr(one, "hidden", False) for name in one.opts}
+            error.possibilities = [name for name in error.possibilities if name in shown]  # type: ignore[misc]
         command = error.ctx.command_path if error.ctx else "pyworkers"
         fail(f"{error.format_message().rstrip('.')}; see '{command} --help'", USAGE)
 

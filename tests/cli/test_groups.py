@@ -164,3 +164,10 @@ def test_config_check_tells_of_a_class_whose_groups_nothing_aggregates(call: Cal
     done = call("config", "check", "-r", "mails")
     assert "warning: Mail has group_grace and no @mail.aggregate: its groups wait for ever" in done.stdout.splitlines()
     assert done.returncode == 0
+
+
+def test_an_unknown_option_suggests_only_options_of_the_help(call: Call) -> None:
+    done = call("groups", "list", "--state", "x")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
+    assert "--stats-host" not in done.stderr
