@@ -92,7 +92,7 @@ class PeriodicSchedules:
         args: Sequence[Any] | None = None,
     ) -> None:
         """`inspector.set_periodic("nightly", cron="0 4 * * *")`: this counts instead of what the code says, in all
-        processes, until `unset_periodic`. What is not given stays as it was set before."""
+        processes, until `unset_periodic`. A value that is not given stays as it was set before."""
         source, name = self._named(name)
         known = self._record(source, name)
         fields = fields_of(known.override)

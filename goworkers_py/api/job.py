@@ -30,7 +30,7 @@ A = TypeVar("A")  # what a function that aggregates returns
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What `job.s(1, key=2)` returns: a job and its arguments."""
+    """A job and its arguments, as `job.s(1, key=2)` returns them."""
 
     job: Job[..., Any]
     args: Sequence[Any]
@@ -66,7 +66,7 @@ class Job(Generic[P, R]):
 
     @property
     def target(self) -> tuple[JobSpec, str, EnqueueOptions]:
-        """What its pushes are made of: the code, the queue and the options. For periodic jobs."""
+        """The parts of its pushes, for periodic jobs: the code, the queue and the options."""
         return self._spec, self._queue, self._complete
 
     # `self` and a time are positional only: a job may have parameters of these names.

@@ -24,7 +24,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S, LOOK_EVERY_S = 0.05, 0.5, 1.0
 
 
 class Limit:
-    """What `workers.limit` returns: `@workers.job(limits=[stripe])`, or `with stripe.acquire(timeout=2): ...`."""
+    """A limit, made by `workers.limit`: `@workers.job(limits=[stripe])`, or `with stripe.acquire(timeout=2): ...`."""
 
     def __init__(self, spec: LimitSpec, limited: Limited) -> None:
         self.spec = spec
@@ -75,7 +75,7 @@ class Limit:
 
 
 class Limited:
-    """What the limits of an App use of it."""
+    """The part of an App that its limits use."""
 
     def __init__(self, broker: Callable[[], Broker], config: Callable[[], Config], registry: Registry) -> None:
         self._broker = broker

@@ -50,7 +50,7 @@ class DeclaredPeriodic:
 
 @dataclass(frozen=True)
 class _Pushes:
-    """What the pushes of a periodic job are made of."""
+    """The parts of which the pushes of a periodic job are made."""
 
     place: str  # for errors
     name: str

@@ -24,7 +24,7 @@ _joining: ContextVar[JoinedBatch | None] = ContextVar("goworkers_py_joining", de
 
 
 def joining(to: Home, run: Callable[[], object]) -> JoinedBatch | None:
-    """What the pushes to this broker join. `run` returns the message of the job that runs now."""
+    """The batch that the pushes to this broker join. `run` returns the message of the job that runs now."""
     joined = _joining.get()
     if joined is None or joined.run is not run() or joined.home not in (to, None):
         return None

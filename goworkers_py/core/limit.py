@@ -48,7 +48,7 @@ def is_limit_name(name: object) -> bool:
 
 
 class LimitSettings(NamedTuple):
-    """What a limit allows."""
+    """How many jobs a limit allows."""
 
     name: str
     concurrent: int | None = None  # None: any number of jobs at once
@@ -158,7 +158,7 @@ class SlotHolder(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a look at a slot has found and done."""
+    """The result of a look at a slot."""
 
     let_go: int  # jobs
     waiting: int  # jobs that are still in the line

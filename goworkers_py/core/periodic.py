@@ -34,7 +34,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What a program declares. Two schedules of one source and name whose `text` differs are two releases of it."""
+    """A periodic job, as a program declares it. Two schedules of one source and name whose `text` differs are two
+    releases of it."""
 
     name: str
     rule: Rule
@@ -103,7 +104,7 @@ class Firing(NamedTuple):
 
 
 class Fired(enum.Enum):
-    """What became of a firing. Only with DONE was anything changed."""
+    """The result of a firing. Only with DONE was anything changed."""
 
     DONE = "done"
     CHANGED = "changed"  # another process was first, or people have changed the schedule: look again

@@ -104,7 +104,7 @@ def slots_of(rule: Rule) -> Slots:
 
 
 class Due(NamedTuple):
-    """What a look at a schedule finds."""
+    """The findings of a look at a schedule."""
 
     fire: tuple[float, ...] = ()  # slots, in order
     missed: tuple[float, float] | None = None  # the first and the last slot that are given up

@@ -48,7 +48,7 @@ class Limits(Protocol):
     """Threads share it."""
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
-        """Stores what limits allow. What people have set goes before it, and stays."""
+        """Stores what limits allow. A value that people have set overrides it, and stays."""
 
     def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         """Called before a run. In one step, the job takes a place in all of its slots; or it is moved from its
@@ -75,13 +75,13 @@ class Limits(Protocol):
         waits for the recovered job. Then lets up to `most` jobs go, and notes when the slot is due next."""
 
     def holders(self, slot: Slot) -> list[SlotHolder]:
-        """Who has places in a slot."""
+        """The jobs that have places in a slot."""
 
     # --- people
 
     def set(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
-        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once. What is
-        None stays as it is. False when nobody has declared the limit."""
+        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once. A
+        value of None leaves that setting as it is. False when nobody has declared the limit."""
 
     def unset(self, name: str) -> bool:
         """Ends what `set` has set. False when nothing was set."""

@@ -38,7 +38,7 @@ class Waiting(Protocol):
 
 
 class Places(Protocol):
-    """What the table needs of the state: its clock, its lines, and its queues."""
+    """The part of the state that the table uses: its clock, its lines, and its queues."""
 
     clock: Callable[[], float]
 
