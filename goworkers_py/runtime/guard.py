@@ -4,7 +4,9 @@ has passed, and suspects."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
@@ -12,6 +14,7 @@ from goworkers_py.core.outcome import Dead, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
+from goworkers_py.policy.batch_members import BatchMembers
 from goworkers_py.policy.needs import Needs
 from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
@@ -44,6 +47,7 @@ class Guard:
         self._chain = chain
         self._aggregation = aggregation or chain
         self._needs = needs
+        self._members = BatchMembers(needs)
         self._quarantine = quarantine
         self._expiry = expiry
         self._timely = expiry.around(chain)
@@ -78,6 +82,8 @@ class Guard:
         """A job that is more than its class and arguments; or one of a class that is tracked; or any job while jobs are
         to be cancelled."""
         fields = message.fields
+        if (member := self._members.batch_of(fields)) is not None and self._is_special_by_need_only(fields):
+            return self._runs.run_member(message, member, self._chain)
         if _NEEDS in fields and (unmet := self._needs.unmet(message)) is not None:
             return self._runs.run(message, delivery, lambda message: unmet, self._expiry.run_stats)
         if _NEEDS in fields and (group := group_of(fields, message.queue)) is not None:
@@ -95,6 +101,12 @@ class Guard:
             chain = partial(self._runs.ties.limits.run, delivery=delivery, chain=chain, limits=limits)
             timely = self._expiry.around(chain)
         return self._run_with(message, delivery, chain, timely)
+
+    def _is_special_by_need_only(self, fields: Mapping[str, Any]) -> bool:
+        return not (
+            _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields or _POISON in fields
+            or self._runs.alert or self._ruby is not None
+        )  # fmt: skip
 
     def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:
         """`timely` is the chain for a job that expires."""

@@ -6,8 +6,9 @@ import dataclasses
 import time
 from collections.abc import Callable
 
+from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect
+from goworkers_py.core.effect import Effect, EndInBatch
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
@@ -81,6 +82,16 @@ class SpecialRuns:
         if FIELD in message.fields or self.ties.ruby is not None:
             return self._with_ties(message, outcome)
         return outcome
+
+    def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
+        """Runs a job that is in a batch, and is nothing else for which `run` looks."""
+        outcome = chain(message)
+        if message.cancel is not None:
+            outcome = self.ended(message, outcome)
+        jid = message.fields.get("jid")
+        if outcome is DONE and type(jid) is str:  # nearly every run
+            return Done(effects=(EndInBatch(jid, member, "succeeded"),))
+        return self._with_ties(message, outcome)
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the ties of the job."""

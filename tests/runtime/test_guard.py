@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from apps import expiry, fresh_lease, job, open_quarantine, special_runs
 
+from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.outcome import DONE, EXPIRED, Dead, Outcome, Reschedule
+from goworkers_py.core.effect import EndInBatch
+from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Expired, Outcome, Reschedule
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.links.retry import Handlers
@@ -112,3 +114,24 @@ def test_a_suspect_whose_time_passes_while_it_waits_to_run_alone_is_dropped() ->
     payload = job(jid="late", recovered=RECOVERED, expires_at=2.0)
     assert guard.run(Delivery(payload, "q", "me")) is EXPIRED
     assert quarantine.ran == ["late"]
+
+
+def in_batch(**fields: object) -> bytes:
+    field = {"v": 1, "needs": ["batch"], "batch": {"id": "b", "to": []}}
+    return job(jid="j", **{needs.FIELD: field, **fields})
+
+
+def test_a_job_of_a_batch_that_is_done_is_counted_there() -> None:
+    assert run(in_batch()).effects == (EndInBatch("j", Membership("b"), "succeeded"),)
+
+
+def test_a_job_of_a_batch_that_has_expired_is_not_run() -> None:
+    outcome = run(in_batch(expires_at=1.0), never)
+    assert isinstance(outcome, Expired)
+    assert outcome.effects == (EndInBatch("j", Membership("b"), "expired"),)
+
+
+def test_a_job_of_a_batch_that_is_discarded_is_counted_as_failed() -> None:
+    [end] = run(in_batch(), lambda message: DISCARD).effects
+    assert isinstance(end, EndInBatch)
+    assert end.way == "failed"

@@ -1,0 +1,45 @@
+"""Which jobs of a batch a worker runs without looking at anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from goworkers_py.core.batch import Membership
+from goworkers_py.policy.batch_members import BatchMembers
+from goworkers_py.policy.needs import Needs
+
+BATCH = {"id": "b1", "to": ["cb"]}
+
+
+def field(**more: Any) -> dict[str, Any]:
+    return {"jid": "j", "pyworkers": {"v": 1, "needs": ["batch"], "batch": BATCH, **more}}
+
+
+def test_each_job_of_a_batch_is_told_its_batch() -> None:
+    members = BatchMembers(Needs())
+    for _ in range(3):
+        assert members.batch_of(field()) == Membership("b1", ("cb",))
+    assert members.batch_of(field(batch={"id": "b2", "to": []})) == Membership("b2")
+    assert members.batch_of(field()) == Membership("b1", ("cb",))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"jid": "j"},
+        {"jid": "j", "pyworkers": None},
+        {"jid": "j", "pyworkers": "batch"},
+        field(lock={"name": "n", "for": 60}),
+        field(needs=["batch", "telepathy"]),
+        field(v=2),
+        field(batch={**BATCH, "over": True}),
+        field(batch={"id": 7}),
+    ],
+)
+def test_a_job_with_another_tie_or_need_is_not_one_of_them(fields: dict[str, Any]) -> None:
+    members = BatchMembers(Needs())
+    assert members.batch_of(fields) is None
+    members.batch_of(field())
+    assert members.batch_of(fields) is None
