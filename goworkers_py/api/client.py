@@ -165,7 +165,7 @@ class Client:
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
-        needs = {*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())}
+        needs = frozenset({*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())})
         if "priority" in options.said:
             queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
@@ -212,7 +212,7 @@ class Client:
         members = {**ties.members, **batch_field(joined.member)}
         return ties._replace(members=members, needs={*ties.needs, BATCH}, batch=joined.member.bid)
 
-    def _push(self, pushes: Sequence[Push], needs: Collection[str], named: bool) -> Sequence[Answer]:
+    def _push(self, pushes: Sequence[Push], needs: frozenset[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
             for queue in sorted({push.queue for push in pushes}):

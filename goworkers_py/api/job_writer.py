@@ -78,6 +78,8 @@ class JobWriter:
         unique = self._unique
         if unique is None:
             return repeat(None, len(rows))
+        if unique.on_conflict != "replace":
+            return [unique.claim(lock, jid) for lock, jid in zip(locks, jids, strict=True)]
         told = zip(rows, jids, locks, strict=True)
         return [unique.claim(lock, jid, {**self._fields, "args": list(args)}) for args, jid, lock in told]
 

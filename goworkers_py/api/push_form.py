@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from goworkers_py.api.job_writer import JobWriter
@@ -16,7 +16,7 @@ LIMITED_SLICE = 50
 class PushForm(NamedTuple):
     writer: JobWriter
     rows: Sequence[Sequence[Any]]
-    needs: Collection[str]
+    needs: frozenset[str]
     later: float | None
     jid: str | None  # given by the caller
     locks: Sequence[str] | None

@@ -6,8 +6,8 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
@@ -21,27 +21,37 @@ RESTART_S = 600.0
 MOST_REMEMBERED = 100
 
 
+class _Answer(NamedTuple):
+    """What the broker has told about the processes."""
+
+    until: float  # it is used until then (monotonic clock)
+    processes: Sequence[LiveProcess]
+    checked: set[tuple[str, frozenset[str]]]  # the queues and needs that are all right, or were warned of
+
+
 class WorkerCheck:
     """Safe to share between threads: two threads that ask at the same time may both ask the broker."""
 
     def __init__(self, ask: Callable[[], Sequence[LiveProcess]], look_every_s: float = LOOK_EVERY_S) -> None:
         self._ask = ask
         self._look_every_s = look_every_s
-        # The last answer, and until when it is used (monotonic clock). One assignment, so no lock.
-        self._seen: tuple[float, Sequence[LiveProcess]] = (0.0, ())
+        self._seen = _Answer(0.0, (), set())  # one assignment, so no lock
         # By level: when a process that works it was seen last (monotonic clock). Each change is a single operation.
         self._worked: dict[str, float] = {}
         self._warned_of: set[str] = set()
         self._lock = threading.Lock()
 
-    def check(self, queue: str, needs: Collection[str]) -> None:
+    def check(self, queue: str, needs: frozenset[str]) -> None:
         """Raises ArgumentError when no live process of the queue knows all `needs`. Warns once when some do not."""
         try:
-            workers = [worker for worker in self._look() if queue in worker.queues]
+            seen = self._look()
         except BrokerRefused as error:
             self._warn("", f"cannot check whether the processes know {_list(needs)}: {error}; the job is pushed")
             return
-        lacking = [worker for worker in workers if not set(needs) <= set(worker.speaks)]
+        if (queue, needs) in seen.checked:
+            return
+        workers = [worker for worker in seen.processes if queue in worker.queues]
+        lacking = [worker for worker in workers if not needs <= set(worker.speaks)]
         if not workers:
             self._warn(
                 queue,
@@ -59,12 +69,13 @@ class WorkerCheck:
                 f"some processes of queue {queue} do not know {_list(needs)}: {_list(map(str, lacking))}; upgrade "
                 "them: since 0.2.0 a process leaves such jobs to others, an older one runs them without the feature",
             )
+        seen.checked.add((queue, needs))
 
     def check_level(self, queue: str, level: str) -> None:
         """Raises ArgumentError when no live process works this level of the queue: the job would wait for ever. A
         process that worked the level a while ago may be starting again."""
         try:
-            workers = [worker for worker in self._look() if queue in worker.queues or level in worker.queues]
+            workers = [worker for worker in self._look().processes if queue in worker.queues or level in worker.queues]
         except BrokerRefused as error:
             self._warn(level, f"cannot check whether a process works queue {level}: {error}; the job is pushed")
             return
@@ -83,11 +94,11 @@ class WorkerCheck:
                 "a process and start it, or push without a priority"
             )
 
-    def _look(self) -> Sequence[LiveProcess]:
-        until, seen = self._seen
-        if time.monotonic() >= until:
-            seen = self._ask()
-            self._seen = (time.monotonic() + self._look_every_s, seen)
+    def _look(self) -> _Answer:
+        seen = self._seen
+        if time.monotonic() >= seen.until:
+            processes = self._ask()
+            seen = self._seen = _Answer(time.monotonic() + self._look_every_s, processes, set())
         return seen
 
     def _warn(self, about: str, text: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import simplejson
 
@@ -20,8 +20,7 @@ DIGITS = 32
 _canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Uniqueness:
+class Uniqueness(NamedTuple):
     """The options of the pushes of one class."""
 
     job_class: str
@@ -56,7 +55,7 @@ class Uniqueness:
         """The member of the payload's field."""
         return {LOCK: lock_field(name, self.for_s, self.until, self.on_conflict)}
 
-    def claim(self, name: str, jid: str, fields: Mapping[str, Any]) -> LockClaim:
+    def claim(self, name: str, jid: str, fields: Mapping[str, Any] = MappingProxyType({})) -> LockClaim:
         """`fields` are those of the payload; `replace` passes on what the holder needs of them."""
         newest = newest_of(fields) if self.on_conflict == "replace" else b""
         return LockClaim(name, jid, self.for_s, self.on_conflict, newest, outlasts=self.until == "expiry")

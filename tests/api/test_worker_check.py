@@ -15,13 +15,13 @@ OLD, NEW = LiveProcess("old", ["q"]), LiveProcess("new", ["q"], "0.3.0", {"locks
 def test_a_feature_that_no_live_worker_of_the_queue_knows_is_refused() -> None:
     elsewhere = LiveProcess("other", ["other"], "0.3.0", {"locks"})
     with pytest.raises(ArgumentError, match=r"queue q knows locks: old \(before 0\.2\.0\)"):
-        WorkerCheck(lambda: [OLD, elsewhere]).check("q", ["locks"])
+        WorkerCheck(lambda: [OLD, elsewhere]).check("q", frozenset({"locks"}))
 
 
 def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     workers = WorkerCheck(lambda: [OLD, NEW])
     for _ in range(2):
-        workers.check("q", ["locks"])
+        workers.check("q", frozenset({"locks"}))
     [record] = caplog.records
     assert "some processes of queue q do not know locks: old (before 0.2.0)" in record.getMessage()
 
@@ -29,7 +29,7 @@ def test_a_feature_that_some_workers_do_not_know_is_warned_of_once(caplog: pytes
 def test_a_queue_without_workers_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     workers = WorkerCheck(list)
     for _ in range(2):
-        workers.check("q", ["locks"])
+        workers.check("q", frozenset({"locks"}))
     [record] = caplog.records
     assert record.getMessage() == (
         "the job is pushed, but no live process fetches from queue q: start one with `pyworkers run -r MODULE -q q`, "
@@ -41,7 +41,7 @@ def test_a_producer_that_may_not_read_the_workers_pushes_without_a_check(caplog:
     def refuse() -> list[LiveProcess]:
         raise BrokerRefused("NOPERM")
 
-    WorkerCheck(refuse).check("q", ["locks"])
+    WorkerCheck(refuse).check("q", frozenset({"locks"}))
     assert "cannot check whether the processes know locks: NOPERM" in caplog.text
 
 
@@ -49,11 +49,11 @@ def test_the_list_of_workers_is_read_again_after_some_seconds() -> None:
     looks = []
     workers = WorkerCheck(lambda: looks.append(1) or [NEW])  # type: ignore[func-returns-value]
     for _ in range(3):
-        workers.check("q", ["locks"])
+        workers.check("q", frozenset({"locks"}))
     assert len(looks) == 1
     workers = WorkerCheck(lambda: looks.append(1) or [NEW], look_every_s=0)  # type: ignore[func-returns-value]
     for _ in range(2):
-        workers.check("q", ["locks"])
+        workers.check("q", frozenset({"locks"}))
     assert len(looks) == 3
 
 

@@ -82,6 +82,23 @@ def test_the_lock_of_a_scheduled_job_lasts_beyond_its_time(locks: Locks, publish
     assert locks_holder(locks).due == at
 
 
+def test_unique_jobs_in_one_push_each_take_their_lock_at_any_place(me: Process, locks: Locks, publish: Any) -> None:
+    def named(name: str, jid: str, queue: str = "q", at: float | None = None) -> Push:
+        return Push(queue, job(jid), at, lock=LockClaim(name, jid, 60))
+
+    first = publish(named("a", "1"), named("b", "2"), named("a", "3"), named("c", "4"))
+    assert [getattr(one, "how", one) for one in first] == [
+        Published.PUSHED, Published.PUSHED, "held", Published.PUSHED,
+    ]  # fmt: skip
+    later = publish(named("d", "5", at=LATER), named("e", "6", queue="other"), named("b", "7", at=LATER))
+    assert [getattr(one, "how", one) for one in later] == [Published.PUSHED, Published.PUSHED, "held"]
+    assert publish(named("f", "8", at=LATER), named("g", "9", at=LATER)) == [Published.PUSHED] * 2
+    assert waiting(me.broker.admin) == [job("1"), job("2"), job("4")]
+    assert waiting(me.broker.admin, "other") == [job("6")]
+    assert {one.jid for one in me.broker.admin.jobs_in(SCHEDULED).first(10)} == {"5", "8", "9"}
+    assert {one.holder.jid for one in locks.entries()} == {"1", "2", "4", "5", "6", "8", "9"}
+
+
 def test_a_claim_goes_before_a_holder_that_is_in_no_place(locks: Locks, publish: Any) -> None:
     publish(push(1))
     assert publish(push(2, instead_of="other"))[0] == Conflict(locks_holder(locks), "held")

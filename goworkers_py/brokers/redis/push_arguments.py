@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 from goworkers_py.brokers.redis import group_entry, line_entry
 from goworkers_py.brokers.redis.exchange import Argument
@@ -14,6 +15,35 @@ from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
 
 NumberOf = Callable[[str], int]
+
+# Of one call of publish_unique.lua, which gives all payloads to one command.
+MOST_UNIQUE = 1_000
+_WAITS_FOR_NOTHING = ("skip", "raise")
+
+
+def are_plainly_unique(pushes: Sequence[Push]) -> bool:
+    """Whether publish_unique.lua does these pushes: all to one place, of jobs that have a lock and no other tie."""
+    one = pushes[0]
+    return len(pushes) <= MOST_UNIQUE and all(
+        push.lock is not None
+        and push.lock.on_conflict in _WAITS_FOR_NOTHING
+        and push.queue == one.queue
+        and push.at == one.at
+        and not (push.id or push.track or push.batch or push.group or push.slot)
+        for push in pushes
+    )
+
+
+def unique_pushes(pushes: Sequence[Push], keys: Keys) -> tuple[list[str], list[Argument]]:
+    """The keys and arguments of publish_unique.lua."""
+    now, queue, at = time.time(), pushes[0].queue, pushes[0].at
+    names = [keys.queues, keys.queue(queue) if at is None else keys.schedule]
+    arguments: list[Argument] = [queue, "" if at is None else at]
+    for push in pushes:
+        if (claim := push.lock) is not None:  # each has one
+            names.append(keys.lock(claim.name))
+            arguments += (claim.jid, push.payload, lock_life_s(claim.for_s, at, now), claim.instead_of)
+    return names, arguments
 
 
 def push_arguments(push: Push, keys: Keys, number_of: NumberOf, now: float) -> list[Argument]:

@@ -18,7 +18,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.locks import holder_of
 from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
-from goworkers_py.brokers.redis.push_arguments import push_arguments
+from goworkers_py.brokers.redis.push_arguments import are_plainly_unique, push_arguments, unique_pushes
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.settlement import Item, Settlement, only_effect, target_of
 from goworkers_py.core.delivery import Delivery
@@ -30,7 +30,9 @@ from goworkers_py.policy.priorities import Ask
 # A longer in-progress list is counted first, and read only when it holds more jobs than the process knows.
 MOST_READ_UNCOUNTED = 1_000
 
-_PUBLISH = Script(Path(__file__).parent / "lua/publish.lua", list_of(int, list))
+_LUA = Path(__file__).parent / "lua"
+_PUBLISH = Script(_LUA / "publish.lua", list_of(int, list))
+_PUBLISH_UNIQUE = Script(_LUA / "publish_unique.lua", list_of(int, list))
 _TOLD = {1: Published.PUSHED, 0: Published.DUPLICATE, -1: Published.REFUSED}
 _HOWS: dict[str, How] = {"held": "held", "replaced": "replaced", "rescheduled": "rescheduled"}
 
@@ -62,6 +64,10 @@ class RedisTransport(Transport):
         return [Published.PUSHED] * len(pushes)
 
     def _publish_tied(self, pushes: Sequence[Push]) -> list[PublishResult]:
+        if are_plainly_unique(pushes):
+            return [
+                _result(told) for told in self._connections.script(_PUBLISH_UNIQUE, *unique_pushes(pushes, self._keys))
+            ]
         numbers: dict[str, int] = {}
 
         def number_of(key: str) -> int:

@@ -152,6 +152,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         list(inspector.kill(PARKED, Filter()))
         list(inspector.delete(waiting_in("picked"), Filter()))
         list(inspector.kill(RETRIES, Filter()))
+        broker.transport.publish([Push("q", job(jid="unique"), lock=LockClaim("Order:2", "unique", 60))])
         broker.locks.begin(Begin("Order:1", "jid", "q", 60, take=True))
         broker.locks.keep([KeepLock("jid", "Order:1", 90)])
         _fire(broker.periodic)

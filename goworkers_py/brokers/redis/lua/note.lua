@@ -1,7 +1,6 @@
 -- Included by other scripts. `note` writes the state of a tracked job into its record, see wire/job_record.py, in the
 -- step in which the job moves. The job is moved in any case: an error here, as of a missing access rule, is ignored.
-local time = redis.call('TIME')
-local now = time[1] .. '.' .. string.format('%06d', time[2]) -- the time of this step
+-- include now.lua
 local NOTE_V, NOTE_MOST = '1', 100
 local NOTE_ENDED = {dead = true, completed = true, cancelled = true, expired = true}
 
