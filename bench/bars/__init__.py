@@ -11,6 +11,7 @@ from bench.bars.latency import latency
 from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
+from bench.bars.shapes import shapes
 from bench.bars.starting import footprint
 from bench.bars.throughput import drain, payload, processes, sleep
 from bench.report import Table
@@ -33,6 +34,7 @@ BARS: dict[str, Bar] = {
         promotion,
         pools,
         enqueue,
+        shapes,
         footprint,
     )
 }

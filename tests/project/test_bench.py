@@ -103,6 +103,11 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "settling with 100 in flight, from a job's end, p99",
             ),
         ),
+        (
+            "shapes",
+            "3000",
+            ("no-op jobs, 10 threads, by their shape", "links of one chain", "push of one job, p50"),
+        ),
         ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
     ],
 )
