@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from goworkers_py.brokers.redis import line_entry
@@ -15,9 +13,7 @@ from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
-from goworkers_py.core.batch import Membership
 from goworkers_py.core.cursor import CURSOR_LIFE_S
-from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import (
     ID_LIFE_S,
     REPEATABLE,
@@ -42,8 +38,6 @@ from goworkers_py.core.effect import (
 )
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import sidekiq_status
-
-NumberOfFirst = Callable[[Sequence[str]], int]
 
 
 def encode(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:
@@ -126,52 +120,6 @@ def _of_slot(effect: LeaveSlot | HoldSlot, keys: Keys, number_of: NumberOf) -> I
     word, queues = ("leave", effect.queues) if isinstance(effect, LeaveSlot) else ("hold", ())
     place = slot_arguments(effect.slot, keys, number_of, queues)
     yield from (word, number_of(keys.places(effect.slot.id)), effect.jid, len(place), *place)
-
-
-def encode_notes(
-    deliveries: Iterable[Delivery], notes: Mapping[Delivery, NoteState], keys: Keys, number_of_first: NumberOfFirst
-) -> list[Argument]:
-    """The notes of deliveries that only leave their list; the deliveries are numbered from 1 on. Notes that differ only
-    in the job and in the values of their fields share one word."""
-    groups: defaultdict[tuple[tuple[Argument, ...], tuple[str, ...]], _Notes] = defaultdict(_Notes)
-    for number, delivery in enumerate(deliveries, 1):
-        if (note := notes.get(delivery)) is not None:
-            (jid, job_class), state, reason, life_s, fields, _ = note
-            names = tuple([name for name, _ in fields]) if fields else ()
-            group = groups[(state, life_s, reason, job_class), names]
-            group.numbers.append(number)
-            group.records.append(keys.record(jid))
-            if fields:
-                group.values += [value for _, value in fields]
-    arguments: list[Argument] = []
-    for (shared, names), group in groups.items():
-        numbers = struct.pack(f">{len(group.numbers)}H", *group.numbers)
-        arguments += ("notes", *shared, numbers, number_of_first(group.records), len(names), *names, *group.values)
-    return arguments
-
-
-def encode_ends(
-    deliveries: Iterable[Delivery], ends: Mapping[Delivery, EndInBatch], keys: Keys, number_of: NumberOf
-) -> list[Argument]:
-    """The ends of deliveries that only leave their list; the deliveries are numbered from 1 on. Those of one batch
-    share one word."""
-    groups: defaultdict[Membership, list[int]] = defaultdict(list)
-    for number, delivery in enumerate(deliveries, 1):
-        if (end := ends.get(delivery)) is not None:
-            groups[end.member].append(number)
-    arguments: list[Argument] = []
-    for member, numbers in groups.items():
-        arguments += ("ends", struct.pack(f">{len(numbers)}H", *numbers), *batch_place(member, keys, number_of))
-    return arguments
-
-
-class _Notes:
-    """Of deliveries: their numbers, the keys of their records, and the values of the fields of all."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.records: list[str] = []
-        self.values: list[Argument] = []
 
 
 def encode_once(effects: Iterable[Effect], keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -15,14 +15,15 @@ from typing import NamedTuple
 from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
-from goworkers_py.brokers.redis.effects import encode, encode_ends, encode_notes, encode_once
+from goworkers_py.brokers.redis.effects import encode, encode_once
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
 from goworkers_py.brokers.redis.push_arguments import NumberOf
 from goworkers_py.brokers.redis.replies import list_of
+from goworkers_py.brokers.redis.row_effects import RowEffect, encode_rows
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, EndInBatch, NoteState, ShowStatus
+from goworkers_py.core.effect import Effect, NoteState, ShowStatus
 from goworkers_py.core.outcome import (
     Cancelled,
     Dead,
@@ -61,8 +62,7 @@ class Item(NamedTuple):
     newest_first: bool = False  # from which end of the list to look for it
 
 
-NO_NOTES: Mapping[Delivery, NoteState] = MappingProxyType({})
-NO_ENDS: Mapping[Delivery, EndInBatch] = MappingProxyType({})
+NO_EFFECTS: Mapping[Delivery, RowEffect] = MappingProxyType({})
 
 
 def _script(name: str) -> Script:
@@ -105,10 +105,9 @@ class Settlement:
         number: int,
         rows: Sequence[Row],
         items: Sequence[Item],
-        notes: Mapping[Delivery, NoteState] = NO_NOTES,
-        ends: Mapping[Delivery, EndInBatch] = NO_ENDS,
+        effects: Mapping[Delivery, RowEffect] = NO_EFFECTS,
     ) -> dict[int, Settled]:
-        """Settles `rows`, then `items`. `notes` and `ends` are effects of deliveries in rows. Returns the results of
+        """Settles `rows`, then `items`. `effects` are those of deliveries in rows. Returns the results of
         those that were not settled, by their number."""
         keys, now = self._keys, time.time()
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
@@ -119,12 +118,9 @@ class Settlement:
             word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
-        if notes:
+        if effects:
             deliveries = chain.from_iterable(row.deliveries for row in rows)
-            arguments += encode_notes(deliveries, notes, keys, more_keys.number_of_first)
-        if ends:
-            deliveries = chain.from_iterable(row.deliveries for row in rows)
-            arguments += encode_ends(deliveries, ends, keys, number_of)
+            arguments += encode_rows(deliveries, effects, keys, number_of, more_keys.number_of_first)
         for item in items:
             arguments += self._encoded(item, number_of, now)
         fixed = (
@@ -132,7 +128,7 @@ class Settlement:
             keys.processed, keys.failed, keys.processed_on(today), keys.failed_on(today), keys.receipt(settler),
             keys.nothing,
         )  # fmt: skip
-        script = _SETTLE if items or notes or ends else _SETTLE_ROWS
+        script = _SETTLE if items or effects else _SETTLE_ROWS
         answer = self._connections.script(script, (*fixed, *more_keys.keys), arguments)
         errors = self._explained(answer[1::2]) if answer else {}
         return {
@@ -172,18 +168,6 @@ _REMOVED: dict[type[Outcome], str] = {
     Cancelled: "drop",
     Joined: "drop",
 }
-
-
-def only_effect(outcome: Outcome) -> NoteState | EndInBatch | None:
-    """The effect of a tracked job, or of one in a batch, that is done and has no other effects; None for any other
-    job."""
-    effects = outcome.effects
-    if type(outcome) is not Done or len(effects) != 1:
-        return None
-    effect = effects[0]
-    if type(effect) is NoteState:
-        return None if effect.only_known else effect
-    return effect if type(effect) is EndInBatch and effect.way == "succeeded" else None
 
 
 def target_of(outcome: Outcome) -> Target:

@@ -20,9 +20,10 @@ from goworkers_py.brokers.redis.places import rows
 from goworkers_py.brokers.redis.pool_consumer import PoolConsumer
 from goworkers_py.brokers.redis.push_arguments import are_plainly_unique, push_arguments, unique_pushes
 from goworkers_py.brokers.redis.replies import list_of
-from goworkers_py.brokers.redis.settlement import Item, Settlement, only_effect, target_of
+from goworkers_py.brokers.redis.row_effects import RowEffect, row_effect
+from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch, NoteState, Push
+from goworkers_py.core.effect import Push
 from goworkers_py.core.lock import Conflict, How
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.policy.priorities import Ask
@@ -127,14 +128,11 @@ class RedisTransport(Transport):
 
     def settle(self, batch: Batch) -> list[Settled]:
         leaving, others = dict(batch.finished), list[Finished]()
-        notes, ends = dict[Delivery, NoteState](), dict[Delivery, EndInBatch]()
+        effects: dict[Delivery, RowEffect] = {}
         for one in [one for one in batch.finished if one[1] is not DONE]:
             delivery, outcome = one
-            effect = only_effect(outcome)
-            if type(effect) is NoteState:
-                notes[delivery] = effect
-            elif type(effect) is EndInBatch:
-                ends[delivery] = effect
+            if (effect := row_effect(outcome)) is not None:
+                effects[delivery] = effect
             elif type(outcome) is not Done or outcome.effects:
                 others.append(one)
                 del leaving[delivery]
@@ -151,7 +149,7 @@ class RedisTransport(Transport):
             )
             for one, outcome in others
         ]
-        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, notes, ends)
+        not_settled = self._settlement.settle(batch.settler, batch.number, removed, items, effects)
         if not not_settled:
             return [True] * len(batch.finished)
         sent = [*chain.from_iterable(row.deliveries for row in removed), *(one for one, _ in others)]

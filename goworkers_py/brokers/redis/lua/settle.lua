@@ -13,6 +13,8 @@
 --         follow), how many names of fields, the names, and for each item the values
 --       'ends', items of the rows before that have succeeded in a batch; without a list and its end: the numbers of the
 --         items, as above, and the place of the batch, see batch.lua
+--       'frees', items of the rows before that free their lock; without a list and its end: the numbers of the items, as
+--         above, the number of the lock of the first one (the others follow), and their jids
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
 --         there ('': the raw payload), how many arguments its effects have, and these, see effects.lua
 -- Answer: for each item that was not settled its number, and 0 when it was not in its list, or the text of the error
@@ -84,7 +86,18 @@ local function count_ends(i)
   return last + 1
 end
 
-local FOR_ROWS = {notes = note_each, ends = count_ends}
+-- Frees the locks of the items that were removed. Returns where the next row or item begins.
+local function free_each(i)
+  local items, lock, jid = arguments[i], FIXED + arguments[i + 1], i + 2
+  for at = 1, #items, 2 do
+    local high, low = string.byte(items, at, at + 1)
+    if not stays[256 * high + low] then free_lock(KEYS[lock], arguments[jid]) end
+    lock, jid = lock + 1, jid + 1
+  end
+  return jid
+end
+
+local FOR_ROWS = {notes = note_each, ends = count_ends, frees = free_each}
 
 local i = 6
 while i <= #arguments do
