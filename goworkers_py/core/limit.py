@@ -185,6 +185,11 @@ class LimitEntry:
         return None if self.set_concurrent < 0 else self.set_concurrent
 
     @property
+    def counts(self) -> bool:
+        """Whether jobs that run have places, also while people allow any number of them."""
+        return self.declared.concurrent is not None or self.set_concurrent is not None
+
+    @property
     def rate(self) -> Rate | None:
         return self.declared.rate if self.set_rate is None else self.set_rate
 

@@ -38,6 +38,7 @@ local function read_settings(slot)
   local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
   if told[1] ~= LIMIT_V then return false end
   slot.concurrent = tonumber(told[5] or told[2] or '')
+  slot.counts = slot.concurrent ~= nil -- jobs that begin while people allow any number count when they do no more
   if slot.concurrent and slot.concurrent < 0 then slot.concurrent = nil end
   local jobs, seconds, burst = string.match(told[6] or told[3] or '', '^(%S+) (%S+) (%S+)$')
   if jobs then slot.interval, slot.burst = seconds / jobs, tonumber(burst) end
