@@ -39,7 +39,7 @@ from goworkers_py.core.limit import (
     slot_of_line,
 )
 
-PAGE, DUE_PAGE = 500, 10_000
+PAGE, DUE_PAGE = 500, 1_000
 
 _LUA = Path(__file__).parent / "lua"
 _BEGIN = Script(_LUA / "begin_limits.lua")
@@ -112,15 +112,28 @@ class RedisLimits(Limits):
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
-        asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, limit + 1)
-        (seconds, micro), told = self._connections.exchange([("TIME",), asked])
+        seconds, micro = self._connections.call("TIME")
         now = int(seconds) + int(micro) / 1e6 + within_s
-        lines = [(text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True)]
+        lines = [*itertools.islice(self._lines_due(min(limit + 1, DUE_PAGE)), limit + 1)]
         due = [slot for name, at in lines[:limit] if at <= now and (slot := slot_of_line(name)) is not None]
         later = [at for _, at in lines if at > now]
         if later:
             return DueSlots(due, later[0] - now)
         return DueSlots(due, 0.0 if len(lines) > limit else None)
+
+    def _lines_due(self, page: int = DUE_PAGE) -> Iterator[tuple[str, float]]:
+        """Each line with the time at which it is due, in the order of these. A line that moves between two pages is
+        looked at later, as any."""
+        since, passed = "-inf", 0
+        while True:
+            asked = ("ZRANGEBYSCORE", self._keys.limits_due, since, "+inf", "WITHSCORES", "LIMIT", passed, page)
+            told = self._connections.call(*asked)
+            yield from ((text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True))
+            if len(told) < 2 * page:
+                return
+            same = told[1::2].count(told[-1])
+            passed = same + (passed if text(told[-1]) == since else 0)
+            since = text(told[-1])
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         number_of, keys = _Numbers(), self._keys
@@ -164,7 +177,8 @@ class RedisLimits(Limits):
 
     def _look_now(self, name: str) -> None:
         """More jobs of its lines may be allowed to go now."""
-        due = [part for slot in self._waiting(name) for part in (0, slot.line)]
+        slots = enumerate(self._waiting(name))
+        due = [part for number, slot in slots for part in (number / 1e6, slot.line)]  # few are due at the same time
         for start in range(0, len(due), 2 * PAGE):
             self._connections.call("ZADD", self._keys.limits_due, "XX", *due[start : start + 2 * PAGE])
 
@@ -190,15 +204,9 @@ class RedisLimits(Limits):
                 return
 
     def _waiting(self, name: str) -> list[Slot]:
-        """Its slots for which jobs wait. A line that moves between two pages is looked at later, as any."""
-        lines = list[Slot]()
-        for start in itertools.count(0, DUE_PAGE):
-            asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "LIMIT", start, DUE_PAGE)
-            found = self._connections.call(*asked)
-            lines += [slot for line in found if (slot := slot_of_line(text(line))) is not None and slot.limit == name]
-            if len(found) < DUE_PAGE:
-                break
-        return lines
+        """Its slots for which jobs wait."""
+        slots = (slot_of_line(line) for line, _ in self._lines_due())
+        return [slot for slot in slots if slot is not None and slot.limit == name]
 
     def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
         lengths = self._connections.answers([("LLEN", self._keys.line(slot.line)) for slot in slots])

@@ -1,0 +1,39 @@
+"""Limits with very many keys: no command reads all lines at once."""
+
+from __future__ import annotations
+
+import pytest
+import redis as redis_py
+from apps import own_broker
+
+from goworkers_py.brokers.redis import limits, lines
+from goworkers_py.core.limit import Slot
+
+
+def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DUE_PAGE", 3)
+    monkeypatch.setattr(lines, "PAGE", 3)
+    slots = {Slot("order", f"k{number}"): float(number // 8) for number in range(30)}  # eight are due at a time
+    for slot, at in slots.items():
+        redis.zadd("pyworkers:limits:due", {slot.line: at})
+        redis.sadd("pyworkers:lines", slot.line)
+        redis.lpush(f"pyworkers:line:{slot.line}", b"entry")
+    with own_broker(redis_url) as broker:
+        assert set(broker.limits.due(100).slots) == set(slots)
+        assert len(broker.limits.due(20).slots) == 20
+        assert broker.limits.due(20).next_in_s == 0.0
+        assert {line.name for line in broker.admin.lines()} == {slot.line for slot in slots}
+        broker.limits.unset("order")
+        assert set(broker.limits.due(100).slots) == set(slots)
+        assert len({at for _, at in redis.zrange("pyworkers:limits:due", 0, -1, withscores=True)}) == len(slots)
+
+
+def test_lines_are_read_without_the_right_to_read_them_in_pages(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.sadd("pyworkers:lines", "limit:order")
+    redis.lpush("pyworkers:line:limit:order", b"entry")
+    with own_broker(redis_url) as broker:
+        redis.execute_command("ACL", "SETUSER", "default", "-sscan")
+        try:
+            assert [line.name for line in broker.admin.lines()] == ["limit:order"]
+        finally:
+            redis.execute_command("ACL", "SETUSER", "default", "+sscan")
