@@ -154,7 +154,7 @@ class SlotHolder(NamedTuple):
     jid: str
     owner: str  # the identity of the process that runs it; empty: the job waits for its run
     since: float
-    queue: str = ""
+    queue: str = ""  # empty: a block; or the line of another slot, into which the job was moved with this place
 
 
 class Looked(NamedTuple):

@@ -6,18 +6,18 @@ place has died, when people have changed a limit, and when another program has d
 
 from __future__ import annotations
 
+import itertools
 import logging
 import queue
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from goworkers_py.admin.lock_holders import LockHolders
+from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.limit import Slot, SlotHolder
-from goworkers_py.core.lock import Holder
+from goworkers_py.core.limit import Slot, SlotHolder, slot_of_line
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -34,6 +34,10 @@ REFUSED_S = 60.0
 OFTEN_S, RARELY_S = 0.01, 5.0
 # The job of a place without an owner is looked for when it has waited for its run for so long.
 LOOK_FOR_AFTER_S = 30.0
+# The job of a place whose owner lives, when it has run for so long: its end may have failed to free the place.
+LOOK_FOR_RUN_AFTER_S = 600.0
+# Slots whose jobs are searched for at once, when one was missing.
+MOST_SEARCHED_SLOTS = 1_000
 # After a search, for so many times as long as it took, there is no other one.
 REST = 10
 
@@ -44,7 +48,7 @@ class LimitReleaser(BrokerService):
         self._broker = broker
         self._limiting = limiting
         self._declare = declare
-        self._holders = LockHolders(broker)
+        self._jobs = MissingJobs(broker)
         self._declared = False  # this thread only
         self._all = False
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
@@ -107,20 +111,36 @@ class LimitReleaser(BrokerService):
         """Searches the jobs of one slot at a time, and rests then: a search may take a second, and rates must go on."""
         began = time.monotonic()
         for slot in random.sample(waiting, len(waiting)):
-            late = self._late(slot)
-            if late:
-                gone = [one for one in late if self._holders.is_gone(Holder(one.jid, one.queue, one.since))]
-                if gone:
-                    self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+            if late := self._late(slot):
+                if self._free_missing({slot: late}):
+                    self._search_many()
                 break
         ended = time.monotonic()
         self._search_at = ended + REST * (ended - began)
 
+    def _search_many(self) -> None:
+        """A program that deletes one job without a look at it often deletes many, as `queue clear` does."""
+        slots = self._broker.limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
+        late = {slot: [one for one in self._late(slot) if not _is_parked(one)] for slot in slots}
+        self._free_missing(late)
+
+    def _free_missing(self, late: Mapping[Slot, Sequence[SlotHolder]]) -> bool:
+        """Frees the places whose jobs are in no place any more. Whether there were any."""
+        holders = [*itertools.chain.from_iterable(late.values())]
+        missing = self._jobs.among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
+        for slot, places in late.items():
+            gone = [one for one in places if one.jid in missing]
+            if gone:
+                self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+        return bool(missing)
+
     def _late(self, slot: Slot) -> list[SlotHolder]:
-        """The places of jobs that have waited for their run for long: another program may have deleted them."""
+        """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
         now = time.time()
-        holders = self._broker.limits.holders(slot)
-        return [one for one in holders if not one.owner and now - one.since > LOOK_FOR_AFTER_S]
+        late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
+        return [
+            one for one in self._broker.limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]
+        ]
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
@@ -128,3 +148,8 @@ class LimitReleaser(BrokerService):
 
     def wake(self) -> None:
         self._told.put(None)
+
+
+def _is_parked(holder: SlotHolder) -> bool:
+    """Whether the job was moved into the line of another limit with its place."""
+    return slot_of_line(holder.queue) is not None

@@ -206,6 +206,9 @@ class SlotTable:
         """A job that waits for `full` gives up its other places, but for those before it in an order that all jobs
         follow: strict slots first, then the others, each by name. So no two jobs wait for each other."""
         order = sorted(slots, key=lambda slot: not self.limits[slot.limit].declared.holds)
+        for slot in order[: order.index(full)]:
+            if self.has_place(slot, jid):
+                self.give(slot, jid, "", full.line)
         for slot in order[order.index(full) :]:
             if self.limits[slot.limit].counts:
                 self.leave(slot, jid)

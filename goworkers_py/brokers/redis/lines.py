@@ -126,9 +126,8 @@ class Lines:
     def clear(self) -> int:
         """Deletes the entries of all lines."""
         names = self.names()
-        return sum(self._clear(names[start : start + PAGE]) for start in range(0, len(names), PAGE))
-
-    def _clear(self, names: Sequence[str]) -> int:
+        if not names:
+            return 0
         keys = [*map(self._key, names)]
         # A line that comes into being meanwhile stays, and stays registered.
         ends: list[RedisCommand] = [("UNLINK", *keys), ("SREM", self._registry, *names)]

@@ -70,6 +70,10 @@ local function is_before(i)
   return i < full
 end
 for i, slot in ipairs(slots) do
-  if slot.has and slot.counts and not is_before(i) then free_place(slot, jid) end
+  if slot.has and is_before(i) then
+    give_place(slot, jid, '', slots[full].name)
+  elseif slot.has and slot.counts then
+    free_place(slot, jid)
+  end
 end
 return {'waits', slots[full].name}

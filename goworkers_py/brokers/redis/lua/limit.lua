@@ -2,8 +2,9 @@
 --   settings  a hash, one for all slots of the limit: `v`; `concurrent`, `rate` ('jobs seconds burst') and `holds` as
 --             declared, each '' where there is none; `set_concurrent` and `set_rate` by people, who go before
 --   places    a hash: `v`; `s:JID` for each place that is taken: 'identity since queue', where the identity is empty of a
---             job that waits for its run with its place; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the
---             block of code that has asked first and still asks: 'name since until'
+--             job that waits for its run with its place, and the queue may be the line of another slot, into which the
+--             job was moved; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the block of code that has
+--             asked first and still asks: 'name since until'
 --   line      a list, the oldest entry at its end: a header (JSON with `v`, `queue`, `at`, `jid`), a line feed, the payload
 --   due       a zset, one for all slots: each line with entries, by the time at which to look at it next
 -- Every step that frees a place lets the next job of the line go. So a line has entries only while its slot is full. A
