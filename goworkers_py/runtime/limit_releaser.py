@@ -102,10 +102,10 @@ class LimitReleaser(BrokerService):
     def _look(self, slot: Slot) -> bool:
         """True when jobs wait on, and none was let go."""
         limits, queues = self._broker.limits, self._limiting.queues([slot])
-        looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        while looked.let_go == LET_GO_AT_ONCE and looked.waiting:
+        first = looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
+        while looked.let_go and looked.waiting:  # each look knows the queue of the oldest job, and these may differ
             looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        return bool(looked.waiting) and not looked.let_go
+        return bool(first.waiting) and not first.let_go
 
     def _search(self, waiting: Sequence[Slot]) -> None:
         """Searches the jobs of one slot at a time, and rests then: a search may take a second, and rates must go on."""

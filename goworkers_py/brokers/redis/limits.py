@@ -40,6 +40,7 @@ from goworkers_py.core.limit import (
 )
 
 PAGE, DUE_PAGE = 500, 1_000
+UNREADABLE_MOST = 10  # as in limit.lua
 
 _LUA = Path(__file__).parent / "lua"
 _BEGIN = Script(_LUA / "begin_limits.lua")
@@ -137,8 +138,8 @@ class RedisLimits(Limits):
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         number_of, keys = _Numbers(), self._keys
-        oldest = self._connections.call("LINDEX", keys.line(slot.line), -1)
-        known = [*queues, *([line_entry.read(oldest).queue] if oldest else [])]
+        oldest = self._connections.call("LRANGE", keys.line(slot.line), -UNREADABLE_MOST, -1)
+        known = [*queues, *(line_entry.read(entry).queue for entry in oldest)]
         arguments: list[Argument] = [0, most, *slot_arguments(slot, keys, number_of, filter(None, known))]
         for holder in gone:
             arguments += (holder.jid, value_of(holder), 0)

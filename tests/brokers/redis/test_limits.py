@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import redis as redis_py
-from apps import own_broker
+from apps import job, own_broker
 
-from goworkers_py.brokers.redis import limits, lines
-from goworkers_py.core.limit import Slot
+from goworkers_py.brokers.redis import limits, line_entry, lines
+from goworkers_py.core.limit import LimitSettings, Looked, Slot
 
 
 def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +37,14 @@ def test_lines_are_read_without_the_right_to_read_them_in_pages(redis_url: str, 
             assert [line.name for line in broker.admin.lines()] == ["limit:order"]
         finally:
             redis.execute_command("ACL", "SETUSER", "default", "+sscan")
+
+
+def test_entries_of_another_release_do_not_hide_the_queue_of_the_oldest_job(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        entries = [line_entry.written(job(jid="1"), "q", 1.0, jid="1"), b'{"v":2}\n', b"broken"]
+        redis.rpush("pyworkers:line:limit:order", *entries)
+        assert broker.limits.look(Slot("order")) == Looked(1, 2)
+    assert redis.lrange("queue:q", 0, -1) == [job(jid="1")]

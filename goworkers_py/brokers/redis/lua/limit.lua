@@ -38,6 +38,7 @@ end
 local function read_settings(slot)
   local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
   if told[1] ~= LIMIT_V then return false end
+  slot.declared = true
   slot.concurrent = tonumber(told[5] or told[2] or '')
   slot.counts = slot.concurrent ~= nil -- jobs that begin while people allow any number count when they do no more
   if slot.concurrent and slot.concurrent < 0 then slot.concurrent = nil end
@@ -125,8 +126,8 @@ local function oldest_of(slot)
   end
 end
 
--- Puts jobs at the consumer's end of their queue, the first one last. Where the caller has not declared the queue they
--- go into the schedule, due now.
+-- Puts jobs at the consumer's end of their queue, the first one last. Where that is not possible they go into the
+-- schedule, due now.
 local function put_first(slot, queue, jobs)
   local key = slot.queues[queue]
   if key then
@@ -158,18 +159,21 @@ local function let_go(slot, most)
     if not room then break end
     local oldest, is_last = oldest_of(slot)
     if not oldest then break end
+    at = now
     local entry, jid, queue, payload, since = unpack(oldest)
     local block, asked, till = waiting_block(slot)
     if block and tonumber(asked) < (since or 0) then
       at = till
       break
     end
+    -- The next look declares its queue. Nobody looks at lines of undeclared limits.
+    if not slot.queues[queue] and slot.declared then break end
     if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
     give_place(slot, jid, '', queue)
     spend(slot, true)
     queues[queue] = queues[queue] or {}
     table.insert(queues[queue], payload)
-    count, at = count + 1, now
+    count = count + 1
   end
   for queue, jobs in pairs(queues) do put_first(slot, queue, jobs) end
   look_later(slot, at)
