@@ -7,7 +7,7 @@ import redis as redis_py
 from apps import job, own_broker
 
 from goworkers_py.brokers.redis import limits, line_entry, lines
-from goworkers_py.core.limit import LimitSettings, Looked, Slot
+from goworkers_py.core.limit import LimitSettings, Looked, Rate, Slot
 
 
 def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,3 +48,14 @@ def test_entries_of_another_release_do_not_hide_the_queue_of_the_oldest_job(
         redis.rpush("pyworkers:line:limit:order", *entries)
         assert broker.limits.look(Slot("order")) == Looked(1, 2)
     assert redis.lrange("queue:q", 0, -1) == [job(jid="1")]
+
+
+def test_a_job_that_a_rate_has_let_go_does_not_keep_its_key_for_ever(redis_url: str, redis: redis_py.Redis) -> None:
+    """Another program may have deleted it. A place that counts stays."""
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("api", rate=Rate(1, 60, 2)), LimitSettings("one", 2, Rate(1, 60, 2))])
+        for slot in (Slot("api", "k1"), Slot("one", "k1")):
+            redis.rpush(f"pyworkers:line:{slot.line}", *2 * [line_entry.written(job(jid="1"), "q", 1.0, jid="1")])
+            assert broker.limits.look(slot).let_go == 2
+    assert 86_400 < redis.ttl("pyworkers:slot:api:k1") <= 86_520
+    assert redis.ttl("pyworkers:slot:one:k1") == -1

@@ -18,6 +18,8 @@ local LOOK_S, SOON_S = 10, 1
 local LATE_S = 0.25
 -- A block of code asks again before so many seconds have passed, or has given up.
 local BLOCK_S = 2
+-- The life of the place of a job that a rate has let go, and that does not begin.
+local LET_GO_LIFE_S = 86400
 -- Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
 local LET_GO_MOST, UNREADABLE_MOST = 50, 10
 
@@ -97,18 +99,24 @@ local function spend(slot, late)
   redis.call('HSET', slot.places, 'v', LIMIT_V, 'tat', string.format('%.6f', tat))
 end
 
-local function give_place(slot, jid, owner, queue)
-  redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
-  redis.call('PERSIST', slot.places)
-end
-
--- A hash without places is needed until the time of its rate only.
+-- A hash without places is needed until the time of its rate only. The places of a rate only are let go and not begun
+-- yet. They bound nothing, and another program may have deleted the jobs.
 local function tidy(slot)
-  if taken(slot) > 0 then return redis.call('PERSIST', slot.places) end
+  local places = taken(slot) > 0
+  if places and slot.counts ~= false then return redis.call('PERSIST', slot.places) end
+  if places then
+    local rate_s = slot.interval and slot.burst * slot.interval or 0
+    return redis.call('EXPIRE', slot.places, math.ceil(rate_s) + LET_GO_LIFE_S)
+  end
   local _, _, till = waiting_block(slot)
   local needed = math.max(tonumber(redis.call('HGET', slot.places, 'tat') or 0), till or 0)
   if needed <= now - LATE_S then return redis.call('DEL', slot.places) end
   redis.call('EXPIRE', slot.places, math.ceil(needed - now) + 1)
+end
+
+local function give_place(slot, jid, owner, queue)
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
+  if slot.counts == false then tidy(slot) else redis.call('PERSIST', slot.places) end
 end
 
 -- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
@@ -187,7 +195,7 @@ local function free_place(slot, jid)
     if not read_settings(slot) then slot.concurrent = taken(slot) + 1 end
     let_go(slot, LET_GO_MOST)
   end
-  tidy(slot)
+  if taken(slot) == 0 then tidy(slot) end
 end
 
 -- The job keeps its place while it waits for its next run.
