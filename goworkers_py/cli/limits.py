@@ -15,7 +15,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
 
 # Of a limit with very many keys, so many are counted.
 MOST_COUNTED = 100_000
@@ -72,7 +72,7 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
 @limits.command("set")
 @click.argument("name")
 @click.option("--concurrent", metavar="N", help="jobs that run at once: a number, 0 lets no job begin, or any")
-@click.option("--rate", metavar="RATE", help="jobs that begin in a time, such as 100/minute")
+@click.option("--rate", metavar="RATE", help="jobs that begin in a time, such as 100/minute, or any")
 @click.option("--burst", type=click.IntRange(1, MOST), help="jobs of the rate that begin at once after a pause")
 @dry_run
 @connected
@@ -122,6 +122,10 @@ def _concurrent(told: str | None) -> int | None:
 def _rate(entry: LimitEntry, told: str | None, burst: int | None) -> Rate | None:
     if told is None and burst is None:
         return None
+    if told == _ANY:
+        if burst is not None:
+            raise ArgumentError("--burst: a rate of any has none")
+        return ANY_RATE
     if told is None and entry.rate is None:
         raise ArgumentError(f"--burst: limit {entry.name} has no rate; give --rate too")
     try:

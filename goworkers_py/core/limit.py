@@ -27,8 +27,13 @@ class Rate(NamedTuple):
     burst: int = 1
 
     def __str__(self) -> str:
+        if self == ANY_RATE:
+            return "any"
         unit = next((unit for unit, seconds in _UNITS.items() if seconds == self.per_s), f"{self.per_s:g} seconds")
         return f"{self.amount}/{unit}"
+
+
+ANY_RATE = Rate(0, 0.0)  # set by people: the rate that the code declares does not hold
 
 
 def rate_of(told: str, burst: int = 1) -> Rate:
@@ -191,7 +196,9 @@ class LimitEntry:
 
     @property
     def rate(self) -> Rate | None:
-        return self.declared.rate if self.set_rate is None else self.set_rate
+        if self.set_rate is None:
+            return self.declared.rate
+        return None if self.set_rate == ANY_RATE else self.set_rate
 
 
 @dataclass(frozen=True, slots=True)

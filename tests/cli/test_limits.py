@@ -59,6 +59,15 @@ def test_a_limit_is_set_and_unset(call: Call, told: Callable[..., dict[str, obje
     assert told("limits", "list")["concurrent"] == 1
 
 
+@pytest.mark.usefixtures("app")
+def test_a_job_that_waits_for_a_limit_says_so(call: Call, app: App, told: Callable[..., dict[str, object]]) -> None:
+    """The command that tells who has the places is named."""
+    [job, _] = app.inspector.first(PARKED, 10)
+    shown = call("job", "show", job.jid).stdout
+    assert "of limit order; `pyworkers limits show order` tells who has the places" in shown
+    assert told("job", "show", job.jid).items() >= {"state": "waiting", "line": job.line}.items()
+
+
 def test_a_server_without_limits_is_told(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYWORKERS_REDIS", redis_url)
     assert call("limits", "list").stdout == "no limits\n"
@@ -82,6 +91,7 @@ def test_a_retry_leaves_jobs_that_wait_for_a_limit_in_their_order(call: Call, ap
         (["set", "order", "--concurrent", "-2"], 2, "--concurrent must be a number of jobs or any, is '-2'"),
         (["set", "order", "--rate", "often"], 2, "--rate must be a number of jobs per time"),
         (["set", "order", "--burst", "3"], 2, "--burst: limit order has no rate; give --rate too"),
+        (["set", "order", "--rate", "any", "--burst", "3"], 2, "--burst: a rate of any has none"),
         (["show", "other"], 1, "no program has declared a limit other"),
     ],
 )

@@ -80,8 +80,9 @@ class Limits(Protocol):
     # --- people
 
     def set(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
-        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once. A
-        value of None leaves that setting as it is. False when nobody has declared the limit."""
+        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once, and
+        ANY_RATE any number in a time. A value of None leaves that setting as it is. False when nobody has declared the
+        limit."""
 
     def unset(self, name: str) -> bool:
         """Ends what `set` has set. False when nothing was set."""
