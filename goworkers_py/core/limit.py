@@ -172,6 +172,7 @@ class Looked(NamedTuple):
 class DueSlots(NamedTuple):
     slots: Sequence[Slot]
     next_in_s: float | None  # seconds until the next one is due; None: no job waits for a limit
+    now: float = 0.0  # by the clock of the broker
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import queue
 import random
 import time
@@ -27,7 +28,9 @@ log = logging.getLogger(__name__)
 # Slots that are looked at in one round, and jobs that are let go in one step.
 AT_ONCE, LET_GO_AT_ONCE = 100, 50
 # After a death, so many lines are looked at, also those that are due later.
-MOST_LINES, ANY_TIME_S = 100_000, 3_600.0
+MOST_LINES, ANY_TIME_S = 100_000, math.inf
+# When the clock of the broker goes back by more than this, the times of all lines are wrong.
+BACK_S = 1.0
 # A slot that the broker refuses to look at is left alone for so long.
 REFUSED_S = 60.0
 # Between two rounds, at least and at most. A process that has put a job into a line looks at once.
@@ -51,6 +54,7 @@ class LimitReleaser(BrokerService):
         self._jobs = MissingJobs(broker)
         self._declared = False  # this thread only
         self._all = False
+        self._clock = 0.0  # of the broker; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
@@ -61,7 +65,8 @@ class LimitReleaser(BrokerService):
             self._told.put(None)
 
     def look_at_all(self) -> None:
-        """From any thread: an owner of places has died. Its jobs may be those for which lines wait."""
+        """From any thread: an owner of places has died, whose jobs may be those for which lines wait; or the clock of
+        the broker was set back."""
         self._all = True
         self._told.put(None)
 
@@ -77,6 +82,9 @@ class LimitReleaser(BrokerService):
             due = self._broker.limits.due(MOST_LINES, within_s=ANY_TIME_S)
         else:
             due = self._broker.limits.due(AT_ONCE)
+        if due.now < self._clock - BACK_S:
+            self.look_at_all()
+        self._clock = due.now
         waiting = [slot for slot in due.slots if self._look_or_tell(slot)]
         if waiting and time.monotonic() >= self._search_at:
             self._search(waiting)

@@ -15,13 +15,14 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import LimitConfig, QueueConfig
-from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.limit import Begins, Slot
+from goworkers_py.runtime import limit_begin
 
 
 # Scope `session`: the server starts before the fixtures that check what a test leaves behind.
@@ -372,3 +373,31 @@ def test_an_error_of_by_names_the_limit_and_the_job(app: App) -> None:
         order.acquire(key=7, other=8),
     ):
         pass
+
+
+@pytest.mark.parametrize("concurrent", [1, 2])
+def test_a_job_whose_limit_is_refused_is_tried_later(
+    app: App, monkeypatch: pytest.MonkeyPatch, concurrent: int
+) -> None:
+    """It keeps its place in the order where the limit is strict. Any other place is free."""
+
+    def refuse(*_: object) -> None:
+        raise BrokerRefused("WRONGTYPE")
+
+    monkeypatch.setattr(limit_begin, "REFUSED_S", 0.2)
+    limits, ran = app.broker.limits, list[int]()
+
+    @app.job("Event", queue="q", limits=[app.limit("one", concurrent=concurrent)])
+    def event(number: int) -> None:
+        ran.append(number)
+
+    with monkeypatch.context() as patched, working(app):
+        patched.setattr(type(limits), "begin", refuse)
+        event.enqueue(1)
+        assert eventually(lambda: app.broker.admin.jobs_in(SCHEDULED).count() == 1)
+        event.enqueue(2)
+        assert [one.owner for one in limits.holders(Slot("one"))] == [""] * (concurrent == 1)
+        patched.undo()
+    with working(app):
+        assert eventually(lambda: len(ran) == 2 and limits.holders(Slot("one")) == [])
+    assert ran == [1, 2] or concurrent == 2

@@ -69,11 +69,12 @@ class MemoryLimits(limits.Limits):
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         with self._state.lock:
-            now = self._state.clock() + within_s
+            clock = self._state.clock()
+            now = clock + within_s
             by_time = sorted((at, slot) for slot, at in self._table.due.items())
         due = [slot for at, slot in by_time if at <= now][:limit]
         later = [at for at, _ in by_time if at > now]
-        return DueSlots(due, later[0] - now if later else None)
+        return DueSlots(due, later[0] - now if later else None, clock)
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         with self._state.lock:

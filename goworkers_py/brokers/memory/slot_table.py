@@ -180,7 +180,7 @@ class SlotTable:
     def _block(self, slot: Slot) -> tuple[str, float, float] | None:
         """The block of code whose turn is next."""
         places = self._places.get(slot)
-        return places.block if places is not None and places.block[2] > self._clock() else None
+        return places.block if places is not None and 0 < places.block[2] - self._clock() <= BLOCK_S else None
 
     def _note_block(self, slot: Slot, name: str) -> None:
         other, now = self._block(slot), self._clock()

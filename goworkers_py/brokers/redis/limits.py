@@ -114,13 +114,14 @@ class RedisLimits(Limits):
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         seconds, micro = self._connections.call("TIME")
-        now = int(seconds) + int(micro) / 1e6 + within_s
+        clock = int(seconds) + int(micro) / 1e6
+        now = clock + within_s
         lines = [*itertools.islice(self._lines_due(min(limit + 1, DUE_PAGE)), limit + 1)]
         due = [slot for name, at in lines[:limit] if at <= now and (slot := slot_of_line(name)) is not None]
         later = [at for _, at in lines if at > now]
         if later:
-            return DueSlots(due, later[0] - now)
-        return DueSlots(due, 0.0 if len(lines) > limit else None)
+            return DueSlots(due, later[0] - now, clock)
+        return DueSlots(due, 0.0 if len(lines) > limit else None, clock)
 
     def _lines_due(self, page: int = DUE_PAGE) -> Iterator[tuple[str, float]]:
         """Each line with the time at which it is due, in the order of these. A line that moves between two pages is

@@ -59,3 +59,14 @@ def test_a_job_that_a_rate_has_let_go_does_not_keep_its_key_for_ever(redis_url: 
             assert broker.limits.look(slot).let_go == 2
     assert 86_400 < redis.ttl("pyworkers:slot:api:k1") <= 86_520
     assert redis.ttl("pyworkers:slot:one:k1") == -1
+
+
+def test_a_clock_that_was_set_back_stalls_neither_a_rate_nor_a_line(redis_url: str, redis: redis_py.Redis) -> None:
+    later = redis.time()[0] + 3_600
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("api", rate=Rate(1, 60))])
+        for key, told in (("k1", {"tat": later}), ("k2", {"b": f"block-1 {later} {later + 2}"})):
+            slot = Slot("api", key)
+            redis.hset(f"pyworkers:slot:{slot.id}", mapping={"v": 1, **told})
+            redis.rpush(f"pyworkers:line:{slot.line}", line_entry.written(job(jid="1"), "q", later + 5, jid="1"))
+            assert broker.limits.look(slot).let_go == 1

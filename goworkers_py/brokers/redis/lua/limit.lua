@@ -62,11 +62,13 @@ local function taken(slot)
   return fields - 1 - (others[1] and 1 or 0) - (others[2] and 1 or 0)
 end
 
--- The block of code that has asked first and still asks: its name, since when, and until when it counts.
+-- The block of code that has asked first and still asks: its name, since when, and until when it counts. It counts for
+-- BLOCK_S at most: the clock may have been set back.
 local function waiting_block(slot)
   local told = redis.call('HGET', slot.places, 'b')
   local name, since, till = string.match(told or '', '^(%S+) (%S+) (%S+)$')
-  if till and tonumber(till) > tonumber(now) then return name, since, tonumber(till) end
+  local left_s = till and till - now or 0
+  if left_s > 0 and left_s <= BLOCK_S then return name, since, tonumber(till) end
 end
 
 -- A block of code that got no place keeps its turn before jobs that come into the line later.
