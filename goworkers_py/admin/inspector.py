@@ -121,6 +121,11 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
         """`inspector.unset_limit("stripe")` ends what `set_limit` has set. Returns False if nothing was set."""
         return self._limits.unset(name)
 
+    def forget_limit(self, name: str) -> bool:
+        """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. Jobs that wait for it stay
+        in its lines. Returns False if there is none."""
+        return self._limits.forget(name)
+
     @property
     def _limits(self) -> Limits:
         self._broker.require(Capability.LIMITS)

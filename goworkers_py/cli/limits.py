@@ -1,4 +1,4 @@
-"""`limits list`, `show`, `set`, `unset`: how many jobs run at once, and how many begin in a time."""
+"""`limits list`, `show`, `set`, `unset`, `forget`: how many jobs run at once, and how many begin in a time."""
 
 from __future__ import annotations
 
@@ -98,6 +98,23 @@ def unset(app: App, name: str, dry_run: bool) -> None:
     click.echo(f"{name}: {('would be unset' if dry_run else 'unset') if there else 'nothing is set'}")
     if not there:
         raise SystemExit(FAILED)
+
+
+@limits.command()
+@click.argument("name")
+@dry_run
+@connected
+def forget(app: App, name: str, dry_run: bool) -> None:
+    """Removes a limit that no code declares any more, with what `limits set` has set.
+
+    Exit code 1 while jobs wait for it or have places in it. A program whose code still declares it brings it back.
+    """
+    _entry(app.inspector, name)
+    if next(app.inspector.slots(name), None) is not None:
+        fail(f"{name}: jobs wait for it or have places in it; `pyworkers limits show {name}` shows them", FAILED)
+    if not dry_run:
+        app.inspector.forget_limit(name)
+    click.echo(f"{name}: {'would be forgotten' if dry_run else 'forgotten'}")
 
 
 def _entry(inspector: Inspector, name: str) -> LimitEntry:

@@ -10,7 +10,8 @@ from apps import own_app
 from calls import Call
 
 from goworkers_py.admin.doctor import Doctor
-from goworkers_py.admin.places import PARKED
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import PARKED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
@@ -57,6 +58,19 @@ def test_a_limit_is_set_and_unset(call: Call, told: Callable[..., dict[str, obje
     assert call("limits", "unset", "order").stdout == "order: unset\n"
     assert call("limits", "unset", "order").returncode == 1
     assert told("limits", "list")["concurrent"] == 1
+
+
+def test_a_limit_is_forgotten_when_no_job_needs_it(call: Call, app: App) -> None:
+    app.inspector.set_limit("order", 3)
+    refused = call("limits", "forget", "order")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "order: jobs wait for it or have places in it" in refused.stderr
+    for place in (waiting_in("q"), PARKED, waiting_in("q"), PARKED):
+        for _ in app.inspector.delete(place, Filter()):
+            pass
+    assert call("limits", "forget", "order", "--dry-run").stdout == "order: would be forgotten\n"
+    assert call("limits", "forget", "order").stdout == "order: forgotten\n"
+    assert call("limits", "list").stdout == "no limits\n"
 
 
 @pytest.mark.usefixtures("app")
