@@ -13,12 +13,14 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table, when
+from goworkers_py.cli.tables import Table, arguments, cut, when
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.wire.stored_job import StoredJob
 
 # Of a limit with very many keys, so many are counted.
 MOST_COUNTED = 100_000
+LONGEST_JOB = 60
 _ANY = "any"
 
 
@@ -65,7 +67,7 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
     click.echo(
         f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}{', set by hand' if _is_set(entry) else ''}"
     )
-    table = Table("key", "waiting>", "job", "since", "held by")
+    table = Table("key", "waiting>", "job", "since", "held by", "next job")
     table.add(_rows(slots))
 
 
@@ -178,7 +180,10 @@ def _told(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
 
 
 def _slot(one: SlotEntry) -> dict[str, Any]:
-    return {"key": one.slot.key, "waiting": one.waiting, "holders": [holder._asdict() for holder in one.holders]}
+    holders = [holder._asdict() for holder in one.holders]
+    message = StoredJob(one.next).message if one.next else None
+    following = {"jid": message.jid, "class": message.job_class, "args": message.args} if message else None
+    return {"key": one.slot.key, "waiting": one.waiting, "holders": holders, "next": following}
 
 
 def _rows(slots: Iterable[SlotEntry]) -> list[tuple[str, ...]]:
@@ -186,5 +191,11 @@ def _rows(slots: Iterable[SlotEntry]) -> list[tuple[str, ...]]:
     for one in slots:
         head = one.slot.key or "-", str(one.waiting)
         holders = [(holder.jid, when(holder.since), holder.owner or "nobody: it waits") for holder in one.holders]
-        rows += [(*head, *holder) for holder in holders or [("-", "-", "-")]]
+        rows += [(*head, *holder, _next(one)) for holder in holders or [("-", "-", "-")]]
     return rows
+
+
+def _next(one: SlotEntry) -> str:
+    """A key is shown as a digest, so the arguments of a job tell which it is."""
+    message = StoredJob(one.next).message if one.next else None
+    return "-" if message is None else cut(f"{message.job_class} {arguments(message)}", LONGEST_JOB)

@@ -209,3 +209,4 @@ class SlotEntry:
     slot: Slot
     waiting: int
     holders: Sequence[SlotHolder] = ()
+    next: bytes = b""  # the payload of the job that waits first

@@ -42,7 +42,9 @@ def test_limits_are_listed_and_shown_with_who_waits(call: Call, told: Callable[.
     assert told("limits", "list") == {**wanted, "keys": 2, "places": 2, "waiting": 2}
     shown = told("limits", "show", "order")
     assert sorted(slot["waiting"] for slot in shown["slots"]) == [0, 2]  # type: ignore[attr-defined]
+    assert {str(slot["next"] and slot["next"]["args"]) for slot in shown["slots"]} == {"[1]", "None"}  # type: ignore[attr-defined]
     assert "nobody: it waits" in call("limits", "show", "order").stdout
+    assert "Event [1]" in call("limits", "show", "order").stdout
     assert "order" in call("limits", "list").stdout
 
 

@@ -124,8 +124,13 @@ class MemoryLimits(limits.Limits):
     def slots(self, name: str) -> Iterator[SlotEntry]:
         with self._state.lock:
             found = [slot for slot in self._table.slots() if slot.limit == name]
-            told = [SlotEntry(slot, self._table.waiting(slot.line), self._table.holders(slot)) for slot in found]
+            told = [self._entry(slot) for slot in found]
         return (entry for entry in told if entry.waiting or entry.holders)
+
+    def _entry(self, slot: Slot) -> SlotEntry:
+        waiting = [*self._state.lines.get(slot.line, {}).values()]
+        oldest = waiting[0].payload if waiting else b""
+        return SlotEntry(slot, len(waiting), self._table.holders(slot), oldest)
 
     def forget(self, name: str) -> bool:
         with self._state.lock:

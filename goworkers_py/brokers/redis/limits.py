@@ -211,9 +211,14 @@ class RedisLimits(Limits):
         return [slot for slot in slots if slot is not None and slot.limit == name]
 
     def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
-        lengths = self._connections.answers([("LLEN", self._keys.line(slot.line)) for slot in slots])
-        told = zip(slots, lengths, self._holders(slots), strict=True)
-        return [SlotEntry(slot, size or 0, holders) for slot, size, holders in told if size or holders]
+        lines = [self._keys.line(slot.line) for slot in slots]
+        replies = self._connections.answers([ask for line in lines for ask in (("LLEN", line), ("LINDEX", line, -1))])
+        told = zip(slots, replies[::2], replies[1::2], self._holders(slots), strict=True)
+        return [
+            SlotEntry(slot, size or 0, holders, line_entry.read(oldest).payload if oldest else b"")
+            for slot, size, oldest, holders in told
+            if size or holders
+        ]
 
     def forget(self, name: str) -> bool:
         replies = self._connections.exchange([("SREM", self._keys.limits, name), ("DEL", self._keys.limit(name))])
