@@ -12,7 +12,7 @@ import math
 import queue
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.missing_jobs import MissingJobs
@@ -41,7 +41,7 @@ LOOK_FOR_AFTER_S = 30.0
 LOOK_FOR_RUN_AFTER_S = 600.0
 # Slots whose jobs are searched for at once, when one was missing.
 MOST_SEARCHED_SLOTS = 1_000
-# After a search, for so many times as long as it took, there is no other one.
+# After a search in vain, for so many times as long as it took, there is no other one.
 REST = 10
 
 
@@ -116,28 +116,26 @@ class LimitReleaser(BrokerService):
         return bool(first.waiting) and not first.let_go
 
     def _search(self, waiting: Sequence[Slot]) -> None:
-        """Searches the jobs of one slot at a time, and rests then: a search may take a second, and rates must go on."""
+        """Searches the jobs of one slot. If none is missing, it rests then: a search takes time, and rates go on."""
         began = time.monotonic()
-        for slot in random.sample(waiting, len(waiting)):
-            if late := self._late(slot):
-                if self._free_missing({slot: late}):
-                    self._search_many()
-                break
-        ended = time.monotonic()
-        self._search_at = ended + REST * (ended - began)
+        late = ((slot, self._late(slot)) for slot in random.sample(waiting, len(waiting)))
+        if self._free_missing([*itertools.islice((pair for pair in late if pair[1]), 1)]):
+            self._search_many()
+        else:
+            ended = time.monotonic()
+            self._search_at = ended + REST * (ended - began)
 
     def _search_many(self) -> None:
         """A program that deletes one job without a look at it often deletes many, as `queue clear` does."""
         slots = self._broker.limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
-        late = {slot: [one for one in self._late(slot) if not _is_parked(one)] for slot in slots}
-        self._free_missing(late)
+        self._free_missing([(slot, [one for one in self._late(slot) if not _is_parked(one)]) for slot in slots])
 
-    def _free_missing(self, late: Mapping[Slot, Sequence[SlotHolder]]) -> bool:
+    def _free_missing(self, late: Sequence[tuple[Slot, Sequence[SlotHolder]]]) -> bool:
         """Frees the places whose jobs are in no place any more. Whether there were any."""
-        holders = [*itertools.chain.from_iterable(late.values())]
+        holders = [one for _, several in late for one in several]
         missing = self._jobs.among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
-        for slot, places in late.items():
-            gone = [one for one in places if one.jid in missing]
+        for slot, several in late:
+            gone = [one for one in several if one.jid in missing]
             if gone:
                 self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
         return bool(missing)
