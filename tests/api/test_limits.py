@@ -23,6 +23,7 @@ from goworkers_py.config.options import LimitConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.limit import Begins, Slot
 from goworkers_py.runtime import limit_begin
+from goworkers_py.web.prometheus import exposition
 
 
 # Scope `session`: the server starts before the fixtures that check what a test leaves behind.
@@ -401,3 +402,17 @@ def test_a_job_whose_limit_is_refused_is_tried_later(
     with working(app):
         assert eventually(lambda: len(ran) == 2 and limits.holders(Slot("one")) == [])
     assert ran == [1, 2] or concurrent == 2
+
+
+def test_running_jobs_are_counted_by_limit(app: App) -> None:
+    go_on = threading.Event()
+    limits = [app.limit("one", concurrent=2), app.limit("key", concurrent=2, by=lambda key: key)]
+    app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(10)).enqueue_bulk([[1], [2]])
+    with working(app):
+        assert app._health is not None
+        try:
+            assert eventually(lambda: app._health.report()["limited"] == {"one": 2, "key": 2})
+            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app._health.report(), None)
+        finally:
+            go_on.set()
+        assert eventually(lambda: app._health.report()["limited"] == {"one": 0, "key": 0})
