@@ -70,3 +70,15 @@ def test_a_clock_that_was_set_back_stalls_neither_a_rate_nor_a_line(redis_url: s
             redis.hset(f"pyworkers:slot:{slot.id}", mapping={"v": 1, **told})
             redis.rpush(f"pyworkers:line:{slot.line}", line_entry.written(job(jid="1"), "q", later + 5, jid="1"))
             assert broker.limits.look(slot).let_go == 1
+
+
+def test_an_entry_that_a_look_cannot_read_is_not_looked_at_again_and_again(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        redis.rpush("pyworkers:line:limit:order", b'{"v":1,"queue":"q","jid":"1"}\n' + job(jid="1"))
+        assert broker.limits.look(Slot("order")) == Looked(0, 1)
+        next_in_s = broker.limits.due(10).next_in_s
+    assert next_in_s is not None
+    assert next_in_s > 5

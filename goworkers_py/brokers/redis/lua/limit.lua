@@ -177,7 +177,10 @@ local function let_go(slot, most)
       break
     end
     -- The next look declares its queue. Nobody looks at lines of undeclared limits.
-    if not slot.queues[queue] and slot.declared then break end
+    if not slot.queues[queue] and slot.declared then
+      if slot.looks and count == 0 then at = nil end -- the look could not read the entry
+      break
+    end
     if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
     give_place(slot, jid, '', queue)
     spend(slot, true)
