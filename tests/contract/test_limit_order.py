@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
-from harness import Process, can, job
-from slots import end, holders, wish
+from harness import Process, can, job, waiting
+from slots import end, holders, jid_of, wish
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.limits import Limits
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.limit import Begins, LimitSettings, Slot, Waits
 
 A, B, STRICT = Slot("a"), Slot("b"), Slot("strict")
@@ -60,3 +63,22 @@ def test_jobs_that_begin_while_any_number_may_count_after_that(me: Process, limi
     assert holders(limits, A) == ["2"]
     end(me, two, A)
     assert holders(limits, A) == ["3"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jobs_with_any_limits_never_wait_for_each_other(me: Process, limits: Limits, seed: int) -> None:
+    choose, names = random.Random(seed), [A, B, Slot("c"), STRICT, Slot("strict2")]
+    limits.declare([LimitSettings("c", 2), LimitSettings("strict2", 1, holds=True)])
+    slots_of = {str(number): sorted(choose.sample(names, choose.randint(1, 4))) for number in range(40)}
+    me.publish(*map(job, slots_of))
+    running, ended = list[Delivery](), 0
+    for _ in range(1_000):
+        for one in me.consume(min(3, len(waiting(me.broker.admin)))):
+            if limits.begin(wish(one, *slots_of[jid_of(one)])) == Begins():
+                running.append(one)
+        assert running or waiting(me.broker.admin) or ended == len(slots_of)
+        if running and choose.random() < 0.7:
+            one = running.pop(choose.randrange(len(running)))
+            end(me, one, *slots_of[jid_of(one)])
+            ended += 1
+    assert ended == len(slots_of)
