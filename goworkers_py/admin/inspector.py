@@ -113,12 +113,18 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
 
     def set_limit(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
         """`inspector.set_limit("stripe", concurrent=2)` overrides what the code says, at once and in all processes; -1
-        stands for any number of jobs. Returns False if no program has declared the limit."""
+        stands for any number of jobs, and the rate `goworkers_py.core.limit.ANY_RATE` for any. Returns False if no
+        program has declared the limit."""
         return self._limits.set(name, concurrent, rate)
 
     def unset_limit(self, name: str) -> bool:
         """`inspector.unset_limit("stripe")` ends what `set_limit` has set. Returns False if nothing was set."""
         return self._limits.unset(name)
+
+    def forget_limit(self, name: str) -> bool:
+        """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. Jobs that wait for it stay
+        in its lines. Returns False if there is none."""
+        return self._limits.forget(name)
 
     @property
     def _limits(self) -> Limits:

@@ -35,6 +35,7 @@ class JobStatus:
     since: float | None = None  # epoch seconds
     due: float | None = None  # scheduled, retry
     group: str = ""  # grouped: the name of the group
+    line: str = ""  # waiting: the line of a limit in which it waits
     owner: str = ""  # running, or fetched: the identity of the process
     error_class: str = ""
     error_message: str = ""
@@ -90,6 +91,7 @@ def as_seen(job: StoredJob, state: StateWord, queue: str = "") -> JobStatus:
         queue=queue or text("queue"),
         since=(message.enqueued_at if state == "waiting" and message is not None else None),
         due=job.at if state in ("scheduled", "retry") else None,
+        line=job.line if state == "waiting" else "",
         error_class=text("error_class"),
         error_message=text("error_message"),
         timeline=[] if message is None else _past(message, job.at if state in PLACES else None, state),

@@ -10,6 +10,7 @@ from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.defaults import Defaults
 from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked
+from goworkers_py.config.limits import check_limits
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.errors import ArgumentError, ConfigError
@@ -58,6 +59,7 @@ class Declarations:
         """Imports the code that the configuration names, and checks it, without opening a broker."""
         self.import_jobs(config)
         self.client_links_of(config)  # the jobs' own pushes go through these links
+        check_limits(self.registry.declared_limits, config)
         queues = self._queues_to_run(config)
         for queue in queues:
             if queue.handler:

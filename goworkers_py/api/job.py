@@ -129,7 +129,9 @@ class Job(Generic[P, R]):
     def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
         """The slots of a strict limit, from the arguments as they were given."""
         strict = strict_of(self._spec.limits)
-        return () if strict is None else [SlotTie(slot_for(strict, args, kwargs), strict.holds) for args in rows]
+        if strict is None:
+            return ()
+        return [SlotTie(slot_for(strict, args, kwargs, self._spec.name), strict.holds) for args in rows]
 
     def s(self, /, *args: P.args, **kwargs: P.kwargs) -> Signature:
         """`report.s(7)`: the job with these arguments, for a batch or a chain to push."""

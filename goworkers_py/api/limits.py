@@ -133,6 +133,7 @@ class Limiting:
             raise ConfigError(f"limit {name}: burst needs a rate")
         if spec.concurrent is None and spec.rate is None:
             raise ConfigError(f"limit {name}: give concurrent, rate or both")
+        self.registry.declare(spec)
         return Limit(spec, Limited(lambda: self.broker, lambda: self.config, self.registry))
 
 
@@ -141,6 +142,8 @@ def _checked(name: str, concurrent: int | None, by: Callable[..., Any] | None, p
         raise ConfigError(f"limit {name!r}: a name has up to 100 characters, and no space and no colon")
     if concurrent is not None and (type(concurrent) is not int or not 0 < concurrent <= MOST):
         raise ConfigError(f"limit {name}: concurrent must be a number of jobs from 1 on, is {concurrent!r}")
+    if pass_retries and concurrent != 1:
+        raise ConfigError(f"limit {name}: pass_retries needs concurrent=1, so that a line waits for a retry")
     if by is not None and not callable(by):
         raise ConfigError(f"limit {name}: by must be a function of the job's arguments, is {by!r}")
     return LimitSpec(name, concurrent, None, by, pass_retries)

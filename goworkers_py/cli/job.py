@@ -17,6 +17,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.selection import as_json, dry_run, filtered
 from goworkers_py.cli.tables import clock_time, printable
 from goworkers_py.cli.times import HOW, time_of
+from goworkers_py.core.limit import slot_of_line
 
 
 @click.group(cls=CommandGroup)
@@ -99,6 +100,7 @@ def _lines(status: JobStatus) -> str:
         ("class", status.job_class),
         ("queue", status.queue),
         ("group", status.group),
+        ("line", _line(status)),
         ("since", clock_time(status.since) if status.since else ""),
         ("due", clock_time(status.due) if status.due else ""),
         ("process", status.owner),
@@ -115,6 +117,13 @@ def _lines(status: JobStatus) -> str:
 
 def _where(status: JobStatus) -> str:
     return "" if status.place is None else f", behind {status.place} others"
+
+
+def _line(status: JobStatus) -> str:
+    slot = slot_of_line(status.line)
+    if slot is None:
+        return status.line
+    return f"of limit {slot.limit}; `pyworkers limits show {slot.limit}` tells who has the places"
 
 
 def _sureness(status: JobStatus) -> str:

@@ -1,4 +1,4 @@
-"""`limits list`, `show`, `set`, `unset`: how many jobs run at once, and how many begin in a time."""
+"""`limits list`, `show`, `set`, `unset`, `forget`: how many jobs run at once, and how many begin in a time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table, when
+from goworkers_py.cli.tables import Table, arguments, cut, when
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
+from goworkers_py.wire.stored_job import StoredJob
 
 # Of a limit with very many keys, so many are counted.
 MOST_COUNTED = 100_000
+LONGEST_JOB = 60
 _ANY = "any"
 
 
@@ -65,14 +67,14 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
     click.echo(
         f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}{', set by hand' if _is_set(entry) else ''}"
     )
-    table = Table("key", "waiting>", "job", "since", "held by")
+    table = Table("key", "waiting>", "job", "since", "held by", "next job")
     table.add(_rows(slots))
 
 
 @limits.command("set")
 @click.argument("name")
 @click.option("--concurrent", metavar="N", help="jobs that run at once: a number, 0 lets no job begin, or any")
-@click.option("--rate", metavar="RATE", help="jobs that begin in a time, such as 100/minute")
+@click.option("--rate", metavar="RATE", help="jobs that begin in a time, such as 100/minute, or any")
 @click.option("--burst", type=click.IntRange(1, MOST), help="jobs of the rate that begin at once after a pause")
 @dry_run
 @connected
@@ -100,6 +102,23 @@ def unset(app: App, name: str, dry_run: bool) -> None:
         raise SystemExit(FAILED)
 
 
+@limits.command()
+@click.argument("name")
+@dry_run
+@connected
+def forget(app: App, name: str, dry_run: bool) -> None:
+    """Removes a limit that no code declares any more, with what `limits set` has set.
+
+    Exit code 1 while jobs wait for it or have places in it. A program whose code still declares it brings it back.
+    """
+    _entry(app.inspector, name)
+    if next(app.inspector.slots(name), None) is not None:
+        fail(f"{name}: jobs wait for it or have places in it; `pyworkers limits show {name}` shows them", FAILED)
+    if not dry_run:
+        app.inspector.forget_limit(name)
+    click.echo(f"{name}: {'would be forgotten' if dry_run else 'forgotten'}")
+
+
 def _entry(inspector: Inspector, name: str) -> LimitEntry:
     entries = inspector.limits()
     found = next((entry for entry in entries if entry.name == name), None)
@@ -122,6 +141,10 @@ def _concurrent(told: str | None) -> int | None:
 def _rate(entry: LimitEntry, told: str | None, burst: int | None) -> Rate | None:
     if told is None and burst is None:
         return None
+    if told == _ANY:
+        if burst is not None:
+            raise ArgumentError("--burst: a rate of any has none")
+        return ANY_RATE
     if told is None and entry.rate is None:
         raise ArgumentError(f"--burst: limit {entry.name} has no rate; give --rate too")
     try:
@@ -157,7 +180,10 @@ def _told(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
 
 
 def _slot(one: SlotEntry) -> dict[str, Any]:
-    return {"key": one.slot.key, "waiting": one.waiting, "holders": [holder._asdict() for holder in one.holders]}
+    holders = [holder._asdict() for holder in one.holders]
+    message = StoredJob(one.next).message if one.next else None
+    following = {"jid": message.jid, "class": message.job_class, "args": message.args} if message else None
+    return {"key": one.slot.key, "waiting": one.waiting, "holders": holders, "next": following}
 
 
 def _rows(slots: Iterable[SlotEntry]) -> list[tuple[str, ...]]:
@@ -165,5 +191,11 @@ def _rows(slots: Iterable[SlotEntry]) -> list[tuple[str, ...]]:
     for one in slots:
         head = one.slot.key or "-", str(one.waiting)
         holders = [(holder.jid, when(holder.since), holder.owner or "nobody: it waits") for holder in one.holders]
-        rows += [(*head, *holder) for holder in holders or [("-", "-", "-")]]
+        rows += [(*head, *holder, _next(one)) for holder in holders or [("-", "-", "-")]]
     return rows
+
+
+def _next(one: SlotEntry) -> str:
+    """A key is shown as a digest, so the arguments of a job tell which it is."""
+    message = StoredJob(one.next).message if one.next else None
+    return "-" if message is None else cut(f"{message.job_class} {arguments(message)}", LONGEST_JOB)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from goworkers_py.config.options import Config
+from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.limit import LimitSpec
 
 
@@ -17,3 +20,12 @@ def configured(limit: LimitSpec, config: Config) -> LimitSpec:
     if rate is not None and told.burst is not None:
         rate = rate._replace(burst=told.burst)
     return replace(limit, concurrent=concurrent, rate=rate)
+
+
+def check_limits(declared: Mapping[str, LimitSpec], config: Config) -> None:
+    """Of a process whose code is imported."""
+    for told in config.limits:
+        if told.name not in declared:
+            raise ConfigError(f"[limit:{told.name}]: no code declares this limit{did_you_mean(told.name, declared)}")
+        if told.burst is not None and configured(declared[told.name], config).rate is None:
+            raise ConfigError(f"[limit:{told.name}]: burst needs a rate")

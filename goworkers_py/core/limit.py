@@ -27,8 +27,13 @@ class Rate(NamedTuple):
     burst: int = 1
 
     def __str__(self) -> str:
+        if self == ANY_RATE:
+            return "any"
         unit = next((unit for unit, seconds in _UNITS.items() if seconds == self.per_s), f"{self.per_s:g} seconds")
         return f"{self.amount}/{unit}"
+
+
+ANY_RATE = Rate(0, 0.0)  # set by people: the rate that the code declares does not hold
 
 
 def rate_of(told: str, burst: int = 1) -> Rate:
@@ -154,7 +159,7 @@ class SlotHolder(NamedTuple):
     jid: str
     owner: str  # the identity of the process that runs it; empty: the job waits for its run
     since: float
-    queue: str = ""
+    queue: str = ""  # empty: a block; or the line of another slot, into which the job was moved with this place
 
 
 class Looked(NamedTuple):
@@ -167,6 +172,7 @@ class Looked(NamedTuple):
 class DueSlots(NamedTuple):
     slots: Sequence[Slot]
     next_in_s: float | None  # seconds until the next one is due; None: no job waits for a limit
+    now: float = 0.0  # by the clock of the broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +191,15 @@ class LimitEntry:
         return None if self.set_concurrent < 0 else self.set_concurrent
 
     @property
+    def counts(self) -> bool:
+        """Whether jobs that run have places, also while people allow any number of them."""
+        return self.declared.concurrent is not None or self.set_concurrent is not None
+
+    @property
     def rate(self) -> Rate | None:
-        return self.declared.rate if self.set_rate is None else self.set_rate
+        if self.set_rate is None:
+            return self.declared.rate
+        return None if self.set_rate == ANY_RATE else self.set_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +209,4 @@ class SlotEntry:
     slot: Slot
     waiting: int
     holders: Sequence[SlotHolder] = ()
+    next: bytes = b""  # the payload of the job that waits first

@@ -10,8 +10,8 @@ from goworkers_py.core.limit import Slot
 
 @dataclass(frozen=True, slots=True)
 class LeaveSlot:
-    """Ends the place of this job in the slot of a limit, and lets the next job of the line go, into one of the likely
-    `queues` or into the schedule, due now. Like FreeLock, this effect may happen again, and may fail."""
+    """Ends the place of this job in the slot of a limit, and lets the next job of the line go, if its queue is one of
+    `queues`; else the next look does that. Like FreeLock, this effect may happen again, and may fail."""
 
     jid: str
     slot: Slot

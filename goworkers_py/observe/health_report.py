@@ -53,6 +53,7 @@ class HealthReport(TypedDict):
     counts: dict[str, float]  # since the start of the process, by the names in COUNTERS
     jobs: dict[str, Rows]  # by queue, since the start of the process
     running: dict[str, list[Running]]  # by queue
+    limited: dict[str, int]  # running jobs by limit
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
@@ -71,6 +72,7 @@ def past(report: HealthReport) -> HealthReport:
         "queues": {},
         "pools": {},
         "running": {},
+        "limited": {},
     }
 
 
@@ -112,6 +114,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
             sums["capacity"] += queue["capacity"]
             sums["waiting"] += queue["waiting"]
             sums["stuck"] += queue["stuck"]
+    limits = {name: None for report in reports for name in report["limited"]}
     all_queues = {name: None for report in reports for name in report["jobs"]}
     return HealthReport(
         processes=sum(report["processes"] for report in reports),
@@ -124,6 +127,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
         counts={name: sum(report["counts"].get(name, 0) for report in reports) for name in COUNTERS},
         jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
         running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
+        limited={name: sum(report["limited"].get(name, 0) for report in reports) for name in limits},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +26,15 @@ DIGITS = 24
 _canonical = simplejson.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-def slot_for(limit: LimitSpec, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Slot:
+def slot_for(limit: LimitSpec, args: Sequence[Any], kwargs: Mapping[str, Any], called: str = "") -> Slot:
+    """`called`: the class of the job, for the error when `by` raises one."""
     if limit.by is None:
         return Slot(limit.name)
-    key = limit.by(*args, **kwargs)
+    try:
+        key = limit.by(*args, **kwargs)
+    except Exception as error:
+        given = ", ".join([*map(reprlib.repr, args), *(f"{name}={reprlib.repr(it)}" for name, it in kwargs.items())])
+        raise ArgumentError(f"limit {limit.name}, by: fails for {called}({given}): {error!r}") from error
     key = list(key) if isinstance(key, tuple) else key
     try:
         payload.check_plain(key, "the key")
@@ -74,7 +80,10 @@ class Limiting:
                 args, kwargs = spec.arguments.load(args, kwargs)
             return SlotTie(slot_for(limit, args, kwargs), limit.holds)
         except Exception as error:  # whatever the user's code raises: the job must not escape its limit
-            log.warning("limit %s: `by` fails, so the job counts under no key: %r", limit.name, error)
+            told, cause = message.job_class, error.__cause__ or error  # arguments are not logged
+            log.warning(
+                "limit %s: `by` fails for class %s, so the job counts under no key: %r", limit.name, told, cause
+            )
             return SlotTie(Slot(limit.name), limit.holds)
 
     def settings(self) -> list[LimitSettings]:

@@ -54,6 +54,7 @@ class Registry:
         self.any_log_levels = False
         self.any_tracked = False
         self.any_limits = False
+        self.declared_limits: dict[str, LimitSpec] = {}  # those of blocks too
 
     def add(self, spec: JobSpec) -> None:
         known = self._jobs.get(spec.name)
@@ -67,6 +68,11 @@ class Registry:
         self.any_log_levels |= "log_level" in spec.options
         self.any_tracked |= any(spec.options.get(one) for one in ("track", "retain", "sidekiq_status"))
         self.any_limits |= bool(spec.limits)
+
+    def declare(self, limit: LimitSpec) -> None:
+        known = self.declared_limits.setdefault(limit.name, limit)
+        if known.settings != limit.settings or not _same_key(known.by, limit.by):
+            raise ConfigError(f"limit {limit.name} is declared twice, with other values: give one of them another name")
 
     def handle(self, queue: str, handler: QueueHandler) -> None:
         self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)
@@ -147,6 +153,10 @@ class Registry:
         """Every queue that registered code names, for all runs or for retries."""
         of_retries = {queue for spec in self._jobs.values() if (queue := spec.options.get("retry_queue"))}
         return sorted({spec.queue for spec in self._jobs.values()} | of_retries | set(self._handlers))
+
+
+def _same_key(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:
+    return one is other or (one is not None and other is not None and _same_code(one, other))
 
 
 def _unknown(message: Message) -> str:

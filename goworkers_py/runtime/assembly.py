@@ -116,6 +116,7 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
 
     managers = [manager_of(Pool(config)) for config in plan.pools]
     health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
+    health.limited = limit_begin.running
     reporter = Reporter(broker.control, config, health, shared, obey)
     heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
     heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others

@@ -41,6 +41,7 @@ class Health:
         self._watchdog = watchdog
         self._loops = loops
         self._shared = shared
+        self.limited: Callable[[], dict[str, int]] = dict  # how many jobs of each limit run
 
     @property
     def state(self) -> str:
@@ -100,6 +101,7 @@ class Health:
                 for manager in self.managers
                 for queue in manager.queues
             },
+            limited=self.limited(),
         )
 
     def _stale(self) -> list[str]:

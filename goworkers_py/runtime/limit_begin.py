@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.limits import SlotWish
@@ -43,6 +46,8 @@ class LimitBegin:
         self._tracking = tracking
         self._wall = wall
         self.on_waits: Callable[[], None] = lambda: None  # called when a job has come into a line
+        self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
+        self._lock = threading.Lock()
 
     @property
     def of_any_class(self) -> bool:
@@ -73,7 +78,25 @@ class LimitBegin:
                 return MOVED
             case Lost():
                 return LOST
-        return self._ended(message, chain(message), ties)
+        with self._counted(ties):
+            outcome = chain(message)
+        return self._ended(message, outcome, ties)
+
+    def running(self) -> dict[str, int]:
+        """How many jobs of each limit run in this process. Safe to call from any thread."""
+        with self._lock:
+            return dict(self._running)
+
+    @contextmanager
+    def _counted(self, ties: Sequence[SlotTie]) -> Iterator[None]:
+        names = [tie.slot.limit for tie in ties]
+        with self._lock:
+            self._running.update(names)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.subtract(names)
 
     def _begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         assert self._limits is not None

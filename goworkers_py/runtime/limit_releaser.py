@@ -6,18 +6,19 @@ place has died, when people have changed a limit, and when another program has d
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 import queue
 import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from goworkers_py.admin.lock_holders import LockHolders
+from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.limit import Slot, SlotHolder
-from goworkers_py.core.lock import Holder
+from goworkers_py.core.limit import Slot, SlotHolder, slot_of_line
 from goworkers_py.policy.limiting import Limiting
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.service import BrokerService
@@ -27,14 +28,20 @@ log = logging.getLogger(__name__)
 # Slots that are looked at in one round, and jobs that are let go in one step.
 AT_ONCE, LET_GO_AT_ONCE = 100, 50
 # After a death, so many lines are looked at, also those that are due later.
-MOST_LINES, ANY_TIME_S = 100_000, 3_600.0
+MOST_LINES, ANY_TIME_S = 100_000, math.inf
+# When the clock of the broker goes back by more than this, the times of all lines are wrong.
+BACK_S = 1.0
 # A slot that the broker refuses to look at is left alone for so long.
 REFUSED_S = 60.0
 # Between two rounds, at least and at most. A process that has put a job into a line looks at once.
 OFTEN_S, RARELY_S = 0.01, 5.0
 # The job of a place without an owner is looked for when it has waited for its run for so long.
 LOOK_FOR_AFTER_S = 30.0
-# After a search, for so many times as long as it took, there is no other one.
+# The job of a place whose owner lives, when it has run for so long: its end may have failed to free the place.
+LOOK_FOR_RUN_AFTER_S = 600.0
+# Slots whose jobs are searched for at once, when one was missing.
+MOST_SEARCHED_SLOTS = 1_000
+# After a search in vain, for so many times as long as it took, there is no other one.
 REST = 10
 
 
@@ -44,9 +51,10 @@ class LimitReleaser(BrokerService):
         self._broker = broker
         self._limiting = limiting
         self._declare = declare
-        self._holders = LockHolders(broker)
+        self._jobs = MissingJobs(broker)
         self._declared = False  # this thread only
         self._all = False
+        self._clock = 0.0  # of the broker; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
@@ -57,7 +65,8 @@ class LimitReleaser(BrokerService):
             self._told.put(None)
 
     def look_at_all(self) -> None:
-        """From any thread: an owner of places has died. Its jobs may be those for which lines wait."""
+        """From any thread: an owner of places has died, whose jobs may be those for which lines wait; or the clock of
+        the broker was set back."""
         self._all = True
         self._told.put(None)
 
@@ -73,6 +82,9 @@ class LimitReleaser(BrokerService):
             due = self._broker.limits.due(MOST_LINES, within_s=ANY_TIME_S)
         else:
             due = self._broker.limits.due(AT_ONCE)
+        if due.now < self._clock - BACK_S:
+            self.look_at_all()
+        self._clock = due.now
         waiting = [slot for slot in due.slots if self._look_or_tell(slot)]
         if waiting and time.monotonic() >= self._search_at:
             self._search(waiting)
@@ -98,29 +110,43 @@ class LimitReleaser(BrokerService):
     def _look(self, slot: Slot) -> bool:
         """True when jobs wait on, and none was let go."""
         limits, queues = self._broker.limits, self._limiting.queues([slot])
-        looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        while looked.let_go == LET_GO_AT_ONCE and looked.waiting:
+        first = looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
+        while looked.let_go and looked.waiting:  # each look knows the queue of the oldest job, and these may differ
             looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        return bool(looked.waiting) and not looked.let_go
+        return bool(first.waiting) and not first.let_go
 
     def _search(self, waiting: Sequence[Slot]) -> None:
-        """Searches the jobs of one slot at a time, and rests then: a search may take a second, and rates must go on."""
+        """Searches the jobs of one slot. If none is missing, it rests then: a search takes time, and rates go on."""
         began = time.monotonic()
-        for slot in random.sample(waiting, len(waiting)):
-            late = self._late(slot)
-            if late:
-                gone = [one for one in late if self._holders.is_gone(Holder(one.jid, one.queue, one.since))]
-                if gone:
-                    self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
-                break
-        ended = time.monotonic()
-        self._search_at = ended + REST * (ended - began)
+        late = ((slot, self._late(slot)) for slot in random.sample(waiting, len(waiting)))
+        if self._free_missing([*itertools.islice((pair for pair in late if pair[1]), 1)]):
+            self._search_many()
+        else:
+            ended = time.monotonic()
+            self._search_at = ended + REST * (ended - began)
+
+    def _search_many(self) -> None:
+        """A program that deletes one job without a look at it often deletes many, as `queue clear` does."""
+        slots = self._broker.limits.due(MOST_SEARCHED_SLOTS, within_s=ANY_TIME_S).slots
+        self._free_missing([(slot, [one for one in self._late(slot) if not _is_parked(one)]) for slot in slots])
+
+    def _free_missing(self, late: Sequence[tuple[Slot, Sequence[SlotHolder]]]) -> bool:
+        """Frees the places whose jobs are in no place any more. Whether there were any."""
+        holders = [one for _, several in late for one in several]
+        missing = self._jobs.among([one.jid for one in holders], parked=any(map(_is_parked, holders)))
+        for slot, several in late:
+            gone = [one for one in several if one.jid in missing]
+            if gone:
+                self._broker.limits.look(slot, self._limiting.queues([slot]), gone, most=LET_GO_AT_ONCE)
+        return bool(missing)
 
     def _late(self, slot: Slot) -> list[SlotHolder]:
-        """The places of jobs that have waited for their run for long: another program may have deleted them."""
+        """The places of jobs that have had them for long: another program may have deleted the jobs. Not of blocks."""
         now = time.time()
-        holders = self._broker.limits.holders(slot)
-        return [one for one in holders if not one.owner and now - one.since > LOOK_FOR_AFTER_S]
+        late = (LOOK_FOR_AFTER_S, LOOK_FOR_RUN_AFTER_S)
+        return [
+            one for one in self._broker.limits.holders(slot) if one.queue and now - one.since > late[bool(one.owner)]
+        ]
 
     def wait_between(self, seconds: float) -> None:
         with suppress(queue.Empty):
@@ -128,3 +154,8 @@ class LimitReleaser(BrokerService):
 
     def wake(self) -> None:
         self._told.put(None)
+
+
+def _is_parked(holder: SlotHolder) -> bool:
+    """Whether the job was moved into the line of another limit with its place."""
+    return slot_of_line(holder.queue) is not None

@@ -105,6 +105,8 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
             samples = [sample for sample in samples if sample[2]]
             samples += [("", {"pool": name}, pool["capacity"]) for name, pool in report["pools"].items()]
         yield _metric(name, "gauge", about, samples)
+    limited: list[Sample] = [("", {"limit": name}, count) for name, count in sorted(report["limited"].items())]
+    yield _metric("limit_running_jobs", "gauge", "jobs of the limit that run in these processes", limited)
     for count, (name, about) in _COUNTS.items():
         yield _one(name, "counter", about, report["counts"][count])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import threading
 import time
 from collections import defaultdict
@@ -13,13 +15,15 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
+from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
-from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import BrokerUnavailable, ConfigError
+from goworkers_py.config.options import LimitConfig, QueueConfig
+from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.limit import Begins, Slot
+from goworkers_py.runtime import limit_begin
+from goworkers_py.web.prometheus import exposition
 
 
 # Scope `session`: the server starts before the fixtures that check what a test leaves behind.
@@ -332,7 +336,13 @@ def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> 
     with pytest.raises(ConfigError, match="limits must be a list of limits"):
         app.job("Event", limits=["one"])(print)  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="limits must be a list of limits"):
-        app.job("Event", limits=[one, app.limit("one", concurrent=2)])(print)
+        app.job("Event", limits=[one, app.limit("one", concurrent=1)])(print)
+    with pytest.raises(ConfigError, match="limit one is declared twice, with other values"):
+        app.limit("one", concurrent=2)
+    with pytest.raises(ConfigError, match="limit one is declared twice, with other values"):
+        app.limit("one", concurrent=1, by=lambda key: key)
+    with pytest.raises(ConfigError, match="limit two: pass_retries needs concurrent=1"):
+        app.limit("two", concurrent=2, pass_retries=True)
     with pytest.raises(ConfigError, match="limit two: give concurrent, rate or both"):
         app.limit("two")
     with pytest.raises(ConfigError, match="limit two: burst needs a rate"):
@@ -341,3 +351,68 @@ def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> 
         app.limit("two", rate="often")
     with pytest.raises(ConfigError, match="a name has up to 100 characters, and no space and no colon"):
         app.limit("one:two", concurrent=1)
+
+
+def test_sections_of_limits_are_checked_against_the_code(app: App) -> None:
+    app.limit("stripe", concurrent=2)
+    for section, told in (
+        (LimitConfig("strip", concurrent=1), "[limit:strip]: no code declares this limit; did you mean 'stripe'?"),
+        (LimitConfig("stripe", burst=3), "[limit:stripe]: burst needs a rate"),
+    ):
+        app.use(dataclasses.replace(app.config, limits=(section,)))
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            app.plan()
+
+
+def test_an_error_of_by_names_the_limit_and_the_job(app: App) -> None:
+    order = app.limit("order", concurrent=1, by=lambda key: key)
+    job = app.job("Event", queue="q", limits=[order])(print)
+    with pytest.raises(ArgumentError, match=r"limit order, by: fails for Event\(7, 'paid'\): TypeError\("):
+        job.enqueue(7, "paid")
+    with (
+        pytest.raises(ArgumentError, match=r"limit order, by: fails for \(key=7, other=8\)"),
+        order.acquire(key=7, other=8),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("concurrent", [1, 2])
+def test_a_job_whose_limit_is_refused_is_tried_later(
+    app: App, monkeypatch: pytest.MonkeyPatch, concurrent: int
+) -> None:
+    """It keeps its place in the order where the limit is strict. Any other place is free."""
+
+    def refuse(*_: object) -> None:
+        raise BrokerRefused("WRONGTYPE")
+
+    monkeypatch.setattr(limit_begin, "REFUSED_S", 0.2)
+    limits, ran = app.broker.limits, list[int]()
+
+    @app.job("Event", queue="q", limits=[app.limit("one", concurrent=concurrent)])
+    def event(number: int) -> None:
+        ran.append(number)
+
+    with monkeypatch.context() as patched, working(app):
+        patched.setattr(type(limits), "begin", refuse)
+        event.enqueue(1)
+        assert eventually(lambda: app.broker.admin.jobs_in(SCHEDULED).count() == 1)
+        event.enqueue(2)
+        assert [one.owner for one in limits.holders(Slot("one"))] == [""] * (concurrent == 1)
+        patched.undo()
+    with working(app):
+        assert eventually(lambda: len(ran) == 2 and limits.holders(Slot("one")) == [])
+    assert ran == [1, 2] or concurrent == 2
+
+
+def test_running_jobs_are_counted_by_limit(app: App) -> None:
+    go_on = threading.Event()
+    limits = [app.limit("one", concurrent=2), app.limit("key", concurrent=2, by=lambda key: key)]
+    app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(10)).enqueue_bulk([[1], [2]])
+    with working(app):
+        assert app._health is not None
+        try:
+            assert eventually(lambda: app._health.report()["limited"] == {"one": 2, "key": 2})
+            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app._health.report(), None)
+        finally:
+            go_on.set()
+        assert eventually(lambda: app._health.report()["limited"] == {"one": 0, "key": 0})

@@ -10,7 +10,8 @@ from apps import own_app
 from calls import Call
 
 from goworkers_py.admin.doctor import Doctor
-from goworkers_py.admin.places import PARKED
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import PARKED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
@@ -41,7 +42,9 @@ def test_limits_are_listed_and_shown_with_who_waits(call: Call, told: Callable[.
     assert told("limits", "list") == {**wanted, "keys": 2, "places": 2, "waiting": 2}
     shown = told("limits", "show", "order")
     assert sorted(slot["waiting"] for slot in shown["slots"]) == [0, 2]  # type: ignore[attr-defined]
+    assert {str(slot["next"] and slot["next"]["args"]) for slot in shown["slots"]} == {"[1]", "None"}  # type: ignore[attr-defined]
     assert "nobody: it waits" in call("limits", "show", "order").stdout
+    assert "Event [1]" in call("limits", "show", "order").stdout
     assert "order" in call("limits", "list").stdout
 
 
@@ -57,6 +60,28 @@ def test_a_limit_is_set_and_unset(call: Call, told: Callable[..., dict[str, obje
     assert call("limits", "unset", "order").stdout == "order: unset\n"
     assert call("limits", "unset", "order").returncode == 1
     assert told("limits", "list")["concurrent"] == 1
+
+
+def test_a_limit_is_forgotten_when_no_job_needs_it(call: Call, app: App) -> None:
+    app.inspector.set_limit("order", 3)
+    refused = call("limits", "forget", "order")
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "order: jobs wait for it or have places in it" in refused.stderr
+    for place in (waiting_in("q"), PARKED, waiting_in("q"), PARKED):
+        for _ in app.inspector.delete(place, Filter()):
+            pass
+    assert call("limits", "forget", "order", "--dry-run").stdout == "order: would be forgotten\n"
+    assert call("limits", "forget", "order").stdout == "order: forgotten\n"
+    assert call("limits", "list").stdout == "no limits\n"
+
+
+@pytest.mark.usefixtures("app")
+def test_a_job_that_waits_for_a_limit_says_so(call: Call, app: App, told: Callable[..., dict[str, object]]) -> None:
+    """The command that tells who has the places is named."""
+    [job, _] = app.inspector.first(PARKED, 10)
+    shown = call("job", "show", job.jid).stdout
+    assert "of limit order; `pyworkers limits show order` tells who has the places" in shown
+    assert told("job", "show", job.jid).items() >= {"state": "waiting", "line": job.line}.items()
 
 
 def test_a_server_without_limits_is_told(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +107,7 @@ def test_a_retry_leaves_jobs_that_wait_for_a_limit_in_their_order(call: Call, ap
         (["set", "order", "--concurrent", "-2"], 2, "--concurrent must be a number of jobs or any, is '-2'"),
         (["set", "order", "--rate", "often"], 2, "--rate must be a number of jobs per time"),
         (["set", "order", "--burst", "3"], 2, "--burst: limit order has no rate; give --rate too"),
+        (["set", "order", "--rate", "any", "--burst", "3"], 2, "--burst: a rate of any has none"),
         (["show", "other"], 1, "no program has declared a limit other"),
     ],
 )

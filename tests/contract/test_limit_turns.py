@@ -11,7 +11,7 @@ from goworkers_py.admin.places import PARKED
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.limit import Begins, LimitSettings, Rate, Slot, Waits
+from goworkers_py.core.limit import ANY_RATE, Begins, LimitSettings, Rate, Slot, Waits
 from goworkers_py.core.outcome import Done
 from goworkers_py.core.slot_effects import LeaveSlot
 from goworkers_py.wire import payload as wire
@@ -121,3 +121,19 @@ def test_a_place_outlives_the_time_of_a_rate(me: Process, limits: Limits) -> Non
     assert limits.begin(wish(two)) == Begins()
     time.sleep(2.2)
     assert limits.begin(wish(three)) == Waits("limit:one")
+
+
+def test_people_lift_a_rate(me: Process, limits: Limits) -> None:
+    slow = Slot("slow")
+    limits.declare([LimitSettings("slow", rate=Rate(1, 3_600))])
+    me.publish(job(1), job(2), job(3))
+    one, two, three = me.consume(3)
+    assert limits.begin(wish(one, slow)) == Begins()
+    assert limits.begin(wish(two, slow)) == Waits("limit:slow")
+    limits.set("slow", rate=ANY_RATE)
+    [entry] = [one for one in limits.entries() if one.name == "slow"]
+    assert (entry.rate, entry.set_rate) == (None, ANY_RATE)
+    assert limits.look(slow, ["q"]).let_go == 1
+    assert limits.begin(wish(three, slow)) == Begins()
+    limits.unset("slow")
+    assert [one.rate for one in limits.entries() if one.name == "slow"] == [Rate(1, 3_600)]

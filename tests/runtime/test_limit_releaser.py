@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -35,3 +36,20 @@ def test_a_damaged_slot_stops_no_other_one(monkeypatch: pytest.MonkeyPatch, capl
     forget("memory://releaser")
     assert looked == [Slot("damaged"), Slot("api"), Slot("api")]
     assert [record.message for record in caplog.records] == ["limit damaged: its line cannot be looked at: WRONGTYPE"]
+
+
+def test_all_lines_are_looked_at_when_the_clock_of_the_broker_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    clock = [1_000.0, 400.0, 401.0, 402.0]
+
+    def due(_: object, limit: int, within_s: float = 0.0) -> DueSlots:
+        asked.append(within_s)
+        return DueSlots([], None, clock.pop(0))
+
+    with own_app("memory://releaser", QueueConfig(name="q", concurrency=1)) as app:
+        monkeypatch.setattr(type(app.broker.limits), "due", due)
+        releaser = LimitReleaser(app.broker, Limiting(app.registry, app.config), lambda: None, Outage("memory"))
+        while clock:
+            releaser.run_once()
+    forget("memory://releaser")
+    assert asked == [0.0, 0.0, math.inf, 0.0]

@@ -52,9 +52,9 @@ class Limits(Protocol):
 
     def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
         """Called before a run. In one step, the job takes a place in all of its slots; or it is moved from its
-        in-progress list into the line of the first slot that is full or has a line, and gives up its other places, but
-        for strict ones; while it waits for a strict slot, only for those before it. A job that has a place in a slot
-        takes that one."""
+        in-progress list into the line of the first slot that is full or has a line. It keeps its places in the slots
+        before that one, and gives up those after it; before and after: strict slots first, then the others, each by
+        name. A job that has a place in a slot takes that one."""
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         """Takes a place for a block of code, if there is room. `jid` is a name for it, which nobody else has. A block
@@ -80,8 +80,9 @@ class Limits(Protocol):
     # --- people
 
     def set(self, name: str, concurrent: int | None = None, rate: Rate | None = None) -> bool:
-        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once. A
-        value of None leaves that setting as it is. False when nobody has declared the limit."""
+        """Overrides what a limit allows, at once and for all processes; -1 allows any number of jobs at once, and
+        ANY_RATE any number in a time. A value of None leaves that setting as it is. False when nobody has declared the
+        limit."""
 
     def unset(self, name: str) -> bool:
         """Ends what `set` has set. False when nothing was set."""

@@ -69,11 +69,12 @@ class MemoryLimits(limits.Limits):
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
         with self._state.lock:
-            now = self._state.clock() + within_s
+            clock = self._state.clock()
+            now = clock + within_s
             by_time = sorted((at, slot) for slot, at in self._table.due.items())
         due = [slot for at, slot in by_time if at <= now][:limit]
         later = [at for at, _ in by_time if at > now]
-        return DueSlots(due, later[0] - now if later else None)
+        return DueSlots(due, later[0] - now if later else None, clock)
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         with self._state.lock:
@@ -123,8 +124,13 @@ class MemoryLimits(limits.Limits):
     def slots(self, name: str) -> Iterator[SlotEntry]:
         with self._state.lock:
             found = [slot for slot in self._table.slots() if slot.limit == name]
-            told = [SlotEntry(slot, self._table.waiting(slot.line), self._table.holders(slot)) for slot in found]
+            told = [self._entry(slot) for slot in found]
         return (entry for entry in told if entry.waiting or entry.holders)
+
+    def _entry(self, slot: Slot) -> SlotEntry:
+        waiting = [*self._state.lines.get(slot.line, {}).values()]
+        oldest = waiting[0].payload if waiting else b""
+        return SlotEntry(slot, len(waiting), self._table.holders(slot), oldest)
 
     def forget(self, name: str) -> bool:
         with self._state.lock:

@@ -171,7 +171,7 @@ class SlotTable:
     def _begin_in(self, slot: Slot, jid: str, owner: str, queue: str, is_new: bool) -> None:
         if is_new:
             self.spend(slot, late=False)
-        if self.limits[slot.limit].concurrent is not None:
+        if self.limits[slot.limit].counts:
             self.give(slot, jid, owner, queue)
         elif not is_new:
             del self._places[slot].held[jid]
@@ -180,7 +180,7 @@ class SlotTable:
     def _block(self, slot: Slot) -> tuple[str, float, float] | None:
         """The block of code whose turn is next."""
         places = self._places.get(slot)
-        return places.block if places is not None and places.block[2] > self._clock() else None
+        return places.block if places is not None and 0 < places.block[2] - self._clock() <= BLOCK_S else None
 
     def _note_block(self, slot: Slot, name: str) -> None:
         other, now = self._block(slot), self._clock()
@@ -203,13 +203,14 @@ class SlotTable:
         self.leave(slot, jid)
 
     def give_up(self, slots: Sequence[Slot], full: Slot, jid: str) -> None:
-        """A job that waits for `full` gives up its other places, but for strict ones; while it waits for a strict one,
-        only for those before it: so no two jobs wait for each other."""
-        waits_for_strict = self.limits[full.limit].declared.holds
-        for at, slot in enumerate(slots):
-            limit = self.limits[slot.limit]
-            keeps = limit.declared.holds and (at < slots.index(full) or not waits_for_strict)
-            if limit.concurrent is not None and not keeps:
+        """A job that waits for `full` gives up its other places, but for those before it in an order that all jobs
+        follow: strict slots first, then the others, each by name. So no two jobs wait for each other."""
+        order = sorted(slots, key=lambda slot: not self.limits[slot.limit].declared.holds)
+        for slot in order[: order.index(full)]:
+            if self.has_place(slot, jid):
+                self.give(slot, jid, "", full.line)
+        for slot in order[order.index(full) :]:
+            if self.limits[slot.limit].counts:
                 self.leave(slot, jid)
 
     def enter(self, slot: Slot, jid: str, queue: str) -> bool:

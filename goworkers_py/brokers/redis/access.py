@@ -37,7 +37,7 @@ FEATURES = (
         "queues queue:* schedule retry dead stat:* pyworkers:*",
     ),
     Feature("unique jobs", "hlen hmget ttl", ""),
-    Feature("limits", "hlen hmget persist srem", ""),
+    Feature("limits", "hlen hmget persist srem sscan", ""),
     Feature("batches", "hmget hincrby", ""),
     Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
     Feature("speed of large jobs", "lpos lset", ""),
@@ -111,7 +111,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("BITFIELD", keys.histogram_of_eight("J", _EARLY)),
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
         ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
-        ("PERSIST", keys.places("limit")),
+        ("PERSIST", keys.places("limit")), ("SSCAN", keys.lines, 0),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.redis.exchange import Argument, text
-from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, Slot, SlotHolder
+from goworkers_py.core.limit import ANY_RATE, LimitEntry, LimitSettings, Rate, Slot, SlotHolder
 
 V = "1"
+_ANY = "any"  # limit.lua takes it for no rate
 
 
 def fields_of(limit: LimitSettings) -> list[Argument]:
@@ -19,6 +20,8 @@ def fields_of(limit: LimitSettings) -> list[Argument]:
 
 
 def rate_text(rate: Rate) -> str:
+    if rate == ANY_RATE:
+        return _ANY
     return f"{rate.amount} {rate.per_s!r} {rate.burst}"
 
 
@@ -38,6 +41,8 @@ def _number(fields: dict[str, str], name: str) -> int | None:
 
 
 def _rate(fields: dict[str, str], name: str) -> Rate | None:
+    if fields.get(name) == _ANY:
+        return ANY_RATE
     with suppress(ValueError):
         amount, per_s, burst = fields.get(name, "").split(" ")
         return Rate(int(amount), float(per_s), int(burst))

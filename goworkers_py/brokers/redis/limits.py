@@ -39,7 +39,8 @@ from goworkers_py.core.limit import (
     slot_of_line,
 )
 
-PAGE, DUE_PAGE = 500, 10_000
+PAGE, DUE_PAGE = 500, 1_000
+UNREADABLE_MOST = 10  # as in limit.lua
 
 _LUA = Path(__file__).parent / "lua"
 _BEGIN = Script(_LUA / "begin_limits.lua")
@@ -112,20 +113,34 @@ class RedisLimits(Limits):
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
-        asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "WITHSCORES", "LIMIT", 0, limit + 1)
-        (seconds, micro), told = self._connections.exchange([("TIME",), asked])
-        now = int(seconds) + int(micro) / 1e6 + within_s
-        lines = [(text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True)]
+        seconds, micro = self._connections.call("TIME")
+        clock = int(seconds) + int(micro) / 1e6
+        now = clock + within_s
+        lines = [*itertools.islice(self._lines_due(min(limit + 1, DUE_PAGE)), limit + 1)]
         due = [slot for name, at in lines[:limit] if at <= now and (slot := slot_of_line(name)) is not None]
         later = [at for _, at in lines if at > now]
         if later:
-            return DueSlots(due, later[0] - now)
-        return DueSlots(due, 0.0 if len(lines) > limit else None)
+            return DueSlots(due, later[0] - now, clock)
+        return DueSlots(due, 0.0 if len(lines) > limit else None, clock)
+
+    def _lines_due(self, page: int = DUE_PAGE) -> Iterator[tuple[str, float]]:
+        """Each line with the time at which it is due, in the order of these. A line that moves between two pages is
+        looked at later, as any."""
+        since, passed = "-inf", 0
+        while True:
+            asked = ("ZRANGEBYSCORE", self._keys.limits_due, since, "+inf", "WITHSCORES", "LIMIT", passed, page)
+            told = self._connections.call(*asked)
+            yield from ((text(name), float(at)) for name, at in zip(told[::2], told[1::2], strict=True))
+            if len(told) < 2 * page:
+                return
+            same = told[1::2].count(told[-1])
+            passed = same + (passed if text(told[-1]) == since else 0)
+            since = text(told[-1])
 
     def look(self, slot: Slot, queues: Sequence[str] = (), gone: Sequence[SlotHolder] = (), most: int = 50) -> Looked:
         number_of, keys = _Numbers(), self._keys
-        oldest = self._connections.call("LINDEX", keys.line(slot.line), -1)
-        known = [*queues, *([line_entry.read(oldest).queue] if oldest else [])]
+        oldest = self._connections.call("LRANGE", keys.line(slot.line), -UNREADABLE_MOST, -1)
+        known = [*queues, *(line_entry.read(entry).queue for entry in oldest)]
         arguments: list[Argument] = [0, most, *slot_arguments(slot, keys, number_of, filter(None, known))]
         for holder in gone:
             arguments += (holder.jid, value_of(holder), 0)
@@ -164,7 +179,8 @@ class RedisLimits(Limits):
 
     def _look_now(self, name: str) -> None:
         """More jobs of its lines may be allowed to go now."""
-        due = [part for slot in self._waiting(name) for part in (0, slot.line)]
+        slots = enumerate(self._waiting(name))
+        due = [part for number, slot in slots for part in (number / 1e6, slot.line)]  # few are due at the same time
         for start in range(0, len(due), 2 * PAGE):
             self._connections.call("ZADD", self._keys.limits_due, "XX", *due[start : start + 2 * PAGE])
 
@@ -190,20 +206,19 @@ class RedisLimits(Limits):
                 return
 
     def _waiting(self, name: str) -> list[Slot]:
-        """Its slots for which jobs wait. A line that moves between two pages is looked at later, as any."""
-        lines = list[Slot]()
-        for start in itertools.count(0, DUE_PAGE):
-            asked = ("ZRANGEBYSCORE", self._keys.limits_due, "-inf", "+inf", "LIMIT", start, DUE_PAGE)
-            found = self._connections.call(*asked)
-            lines += [slot for line in found if (slot := slot_of_line(text(line))) is not None and slot.limit == name]
-            if len(found) < DUE_PAGE:
-                break
-        return lines
+        """Its slots for which jobs wait."""
+        slots = (slot_of_line(line) for line, _ in self._lines_due())
+        return [slot for slot in slots if slot is not None and slot.limit == name]
 
     def _slots(self, slots: Sequence[Slot]) -> list[SlotEntry]:
-        lengths = self._connections.answers([("LLEN", self._keys.line(slot.line)) for slot in slots])
-        told = zip(slots, lengths, self._holders(slots), strict=True)
-        return [SlotEntry(slot, size or 0, holders) for slot, size, holders in told if size or holders]
+        lines = [self._keys.line(slot.line) for slot in slots]
+        replies = self._connections.answers([ask for line in lines for ask in (("LLEN", line), ("LINDEX", line, -1))])
+        told = zip(slots, replies[::2], replies[1::2], self._holders(slots), strict=True)
+        return [
+            SlotEntry(slot, size or 0, holders, line_entry.read(oldest).payload if oldest else b"")
+            for slot, size, oldest, holders in told
+            if size or holders
+        ]
 
     def forget(self, name: str) -> bool:
         replies = self._connections.exchange([("SREM", self._keys.limits, name), ("DEL", self._keys.limit(name))])

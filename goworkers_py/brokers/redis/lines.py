@@ -15,9 +15,11 @@ from goworkers_py.brokers.redis.line_entry import LineEntry, read
 from goworkers_py.brokers.redis.list_pages import pages_of_list
 from goworkers_py.brokers.redis.moved_jobs import MovedJobs
 from goworkers_py.brokers.redis.record_keys import lives
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.policy.for_ruby import ForRuby
 
+PAGE = 1_000  # lines that are read in one step
 _STATES: dict[str, StateWord] = {"dead": "dead", "delete": "cancelled"}
 _LEAVE_LINE = Script(Path(__file__).parent / "lua" / "leave_line.lua")
 
@@ -49,11 +51,26 @@ class Lines:
         self._holds_jobs = registry == keys.lines  # the pushes of an outbox have their records at another broker
 
     def names(self) -> list[str]:
-        return sorted(map(text, self._connections.call("SMEMBERS", self._registry)))
+        try:
+            return sorted(set(self._registered()))
+        except BrokerRefused:  # its access rules are of before 0.4.0
+            return sorted(map(text, self._connections.call("SMEMBERS", self._registry)))
+
+    def _registered(self) -> Iterator[str]:
+        """Limits may have a line for each of a million keys."""
+        cursor = b"0"
+        while True:
+            cursor, found = self._connections.call("SSCAN", self._registry, cursor, "COUNT", PAGE)
+            yield from map(text, found)
+            if cursor == b"0":
+                return
 
     def all(self) -> list[LineStats]:
-        names, now = self.names(), time.time()
-        keys = map(self._key, names)
+        names = self.names()
+        return [line for start in range(0, len(names), PAGE) for line in self._stats(names[start : start + PAGE])]
+
+    def _stats(self, names: Sequence[str]) -> list[LineStats]:
+        now, keys = time.time(), map(self._key, names)
         replies = self._connections.answers([ask for key in keys for ask in (("LLEN", key), ("LINDEX", key, -1))])
         lines = zip(names, replies[::2], replies[1::2], strict=True)
         return [LineStats(name, size, _age(oldest, now)) for name, size, oldest in lines if size]

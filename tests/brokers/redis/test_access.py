@@ -32,7 +32,7 @@ from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Retry
 
 ADMIN, ADMIN_PASSWORD = "admin", "of-the-admin"
-ONLY_FOR_SPEED = {"lpos", "lset", "publish", "subscribe", "unsubscribe"}
+ONLY_FOR_SPEED = {"lpos", "lset", "sscan", "publish", "subscribe", "unsubscribe"}
 ASKED = {words[0] for words in probes(Keys())} - {"CLIENT"}
 
 

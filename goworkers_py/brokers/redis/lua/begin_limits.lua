@@ -40,7 +40,7 @@ if not full then
   for _, slot in ipairs(slots) do
     if not slot.has then spend(slot, false) end
     if raw == '' and waiting_block(slot) == jid then redis.call('HDEL', slot.places, 'b') end
-    if slot.concurrent then
+    if slot.counts then
       give_place(slot, jid, identity, queue)
     elseif slot.has then
       redis.call('HDEL', slot.places, 's:' .. jid) -- it was let go by the rate, and needs no place any more
@@ -63,10 +63,17 @@ if failed then
   return {err = failed}
 end
 each_effect(first, #ARGV, apply)
--- It gives up its other places, but for strict ones: their lines wait for it. While it waits for a strict slot, only for
--- those before it. So no two jobs wait for each other: a place in another limit is never kept while its job waits.
+-- It gives up its other places, but for those before this slot in an order that all jobs follow: strict slots, whose
+-- lines wait for the job, then the others, each by name. So no two jobs wait for each other.
+local function is_before(i)
+  if slots[i].holds ~= slots[full].holds then return slots[i].holds end
+  return i < full
+end
 for i, slot in ipairs(slots) do
-  local keeps = slot.holds and (i < full or not slots[full].holds)
-  if slot.has and slot.concurrent and not keeps then free_place(slot, jid) end
+  if slot.has and is_before(i) then
+    give_place(slot, jid, '', slots[full].name)
+  elseif slot.has and slot.counts then
+    free_place(slot, jid)
+  end
 end
 return {'waits', slots[full].name}

@@ -2,8 +2,9 @@
 --   settings  a hash, one for all slots of the limit: `v`; `concurrent`, `rate` ('jobs seconds burst') and `holds` as
 --             declared, each '' where there is none; `set_concurrent` and `set_rate` by people, who go before
 --   places    a hash: `v`; `s:JID` for each place that is taken: 'identity since queue', where the identity is empty of a
---             job that waits for its run with its place; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the
---             block of code that has asked first and still asks: 'name since until'
+--             job that waits for its run with its place, and the queue may be the line of another slot, into which the
+--             job was moved; `tat`, the theoretical arrival time of the rate (GCRA); `b`, the block of code that has
+--             asked first and still asks: 'name since until'
 --   line      a list, the oldest entry at its end: a header (JSON with `v`, `queue`, `at`, `jid`), a line feed, the payload
 --   due       a zset, one for all slots: each line with entries, by the time at which to look at it next
 -- Every step that frees a place lets the next job of the line go. So a line has entries only while its slot is full. A
@@ -17,6 +18,8 @@ local LOOK_S, SOON_S = 10, 1
 local LATE_S = 0.25
 -- A block of code asks again before so many seconds have passed, or has given up.
 local BLOCK_S = 2
+-- The life of the place of a job that a rate has let go, and that does not begin.
+local LET_GO_LIFE_S = 86400
 -- Jobs that are let go in one step, and entries that nobody can read before the oldest one that counts.
 local LET_GO_MOST, UNREADABLE_MOST = 50, 10
 
@@ -37,7 +40,9 @@ end
 local function read_settings(slot)
   local told = redis.call('HMGET', slot.settings, 'v', 'concurrent', 'rate', 'holds', 'set_concurrent', 'set_rate')
   if told[1] ~= LIMIT_V then return false end
+  slot.declared = true
   slot.concurrent = tonumber(told[5] or told[2] or '')
+  slot.counts = slot.concurrent ~= nil -- jobs that begin while people allow any number count when they do no more
   if slot.concurrent and slot.concurrent < 0 then slot.concurrent = nil end
   local jobs, seconds, burst = string.match(told[6] or told[3] or '', '^(%S+) (%S+) (%S+)$')
   if jobs then slot.interval, slot.burst = seconds / jobs, tonumber(burst) end
@@ -57,11 +62,13 @@ local function taken(slot)
   return fields - 1 - (others[1] and 1 or 0) - (others[2] and 1 or 0)
 end
 
--- The block of code that has asked first and still asks: its name, since when, and until when it counts.
+-- The block of code that has asked first and still asks: its name, since when, and until when it counts. It counts for
+-- BLOCK_S at most: the clock may have been set back.
 local function waiting_block(slot)
   local told = redis.call('HGET', slot.places, 'b')
   local name, since, till = string.match(told or '', '^(%S+) (%S+) (%S+)$')
-  if till and tonumber(till) > tonumber(now) then return name, since, tonumber(till) end
+  local left_s = till and till - now or 0
+  if left_s > 0 and left_s <= BLOCK_S then return name, since, tonumber(till) end
 end
 
 -- A block of code that got no place keeps its turn before jobs that come into the line later.
@@ -94,18 +101,24 @@ local function spend(slot, late)
   redis.call('HSET', slot.places, 'v', LIMIT_V, 'tat', string.format('%.6f', tat))
 end
 
-local function give_place(slot, jid, owner, queue)
-  redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
-  redis.call('PERSIST', slot.places)
-end
-
--- A hash without places is needed until the time of its rate only.
+-- A hash without places is needed until the time of its rate only. The places of a rate only are let go and not begun
+-- yet. They bound nothing, and another program may have deleted the jobs.
 local function tidy(slot)
-  if taken(slot) > 0 then return redis.call('PERSIST', slot.places) end
+  local places = taken(slot) > 0
+  if places and slot.counts ~= false then return redis.call('PERSIST', slot.places) end
+  if places then
+    local rate_s = slot.interval and slot.burst * slot.interval or 0
+    return redis.call('EXPIRE', slot.places, math.ceil(rate_s) + LET_GO_LIFE_S)
+  end
   local _, _, till = waiting_block(slot)
   local needed = math.max(tonumber(redis.call('HGET', slot.places, 'tat') or 0), till or 0)
   if needed <= now - LATE_S then return redis.call('DEL', slot.places) end
   redis.call('EXPIRE', slot.places, math.ceil(needed - now) + 1)
+end
+
+local function give_place(slot, jid, owner, queue)
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 's:' .. jid, owner .. ' ' .. now .. ' ' .. queue)
+  if slot.counts == false then tidy(slot) else redis.call('PERSIST', slot.places) end
 end
 
 -- The oldest entry of the line that this release can read, as {entry, jid, queue, payload, at}; and whether it is the
@@ -123,8 +136,8 @@ local function oldest_of(slot)
   end
 end
 
--- Puts jobs at the consumer's end of their queue, the first one last. Where the caller has not declared the queue they
--- go into the schedule, due now.
+-- Puts jobs at the consumer's end of their queue, the first one last. Where that is not possible they go into the
+-- schedule, due now.
 local function put_first(slot, queue, jobs)
   local key = slot.queues[queue]
   if key then
@@ -156,10 +169,16 @@ local function let_go(slot, most)
     if not room then break end
     local oldest, is_last = oldest_of(slot)
     if not oldest then break end
+    at = now
     local entry, jid, queue, payload, since = unpack(oldest)
     local block, asked, till = waiting_block(slot)
     if block and tonumber(asked) < (since or 0) then
       at = till
+      break
+    end
+    -- The next look declares its queue. Nobody looks at lines of undeclared limits.
+    if not slot.queues[queue] and slot.declared then
+      if slot.looks and count == 0 then at = nil end -- the look could not read the entry
       break
     end
     if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
@@ -167,7 +186,7 @@ local function let_go(slot, most)
     spend(slot, true)
     queues[queue] = queues[queue] or {}
     table.insert(queues[queue], payload)
-    count, at = count + 1, now
+    count = count + 1
   end
   for queue, jobs in pairs(queues) do put_first(slot, queue, jobs) end
   look_later(slot, at)
@@ -181,7 +200,7 @@ local function free_place(slot, jid)
     if not read_settings(slot) then slot.concurrent = taken(slot) + 1 end
     let_go(slot, LET_GO_MOST)
   end
-  tidy(slot)
+  if taken(slot) == 0 then tidy(slot) end
 end
 
 -- The job keeps its place while it waits for its next run.

@@ -24,6 +24,7 @@ for i = at, #ARGV, 3 do
     end
   end
 end
+slot.looks = true
 local count = let_go(slot, tonumber(ARGV[2]))
 if count == 0 and redis.call('LLEN', slot.line) == 0 then look_later(slot) end -- else `let_go` has done it
 tidy(slot)

@@ -1,0 +1,84 @@
+"""Limits with very many keys: no command reads all lines at once."""
+
+from __future__ import annotations
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+
+from goworkers_py.brokers.redis import limits, line_entry, lines
+from goworkers_py.core.limit import LimitSettings, Looked, Rate, Slot
+
+
+def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DUE_PAGE", 3)
+    monkeypatch.setattr(lines, "PAGE", 3)
+    slots = {Slot("order", f"k{number}"): float(number // 8) for number in range(30)}  # eight are due at a time
+    for slot, at in slots.items():
+        redis.zadd("pyworkers:limits:due", {slot.line: at})
+        redis.sadd("pyworkers:lines", slot.line)
+        redis.lpush(f"pyworkers:line:{slot.line}", b"entry")
+    with own_broker(redis_url) as broker:
+        assert set(broker.limits.due(100).slots) == set(slots)
+        assert len(broker.limits.due(20).slots) == 20
+        assert broker.limits.due(20).next_in_s == 0.0
+        assert {line.name for line in broker.admin.lines()} == {slot.line for slot in slots}
+        broker.limits.unset("order")
+        assert set(broker.limits.due(100).slots) == set(slots)
+        assert len({at for _, at in redis.zrange("pyworkers:limits:due", 0, -1, withscores=True)}) == len(slots)
+
+
+def test_lines_are_read_without_the_right_to_read_them_in_pages(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.sadd("pyworkers:lines", "limit:order")
+    redis.lpush("pyworkers:line:limit:order", b"entry")
+    with own_broker(redis_url) as broker:
+        redis.execute_command("ACL", "SETUSER", "default", "-sscan")
+        try:
+            assert [line.name for line in broker.admin.lines()] == ["limit:order"]
+        finally:
+            redis.execute_command("ACL", "SETUSER", "default", "+sscan")
+
+
+def test_entries_of_another_release_do_not_hide_the_queue_of_the_oldest_job(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        entries = [line_entry.written(job(jid="1"), "q", 1.0, jid="1"), b'{"v":2}\n', b"broken"]
+        redis.rpush("pyworkers:line:limit:order", *entries)
+        assert broker.limits.look(Slot("order")) == Looked(1, 2)
+    assert redis.lrange("queue:q", 0, -1) == [job(jid="1")]
+
+
+def test_a_job_that_a_rate_has_let_go_does_not_keep_its_key_for_ever(redis_url: str, redis: redis_py.Redis) -> None:
+    """Another program may have deleted it. A place that counts stays."""
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("api", rate=Rate(1, 60, 2)), LimitSettings("one", 2, Rate(1, 60, 2))])
+        for slot in (Slot("api", "k1"), Slot("one", "k1")):
+            redis.rpush(f"pyworkers:line:{slot.line}", *2 * [line_entry.written(job(jid="1"), "q", 1.0, jid="1")])
+            assert broker.limits.look(slot).let_go == 2
+    assert 86_400 < redis.ttl("pyworkers:slot:api:k1") <= 86_520
+    assert redis.ttl("pyworkers:slot:one:k1") == -1
+
+
+def test_a_clock_that_was_set_back_stalls_neither_a_rate_nor_a_line(redis_url: str, redis: redis_py.Redis) -> None:
+    later = redis.time()[0] + 3_600
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("api", rate=Rate(1, 60))])
+        for key, told in (("k1", {"tat": later}), ("k2", {"b": f"block-1 {later} {later + 2}"})):
+            slot = Slot("api", key)
+            redis.hset(f"pyworkers:slot:{slot.id}", mapping={"v": 1, **told})
+            redis.rpush(f"pyworkers:line:{slot.line}", line_entry.written(job(jid="1"), "q", later + 5, jid="1"))
+            assert broker.limits.look(slot).let_go == 1
+
+
+def test_an_entry_that_a_look_cannot_read_is_not_looked_at_again_and_again(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        redis.rpush("pyworkers:line:limit:order", b'{"v":1,"queue":"q","jid":"1"}\n' + job(jid="1"))
+        assert broker.limits.look(Slot("order")) == Looked(0, 1)
+        next_in_s = broker.limits.due(10).next_in_s
+    assert next_in_s is not None
+    assert next_in_s > 5

@@ -1,0 +1,89 @@
+"""Limits: places of jobs that are in no place any more are found and freed."""
+
+from __future__ import annotations
+
+import pytest
+from harness import Process, can, job, waiting
+from slots import end, holders, wish
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.limits import Limits
+from goworkers_py.config.options import Config
+from goworkers_py.core.limit import Begins, LimitSettings, Slot, Waits
+from goworkers_py.core.outcome import Done
+from goworkers_py.policy.limiting import Limiting
+from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime import limit_releaser
+from goworkers_py.runtime.limit_releaser import LimitReleaser
+from goworkers_py.runtime.outage import Outage
+
+A, B = Slot("a"), Slot("b")
+KEYS = [Slot("order", f"k{number}") for number in range(5)]
+
+
+@pytest.fixture
+def limits(me: Process, monkeypatch: pytest.MonkeyPatch) -> Limits:
+    monkeypatch.setattr(limit_releaser, "LOOK_FOR_AFTER_S", -1.0)
+    monkeypatch.setattr(limit_releaser, "LOOK_FOR_RUN_AFTER_S", -1.0)
+    can(me.broker, Capability.ADMIN)
+    limits = can(me.broker, Capability.LIMITS).limits
+    limits.declare([LimitSettings(name, 1) for name in ("a", "b", "order")])
+    return limits
+
+
+def look(me: Process) -> None:
+    """At all lines, and for missing jobs."""
+    for entry in me.broker.limits.entries():
+        me.broker.limits.set(entry.name, concurrent=1)
+    LimitReleaser(me.broker, Limiting(Registry(), Config()), lambda: None, Outage("it")).run_once()
+
+
+def test_all_keys_go_on_at_once_after_their_queue_is_cleared(me: Process, limits: Limits) -> None:
+    me.publish(*(job(number) for number in range(15)))
+    for one, slot in zip(me.consume(15), 3 * KEYS, strict=True):
+        limits.begin(wish(one, slot))
+    for number, slot in enumerate(KEYS):
+        limits.leave(slot, str(number), ["q"])
+    me.broker.admin.jobs_in(waiting_in("q")).clear()
+    look(me)
+    assert sorted(waiting(me.broker.admin)) == [job(number) for number in range(10, 15)]
+
+
+def test_a_place_is_freed_whose_job_has_ended_while_its_owner_lives(me: Process, limits: Limits) -> None:
+    me.publish(job(1), job(2), job(3))
+    one, two, three = me.consume(3)
+    limits.begin(wish(one, A))
+    limits.begin(wish(three, B))
+    assert limits.begin(wish(two, A)) == Waits("limit:a")
+    me.settle((one, Done()))  # and the effect on its place has failed
+    look(me)
+    assert holders(limits, A) == ["2"]
+    assert holders(limits, B) == ["3"]
+
+
+def test_the_place_of_a_block_is_not_looked_for(me: Process, limits: Limits) -> None:
+    limits.keep_owner("host:1:0000000000aa", 60)
+    assert limits.take(A, "block-1", "host:1:0000000000aa") is True
+    me.publish(job(1))
+    [one] = me.consume(1)
+    limits.begin(wish(one, A))
+    look(me)
+    assert holders(limits, A) == ["block-1"]
+
+
+def test_the_place_of_a_job_that_waits_in_another_line_is_kept(me: Process, limits: Limits) -> None:
+    me.publish(job(1), job(2), job(3), job(4))
+    one, two, three, four = me.consume(4)
+    limits.begin(wish(one, A))
+    limits.begin(wish(two, B))
+    limits.begin(wish(three, A, B))
+    limits.begin(wish(four, A))
+    end(me, one, A)
+    [three] = me.consume(1)
+    assert limits.begin(wish(three, A, B)) == Waits("limit:b")
+    look(me)
+    assert holders(limits, A) == ["3"]
+    end(me, two, B)
+    [three] = me.consume(1)
+    assert limits.begin(wish(three, A, B)) == Begins()

@@ -1,0 +1,34 @@
+"""Jobs in the slots of limits, for the contract tests."""
+
+from __future__ import annotations
+
+from harness import Process, payloads
+
+from goworkers_py.admin.places import PARKED
+from goworkers_py.brokers.contracts.limits import Limits, SlotWish
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.limit import Slot
+from goworkers_py.core.outcome import Done
+from goworkers_py.core.slot_effects import LeaveSlot
+from goworkers_py.wire import payload as wire
+
+
+def jid_of(delivery: Delivery) -> str:
+    return str(wire.read(delivery.payload)["jid"])
+
+
+def wish(delivery: Delivery, *slots: Slot) -> SlotWish:
+    return SlotWish(slots, jid_of(delivery), delivery, delivery.payload, ("q",))
+
+
+def end(process: Process, delivery: Delivery, *slots: Slot) -> None:
+    """The job is done, and leaves its places."""
+    process.settle((delivery, Done(effects=tuple(LeaveSlot(jid_of(delivery), slot, ("q",)) for slot in slots))))
+
+
+def holders(limits: Limits, slot: Slot) -> list[str]:
+    return [one.jid for one in limits.holders(slot)]
+
+
+def parked(process: Process) -> list[bytes]:
+    return payloads(process.broker.admin.jobs_in(PARKED).first(100))
