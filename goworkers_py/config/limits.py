@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.limit import LimitSpec
+
+log = logging.getLogger(__name__)
 
 
 def configured(limit: LimitSpec, config: Config) -> LimitSpec:
@@ -23,9 +26,12 @@ def configured(limit: LimitSpec, config: Config) -> LimitSpec:
 
 
 def check_limits(declared: Mapping[str, LimitSpec], config: Config) -> None:
-    """Of a process whose code is imported."""
+    """Of a process whose code is imported. Programs may share a file: a limit may be that of another program's code."""
     for told in config.limits:
         if told.name not in declared:
-            raise ConfigError(f"[limit:{told.name}]: no code declares this limit{did_you_mean(told.name, declared)}")
-        if told.burst is not None and configured(declared[told.name], config).rate is None:
+            unknown = f"[limit:{told.name}]: no code declares this limit"
+            if meant := did_you_mean(told.name, declared):
+                raise ConfigError(unknown + meant)
+            log.warning("%s", unknown)
+        elif told.burst is not None and configured(declared[told.name], config).rate is None:
             raise ConfigError(f"[limit:{told.name}]: burst needs a rate")

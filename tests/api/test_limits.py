@@ -364,6 +364,13 @@ def test_sections_of_limits_are_checked_against_the_code(app: App) -> None:
             app.plan()
 
 
+def test_a_section_may_be_for_the_code_of_another_program(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    app.limit("stripe", concurrent=2)
+    app.use(dataclasses.replace(app.config, limits=(LimitConfig("mail", concurrent=1),)))
+    app.plan()
+    assert "[limit:mail]: no code declares this limit" in caplog.messages
+
+
 def test_an_error_of_by_names_the_limit_and_the_job(app: App) -> None:
     order = app.limit("order", concurrent=1, by=lambda key: key)
     job = app.job("Event", queue="q", limits=[order])(print)
