@@ -51,6 +51,17 @@ def buried(raw: bytes) -> bytes:
     return payload.splice_into(raw, FIELD, {BATCH: {**payload.read(raw)[FIELD][BATCH], OVER: True}})
 
 
+def bid_in(raw: bytes) -> str:
+    """The name of the batch of the job with this payload; empty for a job in none."""
+    member = _read(raw)
+    return "" if member is None else member.bid
+
+
+def outside(raw: bytes) -> bytes:
+    """The payload of the same job in no batch."""
+    return raw if _read(raw) is None else payload.splice(raw, {FIELD: without_batch(payload.read(raw)[FIELD])})
+
+
 def without_batch(field: Any) -> Any:
     """The field `pyworkers` of a new job that is made from one in a batch, and is in none."""
     if not isinstance(field, dict) or BATCH not in field:

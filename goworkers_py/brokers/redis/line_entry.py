@@ -11,6 +11,7 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
+from goworkers_py.wire.batch import bid_in
 from goworkers_py.wire.group import joining_in
 from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
@@ -40,6 +41,7 @@ class LineEntry(NamedTuple):
             self.id,
             tracked_in(payload),
             lock=claim_in(payload),
+            batch=bid_in(payload),
             group=group,
             slot=None if group else slot,
         )
