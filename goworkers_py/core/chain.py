@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"
 MOST_PARTS = 1_000
+MOST_AT_WORK = 10
 
 
 class _Previous(str):
@@ -50,6 +51,14 @@ class LinkJob(NamedTuple):
     payload: bytes
 
 
+class JobAtWork(NamedTuple):
+    """A job of the link that waits or runs, or has stopped the chain."""
+
+    jid: str
+    job_class: str
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class NewChain:
     cid: str
@@ -69,7 +78,12 @@ class ChainStatus:
     state: str = ""  # "running", "stopped", "cancelled" or "ended"
     at: float = 0.0  # when it was pushed
     ended_at: float | None = None
-    # Of the job that has stopped the chain: how it has ended, its jid and its class. Its retry by hand goes on.
+    # Of the job that has stopped the chain: how it has ended, its jid, its class and its error. Its retry by hand
+    # goes on.
     why: str = ""
     jid: str = ""
     job_class: str = ""
+    error: str = ""
+    since: float = 0.0  # when the link was pushed
+    # Of the link, without the parts that have ended well, at most MOST_AT_WORK. Not told of each chain in a list.
+    jobs: tuple[JobAtWork, ...] = ()

@@ -8,7 +8,7 @@ from functools import partial
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Dead, Outcome
+from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
@@ -55,7 +55,7 @@ class Guard:
             message = Message(delivery.payload, delivery.queue)
         except UnreadablePayload as error:
             log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
-            return Dead(delivery.payload)
+            return self._runs.unreadable(delivery.payload, error)
         # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message

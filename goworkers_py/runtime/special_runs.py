@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
+from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.consequences import consequences
+from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.limit_begin import LimitBegin
@@ -81,6 +82,10 @@ class SpecialRuns:
         if FIELD in message.fields or self.ties.ruby is not None:
             return self._with_ties(message, outcome)
         return outcome
+
+    def unreadable(self, raw: bytes, error: UnreadablePayload) -> Dead:
+        """The outcome of a payload that is no job, for all that it is tied to."""
+        return Dead(buried(raw), effects=moved(raw, "dead", now=self._wall(), error=f"unreadable payload: {error}"))
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the ties of the job."""

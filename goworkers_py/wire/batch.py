@@ -12,7 +12,7 @@ from typing import Any
 
 from goworkers_py.core.batch import MOST_LEVELS, Death, Membership
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.wire import payload
+from goworkers_py.wire import deep, payload
 from goworkers_py.wire.needs import FIELD, V
 
 BATCH, OVER = "batch", "over"
@@ -48,7 +48,7 @@ def buried(raw: bytes) -> bytes:
     """The payload of a job that dies now. It says that its batch has counted that."""
     if _read(raw) is None:
         return raw
-    return payload.splice_into(raw, FIELD, {BATCH: {**payload.read(raw)[FIELD][BATCH], OVER: True}})
+    return payload.splice_into(raw, FIELD, {BATCH: {**deep.fields_of(raw)[FIELD][BATCH], OVER: True}})
 
 
 def bid_in(raw: bytes) -> str:
@@ -59,7 +59,7 @@ def bid_in(raw: bytes) -> str:
 
 def outside(raw: bytes) -> bytes:
     """The payload of the same job in no batch."""
-    return raw if _read(raw) is None else payload.splice(raw, {FIELD: without_batch(payload.read(raw)[FIELD])})
+    return raw if _read(raw) is None else payload.splice(raw, {FIELD: without_batch(deep.fields_of(raw)[FIELD])})
 
 
 def without_batch(field: Any) -> Any:
@@ -71,12 +71,16 @@ def without_batch(field: Any) -> Any:
     return {**{name: value for name, value in field.items() if name != BATCH}, "needs": kept}
 
 
-def death_of(fields: Mapping[str, Any], now: float) -> bytes:
-    """How this job died, as one of the deaths of its batch."""
+def error_of(fields: Mapping[str, Any]) -> str:
+    """The last error of this job."""
     kind, told = (str(fields.get(name) or "") for name in ("error_class", "error_message"))
-    error = f"{kind}: {told}"[:LONGEST_ERROR] if kind else told[:LONGEST_ERROR]
-    name = fields.get("wrapped") or fields.get("class")
-    return payload.write({"v": V, "jid": fields.get("jid"), "class": str(name or ""), "error": error, "at": now})
+    return f"{kind}: {told}" if kind else told
+
+
+def death_of(fields: Mapping[str, Any], error: str, now: float) -> bytes:
+    """How this job died, as one of the deaths of its batch."""
+    name, cut = fields.get("wrapped") or fields.get("class"), error[:LONGEST_ERROR]
+    return payload.write({"v": V, "jid": fields.get("jid"), "class": str(name or ""), "error": cut, "at": now})
 
 
 def deaths(told: Sequence[bytes]) -> list[Death]:
@@ -93,9 +97,4 @@ def deaths(told: Sequence[bytes]) -> list[Death]:
 
 
 def _read(raw: bytes) -> Membership | None:
-    if _MARK not in raw:
-        return None
-    try:
-        return batch_of(payload.read(raw))
-    except UnreadablePayload:
-        return None
+    return batch_of(deep.fields_of(raw)) if _MARK in raw else None

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink
-from goworkers_py.wire import payload
+from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink, JobAtWork, LinkJob
+from goworkers_py.wire import deep, payload
 from goworkers_py.wire.needs import FIELD, V
 
 CHAIN = "chain"
@@ -54,6 +54,12 @@ def has_previous(raw: bytes) -> bool:
 
 def with_gaps(raw: bytes) -> bytes:
     return raw.replace(_PREVIOUS, GAP)
+
+
+def at_work(job: LinkJob) -> JobAtWork:
+    """A part of a link, as people see it."""
+    fields = deep.fields_of(job.payload.replace(GAP, b"null"))
+    return JobAtWork(str(fields.get("jid") or ""), str(fields.get("wrapped") or fields.get("class") or ""), job.queue)
 
 
 def given(result: object) -> object:

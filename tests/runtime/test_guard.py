@@ -6,6 +6,7 @@ import pytest
 from apps import expiry, fresh_lease, job, open_quarantine, special_runs
 
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import EndInBatch, EndLink
 from goworkers_py.core.outcome import DONE, EXPIRED, Dead, Outcome, Reschedule
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
@@ -45,6 +46,20 @@ def test_what_is_no_job_is_dead_with_every_byte_and_no_code_sees_it(
 ) -> None:
     assert run(payload, never) == Dead(payload)
     assert caplog.messages[0].startswith("queue q: a payload is no job and goes to the dead set: ")
+
+
+def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death() -> None:
+    ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
+    deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)
+    outcome = run(deep, never)
+    assert isinstance(outcome, Dead)
+    link, end = outcome.effects
+    assert isinstance(link, EndLink)
+    assert isinstance(end, EndInBatch)
+    assert (link.why, end.way, end.member.bid) == ("dead", "failed", "b")
+    assert link.error.startswith("unreadable payload: nested deeper than 100 levels")
+    again = run(outcome.payload, never)
+    assert [type(effect) for effect in again.effects] == [EndLink]  # its batch has counted its death
 
 
 def test_a_job_that_needs_a_newer_release_goes_back_and_no_code_sees_it() -> None:
