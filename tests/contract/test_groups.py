@@ -158,6 +158,9 @@ def test_the_page_of_due_groups_has_the_earliest_first(groups: Groups, publish: 
         publish(push(1, AT_ONCE, group))
         time.sleep(0.002)
     assert eventually(lambda: len(due(groups)) == 5)
+    first, second = groups.due("Job", 3), groups.due("Job", 3, 3)
+    assert [*first.groups, *second.groups] == due(groups)
+    assert (first.next_in_s, second.next_in_s) == (0.0, None)
     assert groups.due("Job", 2) == DueGroups(several[:2], 0.0)
 
 

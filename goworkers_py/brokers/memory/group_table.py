@@ -71,14 +71,14 @@ class GroupTable:
             group.members[number] = Member(self._clock(), payload)
             group.said = joining.settings
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
+    def due(self, job_class: str, limit: int, passed: int) -> DueGroups:
         now = self._clock()
         waiting = sorted(
             (entry.due, entry.group)
             for entry in self.entries()
             if entry.due is not None and entry.group.job_class == job_class
         )
-        due = [group for at, group in waiting if at <= now]
+        due = [group for at, group in waiting if at <= now][passed:]
         later = [at - now for at, _ in waiting if at > now]
         return DueGroups(due[:limit], 0.0 if len(due) > limit else min(later, default=None))
 
