@@ -55,6 +55,7 @@ class SpecialRuns:
         self._canceller = canceller
         self.ended = canceller.ended
         # Whether every job must come here: the code of some class says that it is tracked, or there are tombstones.
+        # The jobs of batches and chains come here in any case.
         # Set by the thread that starts the process, and by the canceller's; every worker reads it.
         self.alert = False
         self._look()
@@ -62,9 +63,8 @@ class SpecialRuns:
         tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        self.alert = (
-            bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
-        )
+        cancelled = any(not one.many for one in self._canceller.tombstones.values())
+        self.alert = cancelled or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)

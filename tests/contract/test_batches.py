@@ -346,6 +346,9 @@ def test_a_cancelled_batch_takes_no_jobs_and_fires_nothing(me: Process, batches:
     assert batches.cancel(BID, TO)
     assert batches.cancel(BID, TO)
     assert me.broker.cancels.stands(BID)
+    laid = me.broker.cancels.all("?")
+    assert laid is not None
+    assert laid[1][BID].many
     assert publish(push(3), push(4, INNER)) == [Published.REFUSED] * 2
     assert status(batches).state == "cancelling"
     one, two = me.consume(2)

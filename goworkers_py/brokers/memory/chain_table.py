@@ -63,7 +63,7 @@ class ChainTable:
             return False
         chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + LIFE_S
         chain.met = len(chain.results)
-        self._tombstones.lay(cid, retry=False)
+        self._tombstones.lay(cid, retry=False, many=True)
         return True
 
     def end(self, end: EndLink) -> None:

@@ -9,7 +9,7 @@ import simplejson
 
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.redis.batch_place import batch_place
-from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
@@ -42,8 +42,7 @@ class RedisBatches(Batches):
         self._step("let_go", Membership(bid, tuple(to)), hold)
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
-        told = written_tombstone(bid, retry=False)
-        return self._step("cancel", Membership(bid, tuple(to)), told, LIVE_S)
+        return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), LIVE_S)
 
     def close(self, bid: str, to: Sequence[str] = (), force: bool = False) -> bool:
         return self._step("close", Membership(bid, tuple(to)), int(force))

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.chains import Chains
-from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.chain_place import chain_place
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
@@ -42,7 +42,7 @@ class RedisChains(Chains):
         return self._step(new.cid, list(to), new.bid, "push", *fields)
 
     def cancel(self, cid: str) -> bool:
-        return self._step(cid, (), "", "cancel", written_tombstone(cid, retry=False), LIVE_S)
+        return self._step(cid, (), "", "cancel", tombstone_of_many(cid), LIVE_S)
 
     def _step(self, cid: str, to: Sequence[str], bid: str, *told: Argument) -> bool:
         numbers: dict[str, int] = {}
