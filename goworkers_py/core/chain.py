@@ -13,17 +13,14 @@ MOST_PARTS = 1_000
 MOST_AT_WORK = 10
 
 
-class _Previous(str):
+class Previous:
     """Stands in the arguments of a link for the result of the link before."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         return "workers.PREVIOUS"
 
 
-# Characters of private use: no other text of a user is equal.
-PREVIOUS: Any = _Previous("\ue000pyworkers.PREVIOUS\ue001")
+PREVIOUS: Any = Previous()
 
 # A chain of which nothing is heard for so long is forgotten; a chain that has ended after RETAIN_S.
 LIFE_S = 90 * 86_400

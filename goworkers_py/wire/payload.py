@@ -287,6 +287,7 @@ def _advice(kind: type) -> str:
 
 
 _INSTEAD = {
+    "Previous": "workers.PREVIOUS stands in the arguments of a link of workers.chain(...), after the first one",
     "tuple": "pass a list",
     "set": "pass a list",
     "frozenset": "pass a list",
