@@ -41,7 +41,8 @@ class DeclaringPeriodic:
         overlap: Overlap = "allow",
     ) -> Callable[[Job[P, R]], Job[P, R]]:
         """Decorator above `@workers.job`: `@workers.periodic("0 3 * * *", timezone="Europe/Berlin")` or
-        `@workers.periodic(every=30)`; the time zone is UTC where none is given. The daemons push the job at these times, each once in the whole fleet.
+        `@workers.periodic(every=30)`. The daemons push the job at these times, each once in the whole fleet. Without a
+        time zone, the expression is in UTC.
 
         `args` may be a function: `args=lambda slot: [slot.date().isoformat()]`. A job with several of these decorators
         needs a `name=` for each. docs/periodic-jobs.md explains the options.
