@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 GAP: Final = b"\x01"
 MOST_PARTS = 1_000
 MOST_AT_WORK = 10
+MOST_FOR_FIGURES = 500
 
 
 class Previous:
@@ -84,3 +86,18 @@ class ChainStatus:
     since: float = 0.0  # when the link was pushed
     # Of the link, without the parts that have ended well, at most MOST_AT_WORK. Not told of each chain in a list.
     jobs: tuple[JobAtWork, ...] = ()
+
+
+class ChainFigures(NamedTuple):
+    """Of MOST_FOR_FIGURES chains, those first to which nothing has happened for the longest time."""
+
+    chains: int  # that run
+    oldest_s: int  # since the link was pushed that is at work for the longest time
+    stopped: int
+
+    @classmethod
+    def of(cls, entries: Iterable[ChainStatus], now: float) -> ChainFigures:
+        found = list(itertools.islice(entries, MOST_FOR_FIGURES))
+        running = [one for one in found if one.state == "running"]
+        first = min((one.since or one.at for one in running), default=now)
+        return cls(len(running), max(0, int(now - first)), sum(one.state == "stopped" for one in found))

@@ -453,6 +453,22 @@ def test_batches_are_listed_the_open_ones_first(me: Process, batches: Batches) -
     assert batches.status("none") is None
 
 
+def test_the_figures_of_batches_are_those_of_the_open_and_the_failed_ones(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    for bid in (BID, "failed", "well"):
+        batches.open(new(bid))
+        publish(push(1, bid), push(2, bid))
+        one, two = me.consume(2)
+        me.settle(ended(one, DISCARD if bid == "failed" else DONE))
+        if bid != BID:
+            me.settle(ended(two))
+            batches.let_go(bid, "hold", TO)
+    told = me.broker.admin.stats()
+    assert (told.batches, told.batch_pending, told.failed_batches) == (1, 1, 1)
+    assert 0 <= told.oldest_batch_s < 60
+
+
 def test_a_recovered_job_is_not_counted_and_a_buried_one_is(me: Process, batches: Batches) -> None:
     judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
     found = Found("q", "host:1:000000000001", member_job(), begun=False, alone="")

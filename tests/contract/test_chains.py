@@ -240,6 +240,16 @@ def test_a_link_for_a_queue_that_the_payload_does_not_name_is_due_at_once(me: Pr
         assert due.jid == "2.1"
 
 
+def test_the_figures_of_chains_are_those_that_run_and_those_that_were_stopped(me: Process, chains: Chains) -> None:
+    run(me, chains, 1, 1)
+    told = me.broker.admin.stats()
+    assert (told.chains, told.stopped_chains) == (1, 0)
+    assert 0 <= told.oldest_link_s < 60
+    end_next(me, None, DISCARD)
+    told = me.broker.admin.stats()
+    assert (told.chains, told.stopped_chains, told.oldest_link_s) == (0, 1, 0)
+
+
 def test_chains_are_listed(me: Process, chains: Chains) -> None:
     for cid in ("a", "b"):
         chains.push(NewChain(cid, [[link_job(1)]]))

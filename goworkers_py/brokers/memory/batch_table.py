@@ -170,9 +170,10 @@ class BatchTable:
         batch = self._get(bid)
         return [] if batch is None else list(batch.deaths)
 
-    def bids(self) -> list[str]:
+    def entries(self) -> list[BatchStatus]:
         """The open ones first."""
-        return sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
+        bids = sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
+        return [one for bid in bids if (one := self.status(bid)) is not None]
 
     def _get(self, bid: str) -> _Batch | None:
         batch = self._batches.get(bid)

@@ -123,5 +123,6 @@ class ChainTable:
         known = chain.link, chain.state, chain.at, chain.ended_at, *chain.stopped, chain.since
         return ChainStatus(cid, len(links), *known, tuple(map(at_work, islice(waiting, MOST_AT_WORK))))
 
-    def cids(self) -> list[str]:
-        return sorted(self._chains, key=lambda cid: self._chains[cid].expires_at, reverse=True)
+    def entries(self) -> list[ChainStatus]:
+        cids = sorted(self._chains, key=lambda cid: self._chains[cid].expires_at, reverse=True)
+        return [one for cid in cids if (one := self.status(cid)) is not None]

@@ -14,7 +14,7 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import one_of
-from goworkers_py.core.chain import MOST_AT_WORK, ChainStatus, JobAtWork, LinkJob, NewChain
+from goworkers_py.core.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.wire.chain import at_work
 from goworkers_py.wire.job_record import LIVE_S
 
@@ -70,6 +70,12 @@ class RedisChains(Chains):
             cids = [cid for cid in map(text, page) if cid not in seen]  # one that moves ahead moves the others back
             seen.update(cids)
             yield from (one for one in self._read(cids) if one is not None)
+
+    def idle(self, count: int, now: float) -> list[ChainStatus]:
+        """Those that go on or have failed, first those to which nothing has happened for the longest time. Those that
+        have ended well are forgotten before."""
+        asked = "ZRANGEBYSCORE", self._keys.chains, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
 
     def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:
         replies = self._connections.answers([("HMGET", self._keys.chain(cid), *_FIELDS) for cid in cids])
