@@ -14,7 +14,7 @@ from calls import Call, one_line
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
-from goworkers_py.core.group import Group, GroupSettings, Joining
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 
 GROUP = Group("billing", "Invoice", "user:7")
 
@@ -31,7 +31,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 
 def push(broker: RedisBroker, *jids: str, group: Group = GROUP, settings: GroupSettings | None = None) -> None:
-    joining = Joining(group, settings or GroupSettings(grace_s=3600))
+    joining = GroupMembership(group, settings or GroupSettings(grace_s=3600))
     broker.transport.publish([Push(group.queue, job("Invoice", jid=jid), group=joining) for jid in jids])
 
 

@@ -16,7 +16,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndSet, Push, PushJobs, Tracked
-from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DONE, Done, Joined
 
@@ -27,7 +27,7 @@ AT_ONCE = GroupSettings(grace_s=0.000001)
 
 
 def push(jid: object, settings: GroupSettings = DEFAULT_SETTINGS, group: Group = GROUP, **tied: Any) -> Push:
-    return Push("q", job(jid), group=Joining(group, settings), **tied)
+    return Push("q", job(jid), group=GroupMembership(group, settings), **tied)
 
 
 @pytest.fixture

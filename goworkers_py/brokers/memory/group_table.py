@@ -13,8 +13,8 @@ from goworkers_py.core.group import (
     DueGroups,
     Group,
     GroupEntry,
+    GroupMembership,
     GroupSettings,
-    Joining,
     OwnSettings,
 )
 
@@ -64,12 +64,12 @@ class GroupTable:
         self._open: dict[Group, _Open] = {}
         self.sets: dict[Group, _Set] = {}
 
-    def join(self, number: int, joining: Joining, payload: bytes) -> None:
+    def join(self, number: int, member: GroupMembership, payload: bytes) -> None:
         """Called again for the same number, it changes nothing."""
-        group = self._open.setdefault(joining.group, _Open())
+        group = self._open.setdefault(member.group, _Open())
         if number not in group.members:
             group.members[number] = Member(self._clock(), payload)
-            group.said = joining.settings
+            group.said = member.settings
 
     def due(self, job_class: str, limit: int, passed: int) -> DueGroups:
         now = self._clock()

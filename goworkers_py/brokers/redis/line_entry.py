@@ -12,7 +12,7 @@ import simplejson
 
 from goworkers_py.core.effect import Push
 from goworkers_py.wire.batch import bid_in
-from goworkers_py.wire.group import joining_in
+from goworkers_py.wire.group import membership_in
 from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
@@ -33,7 +33,7 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        slot, group = slot_claim_in(payload), None if self.due else joining_in(payload, self.queue)
+        slot, group = slot_claim_in(payload), None if self.due else membership_in(payload, self.queue)
         return Push(
             self.queue,
             payload,
