@@ -15,7 +15,6 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
 from goworkers_py.core.errors import ArgumentError, BatchEnded, JobCancelled, KillJob
@@ -23,22 +22,11 @@ from goworkers_py.wire.chain import MOST_AROUND, MOST_LEVELS
 from goworkers_py.wire.message import current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://chains" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+def app(broker_address: str) -> Iterator[App]:
     queues = [QueueConfig(name="q", concurrency=3), QueueConfig(name="r", concurrency=1)]
-    with own_app(address, *queues, timeout=1) as app:
+    with own_app(broker_address, *queues, timeout=1) as app:
         yield app
-    forget("memory://chains")
 
 
 @dataclasses.dataclass
