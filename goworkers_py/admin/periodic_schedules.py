@@ -114,13 +114,16 @@ class PeriodicSchedules:
     def forget_periodic(self, name: str) -> bool:
         """`inspector.forget_periodic("nightly")` deletes a schedule with its history. ArgumentError is raised where a
         process of the last minute has it in its code: it would come back at once, without its pause."""
-        source, name = self._named(name)
-        if _state(self._record(source, name), self._admin.now()) in ("fires", "paused"):
+        self.check_unused_periodic(name)
+        return self._periodic.forget(*self._named(name))
+
+    def check_unused_periodic(self, name: str) -> None:
+        """Raises ArgumentError where a process of the last minute has the periodic job in its code."""
+        if _state(self._record(*self._named(name)), self._admin.now()) in ("fires", "paused"):
             raise ArgumentError(
                 f"periodic job {name} is in the code of a process that lives, or has lived a minute ago: forgotten, it "
                 "would come back without its pause. Take it out of the code first, or pause it"
             )
-        return self._periodic.forget(source, name)
 
     def _record(self, source: str, name: str) -> ScheduleRecord:
         return next(one for one in self._periodic.records() if (one.source, one.name) == (source, name))

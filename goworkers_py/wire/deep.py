@@ -12,11 +12,13 @@ from goworkers_py.wire import payload
 
 
 def fields_of(raw: bytes) -> dict[str, Any]:
-    """The fields of a job, nested however deep; none for bytes that are no JSON object."""
-    with suppress(UnreadablePayload):
+    """The fields of a job, nested however deep; none for bytes that are unreadable for another reason."""
+    try:
         return payload.read(raw)
+    except UnreadablePayload as error:
+        if str(error) != payload.TOO_DEEP:
+            return {}
     with suppress(ValueError, RecursionError):
-        fields = simplejson.loads(raw)
-        if isinstance(fields, dict):
-            return fields
+        fields: dict[str, Any] = simplejson.loads(raw)
+        return fields
     return {}

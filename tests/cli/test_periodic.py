@@ -157,6 +157,7 @@ def test_a_name_is_refused_that_is_unknown_or_of_two_applications(nightly: Relea
 
 
 def test_a_schedule_is_forgotten(nightly: Release, call: Call, redis: redis_py.Redis) -> None:
+    assert call("periodic", "forget", "nightly", "--dry-run").returncode == 2
     refused = call("periodic", "forget", "nightly")
     assert (refused.returncode, "is in the code of a process that lives" in one_line(refused.stderr)) == (2, True)
     digest = redis.hget("pyworkers:periodic:shop:nightly", "digest").decode()

@@ -62,6 +62,14 @@ def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death() ->
     assert [type(effect) for effect in again.effects] == [EndLink]  # its batch has counted its death
 
 
+@pytest.mark.parametrize("wrong", [b"NaN", b"[" * 20_000 + b"]" * 20_000, b"\xff"])
+def test_a_job_of_a_batch_that_is_no_json_is_dead_as_it_is(wrong: bytes) -> None:
+    raw = job("J", jid="j", pyworkers={"v": 1, "batch": {"id": "b"}}).replace(
+        b'"args": []', b'"args": [' + wrong + b"]"
+    )
+    assert run(raw, never) == Dead(raw)
+
+
 def test_a_job_that_needs_a_newer_release_goes_back_and_no_code_sees_it() -> None:
     outcome = run(job(jid="j", **{needs.FIELD: needs.field_of(["telepathy"])}), never)
     assert isinstance(outcome, Reschedule)
