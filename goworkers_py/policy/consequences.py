@@ -17,7 +17,7 @@ from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over
+from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
 from goworkers_py.wire.group import GROUP, group_of
 from goworkers_py.wire.job_limits import SLOTS, slots_of
@@ -117,9 +117,9 @@ def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     if link is None or change.state not in ENDED:
         return
     if change.state != "completed":
-        name, why = fields.get("wrapped") or fields.get("class"), "discarded" if change.discarded else change.state
+        why = "discarded" if change.discarded else change.state
         error = (change.error or error_of(fields))[:LONGEST_ERROR] if change.state == "dead" else ""
-        yield EndLink(change.jid, link, why=why, job_class=str(name or ""), error=error)
+        yield EndLink(change.jid, link, why=why, job_class=shown_class(fields), error=error)
         return
     member, result = batch_of(fields), payload.encode(change.result).encode() if link.gives else b""
     yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)

@@ -73,14 +73,24 @@ def without_batch(field: Any) -> Any:
 
 def error_of(fields: Mapping[str, Any]) -> str:
     """The last error of this job."""
-    kind, told = (str(fields.get(name) or "") for name in ("error_class", "error_message"))
+    kind, told = (_text(fields.get(name)) for name in ("error_class", "error_message"))
     return f"{kind}: {told}" if kind else told
+
+
+def shown_class(fields: Mapping[str, Any]) -> str:
+    """The class of this job, as people know it."""
+    return _text(fields.get("wrapped") or fields.get("class"))
 
 
 def death_of(fields: Mapping[str, Any], error: str, now: float) -> bytes:
     """How this job died, as one of the deaths of its batch."""
-    name, cut = fields.get("wrapped") or fields.get("class"), error[:LONGEST_ERROR]
-    return payload.write({"v": V, "jid": fields.get("jid"), "class": str(name or ""), "error": cut, "at": now})
+    told = {"jid": _text(fields.get("jid")), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
+    return payload.write({"v": V, **told})
+
+
+def _text(value: Any) -> str:
+    """Encodable, whatever a stranger has written."""
+    return str(value or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def deaths(told: Sequence[bytes]) -> list[Death]:

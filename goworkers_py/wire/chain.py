@@ -15,6 +15,7 @@ from typing import Any
 from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink, JobAtWork, LinkJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import deep, payload
+from goworkers_py.wire.batch import shown_class
 from goworkers_py.wire.needs import FIELD, V
 
 CHAIN = "chain"
@@ -80,7 +81,7 @@ def with_gaps(raw: bytes) -> bytes:
 def at_work(job: LinkJob) -> JobAtWork:
     """A part of a link, as people see it."""
     fields = deep.fields_of(job.payload.replace(GAP, b"null"))
-    return JobAtWork(str(fields.get("jid") or ""), str(fields.get("wrapped") or fields.get("class") or ""), job.queue)
+    return JobAtWork(str(fields.get("jid") or ""), shown_class(fields), job.queue)
 
 
 def given(result: object) -> object:

@@ -492,6 +492,18 @@ def test_a_job_of_a_dead_process_stays_in_its_batch(
     assert fired(me) == ["complete of b"]
 
 
+def test_the_death_of_a_job_with_a_class_that_is_no_unicode_is_told(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID))
+    raw = member_job(1).replace(b'"Job"', rb'"J\ud800"').replace(b'"jid"', rb'"error_message":"\ud800","jid"')
+    publish(Push("q", raw, batch=BID))
+    [one] = me.consume(1)
+    assert me.settle(ended(one, Dead(one.payload))) == [True]
+    [death] = batches.deaths(BID)
+    assert (death.job_class, death.error) == ("J?", "?")
+
+
 def test_a_payload_that_this_release_cannot_read_is_in_no_batch() -> None:
     for batch in ({"id": 1}, {"id": ""}, {"id": "b", "to": [1]}, {"id": "b", "to": 1}, "b", {"id": "b" + ".c" * 10}):
         raw = job(1, pyworkers={"v": 1, "needs": [], "batch": batch})
