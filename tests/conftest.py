@@ -23,6 +23,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import redis as redis_py
 import servers
+from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
 from servers import RedisServer, do_without
 

@@ -221,7 +221,7 @@ class Doctor:
             if self._is_ours_without_code(one.job_class, one.queue):
                 told = f"{what} pushes class {one.job_class} to queue {one.queue}, and no code is registered for it"
                 yield Advice(PROBLEM, told, "add its module to `require`, or push this class to another queue")
-            if one.queue not in fetched:
+            if one.state != "no process" and one.queue not in fetched:
                 told = f"{what} pushes to queue {one.queue}, but no live process fetches from it"
                 yield Advice(PROBLEM, told, "start a process for this queue")
 

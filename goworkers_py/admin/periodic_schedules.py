@@ -112,9 +112,18 @@ class PeriodicSchedules:
         return bool(self._record(source, name).override) and self._periodic.override(source, name, b"")
 
     def forget_periodic(self, name: str) -> bool:
-        """`inspector.forget_periodic("nightly")` deletes a schedule with its history. A process that still has it in
-        its code registers it anew."""
+        """`inspector.forget_periodic("nightly")` deletes a schedule with its history. ArgumentError is raised where a
+        process of the last minute has it in its code: it would come back at once, without its pause."""
+        self.check_unused_periodic(name)
         return self._periodic.forget(*self._named(name))
+
+    def check_unused_periodic(self, name: str) -> None:
+        """Raises ArgumentError where a process of the last minute has the periodic job in its code."""
+        if _state(self._record(*self._named(name)), self._admin.now()) in ("fires", "paused"):
+            raise ArgumentError(
+                f"periodic job {name} is in the code of a process that lives, or has lived a minute ago: forgotten, it "
+                "would come back without its pause. Take it out of the code first, or pause it"
+            )
 
     def _record(self, source: str, name: str) -> ScheduleRecord:
         return next(one for one in self._periodic.records() if (one.source, one.name) == (source, name))
@@ -136,7 +145,7 @@ def _changed(rule: Rule, cron: str, every: int, timezone: str) -> Rule:
     """Raises ArgumentError for a rule that is none."""
     if cron and every:
         raise ArgumentError("cron and every exclude each other")
-    if timezone and not (cron or rule.cron):
+    if timezone and (every or not (cron or rule.cron)):
         raise ArgumentError("timezone is for cron")
     changed = Rule(every=every) if every else Rule(cron or rule.cron, 0, timezone or rule.timezone)
     try:

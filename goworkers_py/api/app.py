@@ -165,7 +165,7 @@ class App(
             wire_name = name if isinstance(name, str) else getattr(function, "__name__", repr(function))
             said = self._declared.options_of_job(options, function, wire_name)
             code = self.atomically(function) if said.get("atomic") else function
-            spec = JobSpec(wire_name, code, said.get("queue") or "default", said)
+            spec = JobSpec(wire_name, code, said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
             return Job(lambda: self.client, self.clock, spec)
 

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.api.client import Client
@@ -22,6 +22,8 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 _ITS_ID = object()  # stands for the id of the batch
 OnEvent = Job[..., Any] | Signature | None
@@ -48,7 +50,7 @@ class Batch:
     def _begin(self) -> Membership:
         """Holds the batch, which is open already."""
         status = self.status()
-        if status is None or not self._batches.hold(self.id, self._hold):
+        if status is None or not _repeated(lambda: self._batches.hold(self.id, self._hold)):
             raise BatchEnded(self.id)
         return Membership(self.id, tuple(status.to))
 
@@ -73,17 +75,20 @@ class Batch:
         if join is None:
             return
         join.__exit__(kind, error, traceback)
-        if kind is None:
-            self._batches.let_go(self.id, self._hold, join.member.to)
-            return
+        end = self._let_go if kind is None else self._give_up
         try:
-            self._give_up(join.member)
-        except BrokerError as failed:  # the block's own exception is raised
+            _repeated(lambda: end(join.member))
+        except BrokerError as failed:
             log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.id, failed)
+            if kind is None:  # else the block's own exception is raised
+                raise
+
+    def _let_go(self, member: Membership) -> None:
+        self._batches.let_go(self.id, self._hold, member.to)
 
     def _give_up(self, member: Membership) -> None:
         """The block has raised. The jobs of others in a batch that was opened again go on."""
-        self._batches.let_go(self.id, self._hold, member.to)
+        self._let_go(member)
 
 
 class NewBatchBlock(Batch):
@@ -105,18 +110,20 @@ class NewBatchBlock(Batch):
         to = dict.fromkeys([*(one.queue for one in callbacks.values()), *parent.to])
         member = Membership(bid, tuple(to))
         new = NewBatch(member, self._name, self._hold, callbacks, self._retain_s, self._client.milliseconds)
-        if not self._begun(new):
+        if not _repeated(lambda: self._batches.begin(new)):
             raise BatchEnded(parent.bid)
         return member
 
-    def _begun(self, new: NewBatch) -> bool:
-        try:
-            return self._batches.begin(new)
-        except BrokerUnavailable:  # the reply may be lost: an inner batch that nobody knows would never end
-            return self._batches.begin(new)
-
     def _give_up(self, member: Membership) -> None:
         self._batches.cancel(self.id)
+
+
+def _repeated(step: Callable[[], _T]) -> _T:
+    """Once more after an outage: the reply may be lost, and a batch that nobody knows to be held would never end."""
+    try:
+        return step()
+    except BrokerUnavailable:
+        return step()
 
 
 def _callback(signature: Signature, bid: str) -> Callback:

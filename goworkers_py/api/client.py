@@ -226,9 +226,9 @@ class Client:
                 raise error.with_advice(self._address) from error
         return [True] * len(pushes)
 
-    def publish(self, pushes: Sequence[Push]) -> object:
+    def publish(self, pushes: Sequence[Push]) -> None:
         """Publishes pushes that were held back."""
-        return self._publisher.publish(pushes)
+        self._publisher.publish_held(pushes)
 
     def _fields(
         self,

@@ -18,6 +18,7 @@ from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.policy.uniqueness import check_lock_options, uniqueness_of
+from goworkers_py.wire.chain import CHAIN, as_texts
 from goworkers_py.wire.needs import ITERATE, LIMITS, TYPED
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ class Job(Generic[P, R]):
     def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], ties: Ties = NO_TIES) -> WrittenJob:
         """The payload of a job that something else pushes, without `enqueued_at`."""
         [args], kwargs, needs = self._dumped([args], kwargs)
+        if CHAIN in ties.members:
+            args, kwargs = [as_texts(one) for one in args], {name: as_texts(one) for name, one in kwargs.items()}
         return self._client().written(self._queue, self._spec.name, args, self._complete, needs, kwargs, ties)
 
     def _dumped(

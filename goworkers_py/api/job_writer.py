@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from goworkers_py.core.effect import Push, Tracked
-from goworkers_py.core.group import Joining
+from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.limit import SlotClaim, SlotTie
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.policy.grouping import Grouping
@@ -29,7 +29,7 @@ class WrittenJob(NamedTuple):
     track: Tracked | None = None
     lock: LockClaim | None = None
     slot: SlotClaim | None = None
-    group: Joining | None = None
+    group: GroupMembership | None = None
 
     def push(self, at: float | None, bid: str = "") -> Push:
         group = None if at else self.group
@@ -91,7 +91,7 @@ class JobWriter:
         slot = SlotClaim(slots[0].slot, job["jid"]) if slots else None
         return WrittenJob(job["jid"], job["queue"], payload.write(job), track, lock, slot, self.joining(job))
 
-    def joining(self, job: Mapping[str, Any] | None = None) -> Joining | None:
+    def joining(self, job: Mapping[str, Any] | None = None) -> GroupMembership | None:
         """The group that a job joins; `job`: its fields, where they are not those of the push."""
         job = self._fields if job is None else job
         if self._grouping is None or job.get("kwargs"):  # a link may have added kwargs: it runs by itself

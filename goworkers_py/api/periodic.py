@@ -33,7 +33,7 @@ class DeclaringPeriodic:
         /,
         *,
         every: Delay | None = None,
-        timezone: str = "UTC",
+        timezone: str = "",
         name: str = "",
         args: Sequence[Any] | ArgsOf = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -41,7 +41,8 @@ class DeclaringPeriodic:
         overlap: Overlap = "allow",
     ) -> Callable[[Job[P, R]], Job[P, R]]:
         """Decorator above `@workers.job`: `@workers.periodic("0 3 * * *", timezone="Europe/Berlin")` or
-        `@workers.periodic(every=30)`. The daemons push the job at these times, each once in the whole fleet.
+        `@workers.periodic(every=30)`. The daemons push the job at these times, each once in the whole fleet. Without a
+        time zone, the expression is in UTC.
 
         `args` may be a function: `args=lambda slot: [slot.date().isoformat()]`. A job with several of these decorators
         needs a `name=` for each. docs/periodic-jobs.md explains the options.
@@ -69,12 +70,12 @@ class DeclaringPeriodic:
 def _rule(cron: str | Job[..., Any], every: Delay | None, timezone: str) -> Rule:
     if isinstance(cron, Job):
         raise ConfigError("@periodic has no parentheses: write @workers.periodic(...)")
-    if every is not None and timezone != "UTC":
+    if every is not None and timezone:
         raise ConfigError("@periodic: a time zone belongs to a cron expression, not to every=")
     if bool(cron) == (every is not None):
         raise ConfigError('@periodic takes a cron expression or every=: @periodic("0 3 * * *"), @periodic(every=30)')
     if every is None:
-        return Rule(cron, 0, timezone)
+        return Rule(cron, 0, timezone or "UTC")
     seconds = every.total_seconds() if isinstance(every, datetime.timedelta) else every
     if not is_number(seconds) or seconds < 1 or seconds != int(seconds):
         raise ConfigError(f"@periodic: every must be whole seconds from 1 on, or a timedelta, is {every!r}")

@@ -68,7 +68,7 @@ class _Pushes:
         """As JSON."""
         args = self.args(_moment(slot, self.rule)) if callable(self.args) else self.args
         if isinstance(args, str) or not isinstance(args, Sequence):
-            raise ArgumentError(f"{self.place}: args must be a list of arguments, or a function that returns one")
+            raise ArgumentError("args must be a list of arguments, or a function that returns one")
         if self.spec is not None:
             self.spec.arguments.check(args, self.kwargs)
         return self.dumped(args)
@@ -131,6 +131,8 @@ def _of_config(one: PeriodicConfig, registry: Registry) -> _Pushes:
         raise ConfigError(f"{place} names no class: write class = Report::NightlyJob")
     if bool(one.cron) == bool(one.every):
         raise ConfigError(f"{place} needs cron or every, and not both: cron = 0 3 * * *, or every = 30")
+    if one.every and one.timezone != "UTC":
+        raise ConfigError(f"{place} timezone: a time zone belongs to cron, not to every")
     rule = Rule(one.cron, 0, one.timezone) if one.cron else Rule(every=one.every)
     spec = registry.job(one.class_)
     queue = one.queue or (spec.queue if spec else "default")

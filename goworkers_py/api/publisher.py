@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Sequence
 
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Push
+from goworkers_py.core.batch import line_of
 from goworkers_py.core.errors import BatchEnded, DuplicateJob
 from goworkers_py.core.lock import Conflict
+from goworkers_py.wire.batch import outside
+
+log = logging.getLogger(__name__)
 
 # Of one call, so many holders of locks are looked for. The other ones count as there.
 MOST_LOOKS = 100
@@ -27,12 +32,29 @@ class Publisher:
         self._holders: LockHolders | None = None  # made at the first conflict; two threads may each make one
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
-        """Without a decision: for pushes that nobody waits for."""
+        """Without a decision."""
         published = self._broker().transport.publish(pushes)
         for at in {push.at for push in pushes}:
             if at is not None:
                 self._on_later(at)
         return published
+
+    def publish_held(self, pushes: Sequence[Push]) -> None:
+        """For pushes that nobody waits for. A job whose batch has ended meanwhile is pushed in no batch, unless the
+        batch was cancelled."""
+        results = zip(pushes, self.publish(pushes), strict=True)
+        refused = [push for push, one in results if one is Published.REFUSED]
+        stopped = {bid for bid in {push.batch for push in refused} if self._is_cancelled(bid)}
+        late = [push for push in refused if push.batch not in stopped]
+        for bid in dict.fromkeys(push.batch for push in late):
+            log.warning("batch %s ended before jobs joined it that were held back: they are pushed in no batch", bid)
+        if late:
+            self.publish([dataclasses.replace(push, batch="", payload=outside(push.payload)) for push in late])
+
+    def _is_cancelled(self, bid: str) -> bool:
+        """Whether the batch, or one around it, was cancelled."""
+        around = [self._broker().batches.status(one) for one in line_of(bid)]
+        return any(one is not None and one.stopped for one in around)
 
     def push(self, pushes: Sequence[Push]) -> Sequence[Answer]:
         """Raises DuplicateJob when a jid is that of another job, or for a lock with `raise`; BatchEnded when its batch

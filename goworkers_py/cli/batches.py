@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 import simplejson
@@ -30,7 +31,7 @@ def batches() -> None:
 def list_(app: App, only_open: bool, limit: int, as_json: bool) -> None:
     """Lists batches, the open ones first."""
     found = (one for one in app.inspector.batches.all() if not (only_open and one.ended_at))
-    show_all([*itertools.islice(found, limit or None)], as_json, _show, "batches")
+    show_all([*itertools.islice(found, limit or None)], as_json, _show, "batches", _fields)
 
 
 @batches.command()
@@ -95,7 +96,7 @@ def _change(app: App, bids: Sequence[str], dry_run: bool, change: Callable[[str]
         raise SystemExit(FAILED)
 
 
-def _fields(status: BatchStatus) -> dict[str, object]:
+def _fields(status: BatchStatus) -> dict[str, Any]:
     return {**dataclasses.asdict(status), "pending": status.pending, "state": status.state}
 
 
@@ -110,7 +111,11 @@ def _why(status: BatchStatus) -> str:
 
 def _show(found: Sequence[BatchStatus]) -> None:
     table = Table("batch", "name", "state", "since", "jobs", "pending", "succeeded", "failed", "cancelled", "expired")
-    table.add([(one.bid, one.name or "-", one.state, when(one.at or None), *map(str, _counts(one))) for one in found])
+    table.add([(one.bid, one.name or "-", _state(one), when(one.at or None), *map(str, _counts(one))) for one in found])
+
+
+def _state(one: BatchStatus) -> str:
+    return f"{one.state} (held by a program)" if one.holds and one.ended_at is None else one.state
 
 
 def _counts(one: BatchStatus) -> tuple[int, ...]:

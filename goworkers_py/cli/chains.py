@@ -46,6 +46,10 @@ def show(app: App, cid: str, as_json: bool) -> None:
         click.echo(simplejson.dumps(dataclasses.asdict(status)))
         return
     _show([status])
+    for jid, job_class, queue in status.jobs:
+        click.echo(f"link {status.link}, pushed {when(status.since or None)}: {job_class} in queue {queue}, jid {jid}")
+    if status.error:
+        click.echo(f"error: {status.error}")
     if status.why == "dead":
         click.echo(f"to go on: pyworkers dead retry --jid {status.jid}")
 

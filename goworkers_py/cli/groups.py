@@ -14,6 +14,7 @@ from goworkers_py.cli.base import FAILED, CommandGroup, Function, connected, fai
 from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
 from goworkers_py.cli.selection import as_json, confirm, dry_run, limit, yes
 from goworkers_py.cli.tables import Table, duration, when
+from goworkers_py.cli.times import span_of
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 
 
@@ -23,15 +24,19 @@ def groups() -> None:
 
 
 def named(command: Function) -> Function:
-    """Adds what names a group, and calls the command with the Group."""
+    """Adds what names a group or a set of it, and calls the command with the Group."""
+    about = "a set of members whose aggregation job was pushed, by its name in `groups list`"
+    return named_open(click.option("--set", "of_set", default="", metavar="SET", help=about)(command))
 
-    def run(app: App, job_class: str, name: str, queue: str, of_set: str, **given: Any) -> Any:
+
+def named_open(command: Function) -> Function:
+    """Adds what names an open group, and calls the command with the Group."""
+
+    def run(app: App, job_class: str, name: str, queue: str, of_set: str = "", **given: Any) -> Any:
         return command(app, _found(app, job_class, name, queue, of_set), **given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    about = "a set of members whose aggregation job was pushed, by its name in `groups list`"
-    run = click.option("--set", "of_set", default="", metavar="SET", help=about)(run)
     run = click.option("--queue", default="", help="the queue of the group, where several have this name")(run)
     run = click.argument("name")(run)
     return click.argument("job_class", metavar="CLASS")(run)
@@ -91,11 +96,11 @@ def flush(app: App, group: Group, dry_run: bool) -> None:
 
 @groups.command("set")
 @connected
-@named
-@click.option("--grace", type=click.FloatRange(0, 1e9), help="seconds after its last member")
-@click.option("--max-delay", type=click.FloatRange(0, 1e9), help="seconds after its first member; 0: no limit")
+@click.option("--grace", metavar="TIME", callback=span_of, help="so long after its last member: 5m, or seconds")
+@click.option("--max-delay", metavar="TIME", callback=span_of, help="so long after its first member; 0: no limit")
 @click.option("--max-size", type=click.IntRange(0, 1_000_000_000), help="number of members; 0: no limit")
 @click.option("--reset", is_flag=True, help="the settings of the code hold again")
+@named_open
 @dry_run
 def set_(
     app: App, group: Group, grace: float | None, max_delay: float | None, max_size: int | None, reset: bool,
@@ -107,16 +112,27 @@ def set_(
     Exit code 1 when --reset finds nothing set.
     """
     given = OwnSettings(grace, max_delay, max_size)
-    if group.set or reset == (given != OwnSettings()):
-        raise click.UsageError("give --grace, --max-delay or --max-size, or --reset alone; and no --set")
+    if reset == (given != OwnSettings()):
+        raise click.UsageError("give --grace, --max-delay or --max-size, or --reset alone")
     entry = app.inspector.group(group)
     own = OwnSettings() if reset or entry is None else entry.own
     if reset and (entry is None or entry.own == OwnSettings()):
         fail(f"{group.name}: nothing is set", FAILED)
+    if entry is None:
+        _warn_of_unknown(app, group)
     changed = own._replace(**{name: value for name, value in given._asdict().items() if value is not None})
     if not dry_run:
         app.inspector.set_group(group, changed)
     click.echo(f"{group.name}: {'would have' if dry_run else 'has'} {_told(changed) or 'no settings of its own'}")
+
+
+def _warn_of_unknown(app: App, group: Group) -> None:
+    """Settings for a group that will never have members do nothing."""
+    fetched = {queue for one in app.inspector.processes() for queue in one.queues}
+    lacks = [] if any(app.inspector.groups(group.job_class)) else [f"class {group.job_class} has no groups now"]
+    lacks += [] if group.queue in fetched else [f"no live process fetches from queue {group.queue}"]
+    if lacks:
+        click.echo(f"pyworkers: warning: {', and '.join(lacks)}: look for a misspelt name", err=True)
 
 
 @groups.command()

@@ -106,11 +106,17 @@ def list_rows(
         click.echo(f"pyworkers: these are the first {limit}; --limit 0 shows all", err=True)
 
 
-def show_all(found: Sequence[Any], as_json: bool, show: Callable[[Any], None], what: str) -> None:
+def show_all(
+    found: Sequence[Any],
+    as_json: bool,
+    show: Callable[[Any], None],
+    what: str,
+    fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict,
+) -> None:
     """Prints dataclasses, as JSON or by `show`."""
     if as_json:
         for one in found:
-            click.echo(simplejson.dumps(dataclasses.asdict(one)))
+            click.echo(simplejson.dumps(fields(one)))
     elif found:
         show(found)
     else:

@@ -108,7 +108,9 @@ def set_(
 @dry_run
 @connected
 def forget(app: App, name: str, dry_run: bool) -> None:
-    """Deletes a schedule that no code has any more, with its history."""
+    """Deletes a schedule that no code has any more, with its history. It is refused while a process of the last minute
+    has it in its code."""
+    app.inspector.check_unused_periodic(name)
     _change(app, name, dry_run, "forgotten", app.inspector.forget_periodic, "is forgotten already")
 
 

@@ -13,7 +13,10 @@ from goworkers_py.cli.base import FAILED, connected
 from goworkers_py.cli.tables import Table, duration
 
 # Figures of features that few use.
-_ONLY_WHERE_SOME = ("groups", "grouped", "oldest_grouped_s")
+_ONLY_WHERE_SOME = (
+    "groups", "grouped", "oldest_grouped_s", "batches", "batch_pending", "oldest_batch_s", "failed_batches", "chains",
+    "oldest_link_s", "stopped_chains",
+)  # fmt: skip
 
 
 @click.command()

@@ -6,8 +6,9 @@ a job follow from its payload.
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,7 @@ OPEN_LIFE_S = 90 * 86_400
 RETAIN_S = 86_400
 # The newest deaths of its jobs that a batch tells.
 MOST_DEATHS = 100
+MOST_FOR_FIGURES = 500
 
 
 def new_bid(parent: str = "") -> str:
@@ -114,3 +116,20 @@ class BatchStatus:
     def progress(self) -> float:
         """The share of its jobs that have ended, from 0 to 1."""
         return self.ended / self.total if self.total else float(self.ended_at is not None)
+
+
+class BatchFigures(NamedTuple):
+    """Of MOST_FOR_FIGURES batches, those first to which nothing has happened for the longest time."""
+
+    batches: int  # that are open
+    pending: int  # their jobs that have not ended
+    oldest_s: int  # since the first of them was opened
+    failed: int  # batches that have ended, with jobs that failed for good
+
+    @classmethod
+    def of(cls, entries: Iterable[BatchStatus], now: float) -> BatchFigures:
+        found = list(itertools.islice(entries, MOST_FOR_FIGURES))
+        open_ones = [one for one in found if one.ended_at is None]
+        first = min((one.at for one in open_ones), default=now)
+        failed = sum(one.ended_at is not None and one.failed > 0 for one in found)
+        return cls(len(open_ones), sum(one.pending for one in open_ones), max(0, int(now - first)), failed)

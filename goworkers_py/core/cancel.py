@@ -16,6 +16,7 @@ class Tombstone(NamedTuple):
 
     retry: bool  # as in CancelRequest
     at: float  # epoch seconds, when the job was to be cancelled
+    many: bool = False  # of a batch or a chain, whose jobs name it in their payloads
 
     def is_of(self, created_at: float | None) -> bool:
         """False for a later job of the same jid, created at this time. An old worker or Ruby may have run the job for

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"
 MOST_PARTS = 1_000
+MOST_AT_WORK = 10
+MOST_FOR_FIGURES = 500
 
 
-class _Previous(str):
+class Previous:
     """Stands in the arguments of a link for the result of the link before."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         return "workers.PREVIOUS"
 
 
-# Characters of private use: no other text of a user is equal.
-PREVIOUS: Any = _Previous("\ue000pyworkers.PREVIOUS\ue001")
+PREVIOUS: Any = Previous()
 
 # A chain of which nothing is heard for so long is forgotten; a chain that has ended after RETAIN_S.
 LIFE_S = 90 * 86_400
@@ -50,6 +50,14 @@ class LinkJob(NamedTuple):
     payload: bytes
 
 
+class JobAtWork(NamedTuple):
+    """A job of the link that waits or runs, or has stopped the chain."""
+
+    jid: str
+    job_class: str
+    queue: str
+
+
 @dataclass(frozen=True, slots=True)
 class NewChain:
     cid: str
@@ -69,7 +77,27 @@ class ChainStatus:
     state: str = ""  # "running", "stopped", "cancelled" or "ended"
     at: float = 0.0  # when it was pushed
     ended_at: float | None = None
-    # Of the job that has stopped the chain: how it has ended, its jid and its class. Its retry by hand goes on.
+    # Of the job that has stopped the chain: how it has ended, its jid, its class and its error. Its retry by hand
+    # goes on.
     why: str = ""
     jid: str = ""
     job_class: str = ""
+    error: str = ""
+    since: float = 0.0  # when the link was pushed
+    # Of the link, without the parts that have ended well, at most MOST_AT_WORK. Not told of each chain in a list.
+    jobs: tuple[JobAtWork, ...] = ()
+
+
+class ChainFigures(NamedTuple):
+    """Of MOST_FOR_FIGURES chains, those first to which nothing has happened for the longest time."""
+
+    chains: int  # that run
+    oldest_s: int  # since the link was pushed that is at work for the longest time
+    stopped: int
+
+    @classmethod
+    def of(cls, entries: Iterable[ChainStatus], now: float) -> ChainFigures:
+        found = list(itertools.islice(entries, MOST_FOR_FIGURES))
+        running = [one for one in found if one.state == "running"]
+        first = min((one.since or one.at for one in running), default=now)
+        return cls(len(running), max(0, int(now - first)), sum(one.state == "stopped" for one in found))

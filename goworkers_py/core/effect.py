@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from goworkers_py.core.cursor import Cursor
-from goworkers_py.core.group import Group, Joining
+from goworkers_py.core.group import Group, GroupMembership
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.core.lock import LockClaim
@@ -52,7 +52,7 @@ class Push:
     instead_of: str = ""
     lock: LockClaim | None = None
     batch: str = ""
-    group: Joining | None = None  # without `at`
+    group: GroupMembership | None = None  # without `at`
     slot: SlotClaim | None = None  # without `group`
 
     @property

@@ -40,7 +40,7 @@ class GroupSettings(NamedTuple):
         return min(due, first + self.max_delay_s) if self.max_delay_s else due
 
 
-class Joining(NamedTuple):
+class GroupMembership(NamedTuple):
     """A push puts its job into this group, instead of its queue."""
 
     group: Group

@@ -37,6 +37,7 @@ class EndLink(NamedTuple):
     why: str = ""
     job_class: str = ""
     bid: str = ""
+    error: str = ""  # of the job, if it has failed
 
     @property
     def kind(self) -> str:

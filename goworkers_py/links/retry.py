@@ -96,6 +96,8 @@ class RetryLink:
         options = self.registry.options_for(message)
         again = self.policy.again(message, error, options, now)
         outcome = again or self.policy.decide(message, error, options, now)
+        if isinstance(outcome, Discard):
+            outcome = Discard(f"{error_class(error)}: {error_text(error)}"[:LONGEST_TEXT])
         try:
             if again is not None:
                 _log_no_failure(error, again.at - now)

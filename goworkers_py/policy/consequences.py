@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 from goworkers_py.core.batch import Way
 from goworkers_py.core.effect import Effect, EndInBatch, EndLink, EndSet, FreeLock, KeepLock
-from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.job_state import ENDED, StateWord
 from goworkers_py.core.limit import SlotTie
 from goworkers_py.core.lock import lock_life_s
 from goworkers_py.core.outcome import Cancelled, Dead, Discard, Done, Expired, Joined, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
-from goworkers_py.wire import payload
-from goworkers_py.wire.batch import BATCH, batch_of, death_of, is_over
+from goworkers_py.wire import deep, payload
+from goworkers_py.wire.batch import BATCH, LONGEST_ERROR, batch_of, death_of, error_of, is_over, shown_class
 from goworkers_py.wire.chain import CHAIN, chain_of
 from goworkers_py.wire.group import GROUP, group_of
 from goworkers_py.wire.job_limits import SLOTS, slots_of
@@ -38,6 +37,7 @@ class Change(NamedTuple):
     now: float
     discarded: bool = False
     result: object = None  # of a job in a chain
+    error: str = ""  # of a job that failed for good, where its payload does not have the error
 
 
 def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tuple[Effect, ...]:
@@ -53,19 +53,19 @@ def consequences(fields: Mapping[str, Any], outcome: Outcome, now: float) -> tup
 def change_of(jid: str, outcome: Outcome, now: float) -> Change:
     due = outcome.at if isinstance(outcome, Retry | Reschedule) else None
     result = outcome.result if isinstance(outcome, Done) else None
-    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result)
+    error = outcome.why if isinstance(outcome, Discard) else ""
+    return Change(jid, state_of(outcome), due, now, isinstance(outcome, Discard), result, error)
 
 
-def moved(raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0) -> tuple[Effect, ...]:
+def moved(
+    raw: bytes, state: StateWord, due: float | None = None, now: float = 0.0, error: str = ""
+) -> tuple[Effect, ...]:
     """Of a job that is moved to a state without a run."""
     if _MARK not in raw:
         return ()
-    try:
-        fields = payload.read(raw)
-    except UnreadablePayload:
-        return ()
+    fields = deep.fields_of(raw)
     jid = fields.get("jid")
-    return _of_all(fields, Change(jid, state, due, now)) if isinstance(jid, str) else ()
+    return _of_all(fields, Change(jid, state, due, now, error=error)) if isinstance(jid, str) else ()
 
 
 def _of_lock(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
@@ -108,7 +108,8 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
         if way == "succeeded":
             yield EndInBatch(change.jid, member, "revived")
         return
-    yield EndInBatch(change.jid, member, way, death_of(fields, change.now) if way == "failed" else b"")
+    death = death_of(fields, change.error or error_of(fields), change.now) if way == "failed" else b""
+    yield EndInBatch(change.jid, member, way, death)
 
 
 def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
@@ -116,8 +117,9 @@ def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     if link is None or change.state not in ENDED:
         return
     if change.state != "completed":
-        name, why = fields.get("wrapped") or fields.get("class"), "discarded" if change.discarded else change.state
-        yield EndLink(change.jid, link, why=why, job_class=str(name or ""))
+        why = "discarded" if change.discarded else change.state
+        error = (change.error or error_of(fields))[:LONGEST_ERROR] if change.state == "dead" else ""
+        yield EndLink(change.jid, link, why=why, job_class=shown_class(fields), error=error)
         return
     member, result = batch_of(fields), payload.encode(change.result).encode() if link.gives else b""
     yield EndLink(change.jid, link, result, bid="" if member is None else member.bid)

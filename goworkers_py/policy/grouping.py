@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from goworkers_py.config.option_values import in_seconds
 from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.group import Group, GroupSettings, Joining
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 from goworkers_py.wire.group import GROUP, member_field
 
 
@@ -21,8 +21,8 @@ class Grouping(NamedTuple):
         """The member of the payload's field."""
         return {GROUP: member_field(self.name, self.settings)}
 
-    def joining(self, queue: str, job_class: str) -> Joining:
-        return Joining(Group(queue, job_class, self.name), self.settings)
+    def joining(self, queue: str, job_class: str) -> GroupMembership:
+        return GroupMembership(Group(queue, job_class, self.name), self.settings)
 
 
 def settings_in(said: Mapping[str, Any]) -> GroupSettings:

@@ -29,6 +29,7 @@ class JobSpec:
     queue: str = "default"
     options: CodeOptions = field(default_factory=CodeOptions)  # must not be changed
     takes_message: bool = False  # the function gets the message, not the args
+    own: CodeOptions = field(default_factory=CodeOptions, compare=False)  # without the defaults of the application
     arguments: Arguments = field(init=False, compare=False, repr=False)
     aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function

@@ -32,6 +32,13 @@ class Slots(Protocol):
         """The last slot after `since` that is not after `now`."""
 
 
+# Names of other programs for expressions.
+_NICKNAMES = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+
+
 class EverySlots:
     """Each multiple of the interval since the epoch, so that all processes and releases name the same slots."""
 
@@ -99,7 +106,7 @@ def slots_of(rule: Rule) -> Slots:
     except ValueError as error:
         raise ConfigError(
             f"cron: {rule.cron!r} is no cron expression: {error}; write minute, hour, day, month and weekday, "
-            "such as 0 3 * * *"
+            f"such as {_NICKNAMES.get(rule.cron.strip(), '0 3 * * *')}"
         ) from None
 
 

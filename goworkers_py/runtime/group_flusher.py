@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 # Groups that are read in one step.
 AT_ONCE = 100
+# A look ends when the broker has refused so many.
+MOST_REFUSED = 1_000
 # A shorter sleep is not worth its wake-up, see `scheduler`.
 SHORTEST_SLEEP_S = 0.001
 # The options of a class that hold for its aggregation jobs too.
@@ -56,25 +58,30 @@ class GroupFlusher(BrokerService):
         return max(SHORTEST_SLEEP_S, min(LOOK_EVERY_S, *(self._flush_due(self._groups, spec) for spec in specs)))
 
     def _flush_due(self, groups: Groups, spec: JobSpec) -> float:
-        """Returns in how many seconds the next group of the class is due. A group that the broker refuses to flush does
+        """Returns in how many seconds the next group of the class is due. Groups that the broker refuses to flush do
         not hold up the others."""
-        due, refused = groups.due(spec.name, AT_ONCE), None
-        for group in due.groups:
-            if self.stopping.is_set():
+        refused: list[BrokerRefused] = []
+        while True:
+            due, before = groups.due(spec.name, AT_ONCE, len(refused)), len(refused)
+            for group in due.groups:
+                if self.stopping.is_set():
+                    break
+                try:
+                    self._flush(groups, group, spec)
+                except BrokerRefused as error:
+                    refused.append(error)
+            if len(refused) == before or len(due.groups) < AT_ONCE or len(refused) >= MOST_REFUSED:
                 break
-            into = group if group.set else group._replace(set=secrets.token_hex(12))
-            try:
-                size = groups.flush(group, into, self.job_of(into, spec))
-            except BrokerRefused as error:
-                refused = error
-                continue
-            if size:
-                log.debug("group %s of %s: %d members are to be aggregated", group.name, spec.name, size)
         line = f"{self.name}:{spec.name}"  # in the log lines that say that the broker refuses groups
-        if refused is not None:
-            return self._outage.failed(line, refused)
+        if refused:
+            return self._outage.failed(line, refused[-1])
         self._outage.recovered(line)
         return math.inf if due.next_in_s is None else due.next_in_s
+
+    def _flush(self, groups: Groups, group: Group, spec: JobSpec) -> None:
+        into = group if group.set else group._replace(set=secrets.token_hex(12))
+        if size := groups.flush(group, into, self.job_of(into, spec)):
+            log.debug("group %s of %s: %d members are to be aggregated", group.name, spec.name, size)
 
     def job_of(self, group: Group, spec: JobSpec) -> bytes:
         """The payload of the job that aggregates this set."""

@@ -10,7 +10,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.core.effect import EndSet, Push, PushJobs
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
-from goworkers_py.core.group import Joining
+from goworkers_py.core.group import GroupMembership
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import DONE, REQUEUE_LAST, Cancelled, Done, Joined, Outcome, Reschedule
 from goworkers_py.policy.grouping import settings_in
@@ -72,7 +72,7 @@ class GroupMembers:
             return DONE
         spec = self._registry.job(message.job_class)
         settings = found.said.over(settings_in({} if spec is None else spec.options))
-        push = Push(message.queue, message.raw, group=Joining(found.group, settings))
+        push = Push(message.queue, message.raw, group=GroupMembership(found.group, settings))
         return Joined(effects=(PushJobs(message.jid, (push,)),))
 
     def _members(self, found: JobGroup) -> Iterator[bytes]:

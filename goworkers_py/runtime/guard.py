@@ -10,7 +10,7 @@ from typing import Any
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import Dead, Outcome
+from goworkers_py.core.outcome import Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
 from goworkers_py.policy import poison
@@ -59,7 +59,7 @@ class Guard:
             message = Message(delivery.payload, delivery.queue)
         except UnreadablePayload as error:
             log.error("queue %s: a payload is no job and goes to the dead set: %s", delivery.queue, error)
-            return Dead(delivery.payload)
+            return self._runs.unreadable(delivery.payload, error)
         # First `message`, then `alert`: the canceller's thread raises the alert first, and looks for the messages of
         # running jobs then. So a job that is cancelled just now is found by one of the two.
         delivery.message = message
@@ -105,7 +105,7 @@ class Guard:
     def _is_special_by_need_only(self, fields: Mapping[str, Any]) -> bool:
         return not (
             _EXPIRES_AT in fields or _EXPIRY in fields or _TRACK in fields or _RETAIN in fields or _POISON in fields
-            or self._runs.alert or self._ruby is not None
+            or self._runs.alert_for_ties or self._ruby is not None
         )  # fmt: skip
 
     def _run_with(self, message: Message, delivery: Delivery, chain: Run, timely: Run) -> Outcome:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect, EndInBatch
+from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import DONE, Dead, Done, Outcome
 from goworkers_py.links.chain import Run
 from goworkers_py.links.iterate import BeginIteration
 from goworkers_py.observe.run_stats import RunStats
-from goworkers_py.policy.consequences import consequences
+from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.group_members import GroupMembers
 from goworkers_py.runtime.limit_begin import LimitBegin
@@ -54,17 +55,18 @@ class SpecialRuns:
         self._tracker = tracker
         self._canceller = canceller
         self.ended = canceller.ended
-        # Whether every job must come here: the code of some class says that it is tracked, or there are tombstones.
-        # Set by the thread that starts the process, and by the canceller's; every worker reads it.
-        self.alert = False
+        # `alert`: whether every job must come to `run`, because some class is tracked by its code, or single jobs were
+        # cancelled. `alert_for_ties`: whether those of batches and chains must, because one of these was, or for the
+        # same reasons. Set by the thread that starts the process, and by the canceller's; every worker reads them.
+        self.alert = self.alert_for_ties = False
         self._look()
         canceller.on_look = self._look
         tracker.on_begun = canceller.look_elsewhere
 
     def _look(self) -> None:
-        self.alert = (
-            bool(self._canceller.tombstones) or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
-        )
+        cancelled = any(not one.many for one in self._canceller.tombstones.values())
+        self.alert = cancelled or self._tracker.tracking.of_any_class or self.ties.limits.of_any_class
+        self.alert_for_ties = self.alert or bool(self._canceller.tombstones)
 
     def run(self, message: Message, delivery: Delivery, chain: Run, run_stats: RunStats) -> Outcome:
         run = self._tracker.begin(message, delivery)
@@ -92,6 +94,10 @@ class SpecialRuns:
         if outcome is DONE and type(jid) is str:  # nearly every run
             return Done(effects=(EndInBatch(jid, member, "succeeded"),))
         return self._with_ties(message, outcome)
+
+    def unreadable(self, raw: bytes, error: UnreadablePayload) -> Dead:
+        """The outcome of a payload that is no job, for all that it is tied to."""
+        return Dead(buried(raw), effects=moved(raw, "dead", now=self._wall(), error=f"unreadable payload: {error}"))
 
     def _with_ties(self, message: Message, outcome: Outcome) -> Outcome:
         """The outcome with what it means for the ties of the job."""

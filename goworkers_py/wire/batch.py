@@ -12,7 +12,7 @@ from typing import Any
 
 from goworkers_py.core.batch import MOST_LEVELS, Death, Membership
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.wire import payload
+from goworkers_py.wire import deep, payload
 from goworkers_py.wire.needs import FIELD, V
 
 BATCH, OVER = "batch", "over"
@@ -48,7 +48,18 @@ def buried(raw: bytes) -> bytes:
     """The payload of a job that dies now. It says that its batch has counted that."""
     if _read(raw) is None:
         return raw
-    return payload.splice_into(raw, FIELD, {BATCH: {**payload.read(raw)[FIELD][BATCH], OVER: True}})
+    return payload.splice_into(raw, FIELD, {BATCH: {**deep.fields_of(raw)[FIELD][BATCH], OVER: True}})
+
+
+def bid_in(raw: bytes) -> str:
+    """The name of the batch of the job with this payload; empty for a job in none."""
+    member = _read(raw)
+    return "" if member is None else member.bid
+
+
+def outside(raw: bytes) -> bytes:
+    """The payload of the same job in no batch."""
+    return raw if _read(raw) is None else payload.splice(raw, {FIELD: without_batch(deep.fields_of(raw)[FIELD])})
 
 
 def without_batch(field: Any) -> Any:
@@ -60,12 +71,26 @@ def without_batch(field: Any) -> Any:
     return {**{name: value for name, value in field.items() if name != BATCH}, "needs": kept}
 
 
-def death_of(fields: Mapping[str, Any], now: float) -> bytes:
+def error_of(fields: Mapping[str, Any]) -> str:
+    """The last error of this job."""
+    kind, told = (_text(fields.get(name)) for name in ("error_class", "error_message"))
+    return f"{kind}: {told}" if kind else told
+
+
+def shown_class(fields: Mapping[str, Any]) -> str:
+    """The class of this job, as people know it."""
+    return _text(fields.get("wrapped") or fields.get("class"))
+
+
+def death_of(fields: Mapping[str, Any], error: str, now: float) -> bytes:
     """How this job died, as one of the deaths of its batch."""
-    kind, told = (str(fields.get(name) or "") for name in ("error_class", "error_message"))
-    error = f"{kind}: {told}"[:LONGEST_ERROR] if kind else told[:LONGEST_ERROR]
-    name = fields.get("wrapped") or fields.get("class")
-    return payload.write({"v": V, "jid": fields.get("jid"), "class": str(name or ""), "error": error, "at": now})
+    told = {"jid": _text(fields.get("jid")), "class": shown_class(fields), "error": error[:LONGEST_ERROR], "at": now}
+    return payload.write({"v": V, **told})
+
+
+def _text(value: Any) -> str:
+    """Encodable, whatever a stranger has written."""
+    return str(value or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def deaths(told: Sequence[bytes]) -> list[Death]:
@@ -82,9 +107,4 @@ def deaths(told: Sequence[bytes]) -> list[Death]:
 
 
 def _read(raw: bytes) -> Membership | None:
-    if _MARK not in raw:
-        return None
-    try:
-        return batch_of(payload.read(raw))
-    except UnreadablePayload:
-        return None
+    return batch_of(deep.fields_of(raw)) if _MARK in raw else None

@@ -12,14 +12,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink
-from goworkers_py.wire import payload
+from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink, JobAtWork, LinkJob
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire import deep, payload
+from goworkers_py.wire.batch import shown_class
 from goworkers_py.wire.needs import FIELD, V
 
 CHAIN = "chain"
 # A result gets into the arguments of another job, which has levels of its own.
 MOST_LEVELS = payload.MAX_NESTING // 2
-_PREVIOUS = payload.encode(str(PREVIOUS)).encode()
+# So many lists and dicts are around PREVIOUS in an argument. The job itself, its arguments and the list of the results
+# of several parts are levels too.
+MOST_AROUND = payload.MAX_NESTING - MOST_LEVELS - 3
+# Characters of private use: no other text of a user is equal.
+_TEXT = "\ue000pyworkers.PREVIOUS\ue001"
+_PREVIOUS = payload.encode(_TEXT).encode()
 
 
 def chain_field(link: ChainLink) -> dict[str, Any]:
@@ -48,12 +55,33 @@ def chain_of(fields: Mapping[str, Any]) -> ChainLink | None:
     return ChainLink(cid, number, part, tuple(to), chain.get("gives") is True)
 
 
+def as_texts(value: Any, around: int = 0) -> Any:
+    """An argument of a link with a text for each PREVIOUS."""
+    if value is PREVIOUS:
+        if around > MOST_AROUND:
+            raise ArgumentError(
+                f"PREVIOUS is nested deeper than {MOST_AROUND} levels: the result has levels of its own"
+            )
+        return _TEXT
+    if type(value) is list and around <= payload.MAX_NESTING:  # what is deeper is refused later
+        return [as_texts(one, around + 1) for one in value]
+    if type(value) is dict and around <= payload.MAX_NESTING:
+        return {key: as_texts(one, around + 1) for key, one in value.items()}
+    return value
+
+
 def has_previous(raw: bytes) -> bool:
     return _PREVIOUS in raw
 
 
 def with_gaps(raw: bytes) -> bytes:
     return raw.replace(_PREVIOUS, GAP)
+
+
+def at_work(job: LinkJob) -> JobAtWork:
+    """A part of a link, as people see it."""
+    fields = deep.fields_of(job.payload.replace(GAP, b"null"))
+    return JobAtWork(str(fields.get("jid") or ""), shown_class(fields), job.queue)
 
 
 def given(result: object) -> object:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.wire import payload
 from goworkers_py.wire.needs import FIELD, V
@@ -78,7 +78,7 @@ def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:
     return JobGroup(Group(queue, job_class, field["name"]), said)
 
 
-def joining_in(raw: bytes, queue: str) -> Joining | None:
+def membership_in(raw: bytes, queue: str) -> GroupMembership | None:
     """The group that a push of this payload joins: for a push that waited to be relayed."""
     if _MARK not in raw:
         return None
@@ -88,7 +88,7 @@ def joining_in(raw: bytes, queue: str) -> Joining | None:
         return None
     if found is None or found.aggregates:
         return None
-    return Joining(found.group, found.said.over(GroupSettings()))
+    return GroupMembership(found.group, found.said.over(GroupSettings()))
 
 
 def set_in(raw: bytes) -> str:

@@ -29,7 +29,7 @@ _TOO_LARGE = 10**_DIGITS_AT_ONCE
 _SHORT = 1_000
 
 _SPACE = " \t\n\r"
-_TOO_DEEP = f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
+TOO_DEEP = f"nested deeper than {MAX_NESTING} levels, which Ruby refuses to read"
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -78,7 +78,7 @@ def read(raw: bytes) -> dict[str, Any]:
         raise UnreadablePayload(f"a job is a JSON object, this is {type(value).__name__}")
     # A level takes at least two characters.
     if len(raw) > 2 * MAX_NESTING and _opens_many(raw) and _nested_deeper(value, MAX_NESTING):
-        raise UnreadablePayload(_TOO_DEEP)
+        raise UnreadablePayload(TOO_DEEP)
     return value
 
 
@@ -88,7 +88,7 @@ def _read_slowly(raw: bytes) -> tuple[str, Any, int]:
         text = raw.decode("utf-8")
         return text, *_read_value(text, skip_space(text, 0))
     except RecursionError:
-        raise UnreadablePayload(_TOO_DEEP) from None
+        raise UnreadablePayload(TOO_DEEP) from None
     except ValueError as error:
         raise UnreadablePayload(f"not JSON: {_reason(error)}") from None
 
@@ -250,7 +250,7 @@ def _flaw(value: Any, levels_left: int) -> tuple[str, str] | None:
         return None if math.isfinite(value) else ("", f"is {value}, which JSON cannot represent")
     if kind is list or kind is dict:
         if levels_left == 0:
-            return "", f"is {_TOO_DEEP}"
+            return "", f"is {TOO_DEEP}"
         return _flaw_inside(value, levels_left - 1)
     return "", f"is a {kind.__qualname__}, not plain JSON{_advice(kind)}"
 
@@ -287,6 +287,7 @@ def _advice(kind: type) -> str:
 
 
 _INSTEAD = {
+    "Previous": "workers.PREVIOUS stands in the arguments of a link of workers.chain(...), after the first one",
     "tuple": "pass a list",
     "set": "pass a list",
     "frozenset": "pass a list",

@@ -18,7 +18,6 @@ from goworkers_py.admin.jobs import ALL
 from goworkers_py.admin.places import DEAD, PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.brokers.contracts.admin import PAGE, Changed, Place
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError
@@ -29,20 +28,10 @@ Q = waiting_in("q")
 FAR = 4_000_000_000.0
 
 
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://jobs" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    with own_app(address, QueueConfig(name="q", concurrency=2)) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=2)) as app:
         yield app
-    forget("memory://jobs")
 
 
 def numbered(count: int, **fields: Any) -> list[bytes]:

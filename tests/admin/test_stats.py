@@ -121,6 +121,8 @@ def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redi
     assert json.loads(json.dumps(inspector.stats().as_dict())) == {
         "processed": 0, "failed": 0, "scheduled": 0, "parked": 0, "outbox": 0, "retries": 0, "dead": 0,
         "in_progress": 0, "processes": 0, "groups": 0, "grouped": 0, "oldest_grouped_s": 0,
+        "batches": 0, "batch_pending": 0, "oldest_batch_s": 0, "failed_batches": 0,
+        "chains": 0, "oldest_link_s": 0, "stopped_chains": 0,
         "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
         "limits": {},
     }  # fmt: skip

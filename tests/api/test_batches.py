@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,29 +16,17 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.batch import BatchStatus, NewBatch
+from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.errors import ArgumentError, BatchEnded, BrokerUnavailable, DuplicateJob, JobCancelled, KillJob
 from goworkers_py.wire.message import current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://batches" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    with own_app(address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
         yield app
-    forget("memory://batches")
 
 
 class Ran:
@@ -121,20 +110,53 @@ def test_a_reopened_block_that_raises_leaves_the_jobs_of_others(app: App, ran: R
     assert ran.told == [1]
 
 
-def test_an_inner_batch_whose_reply_was_lost_is_opened_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, lost = app.batches.begin, [True]
+@pytest.mark.parametrize("step", ["begin", "hold", "let_go", "cancel"])
+def test_a_step_of_a_batch_whose_reply_was_lost_is_repeated(
+    app: App, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    done, asked = getattr(app.batches, step), []
 
-    def begin_and_lose(new: NewBatch) -> bool:
-        begun = begin(new)
-        if new.member.bid.count(".") and lost and lost.pop():
+    def do_and_lose(*args: Any) -> Any:
+        answer = done(*args)
+        asked.append(args)
+        if len(asked) == 1:
             raise BrokerUnavailable("the reply was lost")
-        return begun
+        return answer
 
-    monkeypatch.setattr(app.batches, "begin", begin_and_lose)
-    with app.batch() as outer, app.batch():
+    with app.batch() as outer:
+        monkeypatch.setattr(app.batches, step, do_and_lose)
+        with suppress(ZeroDivisionError), app.batch() as inner, app.batches.open(inner.id):
+            if step == "cancel":
+                raise ZeroDivisionError
+    assert len(asked) > 1
+    assert (status(app, outer.id).state, status(app, outer.id).total) == ("ended", 1)
+    assert status(app, inner.id).ended_at is not None
+
+
+def test_a_batch_that_stays_held_because_of_an_outage_is_named_in_the_log(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: Any) -> None:
+        raise BrokerUnavailable("down")
+
+    monkeypatch.setattr(app.batches, "let_go", fail)
+    with pytest.raises(BrokerUnavailable), app.batch() as batch:
         pass
-    assert status(app, outer.id).state == "ended"
-    assert status(app, outer.id).total == 1
+    assert f"batch {batch.id} could not be ended: down" in caplog.text
+
+
+def test_held_pushes_into_a_batch_that_was_closed_by_force_happen_outside_of_it(
+    app: App, ran: Ran, caplog: pytest.LogCaptureFixture
+) -> None:
+    with app.batch() as batch, app.atomic():
+        ran.job.enqueue(1)
+        app.batches.close(batch.id, force=True)
+    assert waits(app) == 1
+    assert f"batch {batch.id} ended before jobs joined it" in caplog.text
+    with app.batch() as batch, app.atomic():
+        ran.job.enqueue(2)
+        app.batches.cancel(batch.id)
+    assert waits(app) == 1
 
 
 def test_a_block_that_raises_cancels_its_batch(app: App, ran: Ran) -> None:

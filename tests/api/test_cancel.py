@@ -16,7 +16,6 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.job_lookup import JobLookup
 from goworkers_py.admin.places import DEAD, RETRIES, SCHEDULED, Place, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.effect import Push, Tracked
 from goworkers_py.core.errors import ArgumentError, JobCancelled
@@ -25,24 +24,9 @@ from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.wire.message import Message, current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def address(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[str]:
-    yield "memory://cancel" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    forget("memory://cancel")
-
-
-@pytest.fixture
-def app(address: str) -> Iterator[App]:
-    with own_app(address, QueueConfig(name="q", concurrency=3)) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3)) as app:
         yield app
 
 

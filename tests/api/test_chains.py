@@ -15,29 +15,18 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import DEAD, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
 from goworkers_py.core.errors import ArgumentError, BatchEnded, JobCancelled, KillJob
+from goworkers_py.wire.chain import MOST_AROUND, MOST_LEVELS
 from goworkers_py.wire.message import current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://chains" if broker_kind == "memory" else request.getfixturevalue("redis_url")
+def app(broker_address: str) -> Iterator[App]:
     queues = [QueueConfig(name="q", concurrency=3), QueueConfig(name="r", concurrency=1)]
-    with own_app(address, *queues, timeout=1) as app:
+    with own_app(broker_address, *queues, timeout=1) as app:
         yield app
-    forget("memory://chains")
 
 
 @dataclasses.dataclass
@@ -294,6 +283,39 @@ def test_typed_arguments_take_previous(app: App, ran: Ran) -> None:
     assert ran.told == [7]
 
 
+def nested(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_previous_and_the_result_may_be_nested_as_deep_as_is_said(app: App, ran: Ran) -> None:
+    nest = app.job("Nest", queue="q")(lambda: nested([], MOST_LEVELS - 1))
+    around = nested(PREVIOUS, MOST_AROUND)
+    cid = app.chain(app.parallel(nest.s(), nest.s()), ran.tell.s(around, named=around)).enqueue()
+    with working(app):
+        assert is_at(app, cid, "ended")
+    whole = nested([nested([], MOST_LEVELS - 1)] * 2, MOST_AROUND)
+    assert ran.told == [(whole, {"named": whole})]
+
+
+def test_previous_outside_of_a_chain_is_refused(app: App, ran: Ran) -> None:
+    typed = app.job("Typed", queue="q")(_typed)
+    for push in (
+        lambda: ran.add.enqueue(PREVIOUS),
+        lambda: ran.add.enqueue(1, other={"a": [PREVIOUS]}),
+        lambda: ran.add.enqueue_bulk([[1], [[PREVIOUS]]]),
+        lambda: typed.enqueue(PREVIOUS),
+        lambda: app.enqueue("q", "Any", [PREVIOUS]),
+        lambda: app.batch(on_success=ran.add.s(PREVIOUS)).__enter__(),
+    ):
+        with pytest.raises(ArgumentError, match=r"workers\.PREVIOUS stands in the arguments of a link"):
+            push()
+
+
+def _typed(page: Page) -> None: ...
+
+
 def test_what_cannot_be_a_link_is_refused_at_the_call(app: App, ran: Ran) -> None:
     for links, told in [
         ((), "without links"),
@@ -304,6 +326,8 @@ def test_what_cannot_be_a_link_is_refused_at_the_call(app: App, ran: Ran) -> Non
             app.chain(*links)  # type: ignore[arg-type]
     for links, told in [
         ((ran.add.s(PREVIOUS),), "first link"),
+        ((ran.add.s(1), ran.add.s(nested(PREVIOUS, MOST_AROUND + 1))), "PREVIOUS is nested deeper than 47 levels"),
+        ((ran.add.s(1), ran.add.s({PREVIOUS: 1})), "is a key of type Previous"),
         ((ran.add.set(unique_for=60).s(1),), r"takes no lock: write \w+\.set\(unique_for=False\)\.s"),
         ((ran.add.s(1), ran.add.set(expires_in=60).s(1)), "expires_in would count from now"),
         ((ran.add.s(1, 2, 3),), "cannot be called"),

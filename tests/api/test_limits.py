@@ -18,7 +18,6 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import PARKED, RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import block_owner
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import LimitConfig, QueueConfig
 from goworkers_py.core.errors import ArgumentError, BrokerRefused, BrokerUnavailable, ConfigError
 from goworkers_py.core.limit import Begins, Slot
@@ -26,21 +25,10 @@ from goworkers_py.runtime import limit_begin
 from goworkers_py.web.prometheus import exposition
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://limits" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    with own_app(address, QueueConfig(name="q", concurrency=5), timeout=1) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=5), timeout=1) as app:
         yield app
-    forget("memory://limits")
 
 
 class Busy:

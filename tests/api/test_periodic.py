@@ -171,6 +171,7 @@ def test_a_section_takes_the_options_of_a_class_that_is_registered_here(app: App
         ("class = X\ncron = 0 3 * * *\ntimezone = Berlin", "[periodic:p]: timezone: 'Berlin' is not known"),
         ("class = X\nevery = 5\nargs = 7", "[periodic:p] args must be a JSON list, such as [42, \"a\"], is '7'"),
         ("class = X\nevery = 5\nargs = [7", '[periodic:p] args must be a JSON list, such as [42, "a"]: '),
+        ("class = X\nevery = 5\ntimezone = Europe/Berlin", "[periodic:p] timezone: a time zone belongs to cron"),
         ("class = X\nevery = 0", "[periodic:p] every must be at least 1, is 0"),
         ("class = X\nevery = 5\ncatch_up = last", "catch_up must be one of none, latest, all; did you mean 'latest'?"),
         (
@@ -196,6 +197,7 @@ def test_a_mistake_in_a_section_is_told_at_the_start(app: App, tmp_path: Path, t
         ({"every": 5, "overlap": "no"}, "overlap must be one of allow, skip, queue, is 'no'"),
         ({"every": 5, "args": [1]}, "@periodic plain: plain cannot be called with these arguments"),
         ({"every": 5, "args": "abc"}, "@periodic plain: args must be a list of arguments"),
+        ({"every": 5, "timezone": "UTC"}, "a time zone belongs to a cron expression, not to every="),
         ({"every": 5, "name": "a\nb"}, "the name must be printable text"),
     ],
 )
@@ -209,6 +211,7 @@ def test_a_mistake_in_code_is_told_at_the_start(app: App, given: Any, told: str)
     with pytest.raises(ConfigError) as error:
         start()
     assert told in str(error.value)
+    assert str(error.value).count("@periodic plain") <= 1
 
 
 def test_what_is_no_job_cannot_be_periodic(app: App) -> None:

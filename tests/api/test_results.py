@@ -17,7 +17,6 @@ from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api import results
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import DuplicateJob, JobCancelled, JobFailed, NoResult
 from goworkers_py.core.outcome import Dead
@@ -25,21 +24,10 @@ from goworkers_py.wire import payload
 from goworkers_py.wire.message import current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://results" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    with own_app(address, QueueConfig(name="q", concurrency=3), result_max_bytes=100, timeout=1) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), result_max_bytes=100, timeout=1) as app:
         yield app
-    forget("memory://results")
 
 
 def states(app: App, jid: str | None) -> list[str]:

@@ -15,28 +15,16 @@ from waiting import eventually
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
-from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, DuplicateJob, KillJob
 from goworkers_py.wire.message import current_message
 
 
-# Scope `session`: the server starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=["memory", pytest.param("redis", marks=pytest.mark.server)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    kind: str = request.param
-    if kind == "redis":
-        request.getfixturevalue("redis_server")
-    return kind
-
-
 @pytest.fixture
-def app(request: pytest.FixtureRequest, broker_kind: str) -> Iterator[App]:
-    address = "memory://unique" if broker_kind == "memory" else request.getfixturevalue("redis_url")
-    with own_app(address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timeout=1) as app:
         yield app
-    forget("memory://unique")
 
 
 def locks(app: App) -> list[str]:

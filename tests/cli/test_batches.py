@@ -35,9 +35,13 @@ def test_batches_are_listed_and_shown(app: App) -> None:
 
     with app.batch("import") as batch:
         dies.enqueue()
+        assert "open (held by a program)" in call(app, "list").stdout
+        told = json.loads(call(app, "list", "--json").stdout)
+        assert (told["state"], told["pending"]) == ("open", 1)
     listed = call(app, "list")
     assert batch.id in listed.stdout
     assert "import" in listed.stdout
+    assert "held by a program" not in listed.stdout
     assert "1 of its jobs have not ended" in call(app, "show", batch.id).stdout
     with working(app):
         assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
@@ -48,6 +52,18 @@ def test_batches_are_listed_and_shown(app: App) -> None:
     assert batch.id not in call(app, "list", "--open").stdout
     missing = call(app, "show", "none")
     assert (missing.exit_code, missing.stderr) == (1, "pyworkers: there is no batch none, or not any more\n")
+
+
+def test_the_error_of_a_job_without_retries_is_shown(app: App) -> None:
+    @app.job("Fails", queue="q", retry=False)
+    def fails() -> None:
+        raise ValueError("no such row")
+
+    with app.batch() as batch:
+        fails.enqueue()
+    with working(app):
+        assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
+    assert "ValueError: no such row" in call(app, "show", batch.id).stdout
 
 
 def test_batches_are_cancelled_and_closed(app: App) -> None:

@@ -36,11 +36,14 @@ def test_chains_are_listed_and_shown(app: App) -> None:
     cid = app.chain(dies.s(), dies.s()).enqueue()
     assert "1 of 2" in call(app, "list").stdout
     assert cid not in call(app, "list", "--stopped").stdout
+    [at_work] = json.loads(call(app, "show", cid, "--json").stdout)["jobs"]
+    assert f"ago: Dies in queue q, jid {at_work['jid']}\n" in call(app, "show", cid).stdout
     with working(app):
         assert eventually(lambda: app.chains.status(cid).state == "stopped")  # type: ignore[union-attr]
     shown = json.loads(call(app, "show", cid, "--json").stdout)
     assert (shown["state"], shown["why"], shown["job_class"]) == ("stopped", "dead", "Dies")
     assert f"pyworkers dead retry --jid {shown['jid']}" in call(app, "show", cid).stdout
+    assert "error: goworkers_py.KillJob: no more" in call(app, "show", cid).stdout
     assert cid in call(app, "list", "--stopped").stdout
     missing = call(app, "show", "none")
     assert (missing.exit_code, missing.stderr) == (1, "pyworkers: there is no chain none, or not any more\n")

@@ -14,7 +14,7 @@ from calls import Call, one_line
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
-from goworkers_py.core.group import Group, GroupSettings, Joining
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
 
 GROUP = Group("billing", "Invoice", "user:7")
 
@@ -31,7 +31,7 @@ def broker(redis_url: str) -> Iterator[RedisBroker]:
 
 
 def push(broker: RedisBroker, *jids: str, group: Group = GROUP, settings: GroupSettings | None = None) -> None:
-    joining = Joining(group, settings or GroupSettings(grace_s=3600))
+    joining = GroupMembership(group, settings or GroupSettings(grace_s=3600))
     broker.transport.publish([Push(group.queue, job("Invoice", jid=jid), group=joining) for jid in jids])
 
 
@@ -101,7 +101,22 @@ def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> No
     assert (again.returncode, one_line(again.stderr)) == (1, "user:7: nothing is set")
     assert call("groups", "set", "Invoice", "user:7").returncode == 2
     assert call("groups", "set", "Invoice", "new", "--grace", "5").returncode == 1
-    assert call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5").returncode == 0
+    new = call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5m")
+    assert (new.stdout, new.returncode) == ("new: has grace 300\n", 0)
+    assert one_line(new.stderr) == ("warning: no live process fetches from queue billing: look for a misspelt name")
+    wrong = call("groups", "set", "Invoice", "user:7", "--grace", "5x")
+    assert (wrong.returncode, "'5x' is no length of time; give 5m, 2h, 1d or seconds" in wrong.stderr) == (2, True)
+    assert "class Invioce has no groups now, and no live process" in (
+        call("groups", "set", "Invioce", "user:7", "--queue", "billing", "--grace", "5", "--dry-run").stderr
+    )
+    told = [json.loads(line) for line in call("groups", "list", "--json").stdout.splitlines()]
+    assert {one["group"]["name"]: one["own"]["grace_s"] for one in told} == {"user:7": None, "new": 300}
+
+
+def test_the_help_of_set_has_the_settings_first(call: Call) -> None:
+    told = call("groups", "set", "--help").stdout
+    assert told.index("--grace TIME") < told.index("--queue TEXT")
+    assert "--set " not in told
 
 
 def test_the_members_of_a_group_are_deleted(broker: RedisBroker, call: Call, redis: redis_py.Redis) -> None:
@@ -164,6 +179,13 @@ def test_config_check_tells_of_a_class_whose_groups_nothing_aggregates(call: Cal
     done = call("config", "check", "-r", "mails")
     assert "warning: Mail has group_grace and no @mail.aggregate: its groups wait for ever" in done.stdout.splitlines()
     assert done.returncode == 0
+
+
+def test_groups_by_default_warn_of_no_class(call: Call, here: Path) -> None:
+    (here / "mails.py").write_text(
+        "import goworkers_py as workers\nworkers.defaults(group_grace=5)\n@workers.job('Mail')\ndef mail(): ...\n"
+    )
+    assert "wait for ever" not in call("config", "check", "-r", "mails").stdout
 
 
 def test_an_unknown_option_suggests_only_options_of_the_help(call: Call) -> None:

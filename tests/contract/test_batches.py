@@ -346,6 +346,9 @@ def test_a_cancelled_batch_takes_no_jobs_and_fires_nothing(me: Process, batches:
     assert batches.cancel(BID, TO)
     assert batches.cancel(BID, TO)
     assert me.broker.cancels.stands(BID)
+    laid = me.broker.cancels.all("?")
+    assert laid is not None
+    assert laid[1][BID].many
     assert publish(push(3), push(4, INNER)) == [Published.REFUSED] * 2
     assert status(batches).state == "cancelling"
     one, two = me.consume(2)
@@ -450,6 +453,22 @@ def test_batches_are_listed_the_open_ones_first(me: Process, batches: Batches) -
     assert batches.status("none") is None
 
 
+def test_the_figures_of_batches_are_those_of_the_open_and_the_failed_ones(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    for bid in (BID, "failed", "well"):
+        batches.open(new(bid))
+        publish(push(1, bid), push(2, bid))
+        one, two = me.consume(2)
+        me.settle(ended(one, DISCARD if bid == "failed" else DONE))
+        if bid != BID:
+            me.settle(ended(two))
+            batches.let_go(bid, "hold", TO)
+    told = me.broker.admin.stats()
+    assert (told.batches, told.batch_pending, told.failed_batches) == (1, 1, 1)
+    assert 0 <= told.oldest_batch_s < 60
+
+
 def test_a_recovered_job_is_not_counted_and_a_buried_one_is(me: Process, batches: Batches) -> None:
     judge = judge_by(PoisonPolicy.of(Config()), Tracking(Registry(), Config(), time.time), time.time)
     found = Found("q", "host:1:000000000001", member_job(), begun=False, alone="")
@@ -471,6 +490,18 @@ def test_a_job_of_a_dead_process_stays_in_its_batch(
     assert status(batches).pending == 1
     me.settle(*map(ended, me.consume(1)))
     assert fired(me) == ["complete of b"]
+
+
+def test_the_death_of_a_job_with_a_class_that_is_no_unicode_is_told(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID))
+    raw = member_job(1).replace(b'"Job"', rb'"J\ud800"').replace(b'"jid"', rb'"error_message":"\ud800","jid"')
+    publish(Push("q", raw, batch=BID))
+    [one] = me.consume(1)
+    assert me.settle(ended(one, Dead(one.payload))) == [True]
+    [death] = batches.deaths(BID)
+    assert (death.job_class, death.error) == ("J?", "?")
 
 
 def test_a_payload_that_this_release_cannot_read_is_in_no_batch() -> None:

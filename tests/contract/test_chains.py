@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.core.batch import Membership, NewBatch
-from goworkers_py.core.chain import ChainLink, ChainStatus, LinkJob, NewChain
+from goworkers_py.core.chain import ChainLink, ChainStatus, JobAtWork, LinkJob, NewChain
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndLink
-from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Done, Outcome, Retry
+from goworkers_py.core.outcome import CANCELLED, DISCARD, EXPIRED, Dead, Discard, Done, Outcome, Retry
 from goworkers_py.policy.consequences import consequences, moved
 from goworkers_py.wire import payload as wire
 from goworkers_py.wire.chain import chain_field
@@ -54,7 +55,7 @@ def ended(one: Delivery, result: object = None, outcome: Outcome | None = None) 
     effects = consequences(wire.read(one.payload), outcome, time.time())
     if isinstance(outcome, Dead):
         return one, Dead(outcome.payload, effects=effects)
-    return one, type(outcome)(effects=effects)
+    return one, replace(outcome, effects=effects)
 
 
 def end_next(me: Process, result: object, outcome: Outcome | None = None) -> dict[str, Any]:
@@ -125,6 +126,42 @@ def test_another_end_stops_the_chain(me: Process, chains: Chains, outcome: Outco
     told = status(chains)
     assert (told.state, told.link, told.why, told.jid, told.job_class) == ("stopped", 1, why, "1.1", "Job")
     assert waiting(me.broker.admin) == []
+
+
+def test_the_job_at_work_and_the_error_that_stopped_the_chain_are_told(me: Process, chains: Chains) -> None:
+    run(me, chains, 1, 2, 1)
+    assert status(chains).jobs == (JobAtWork("1.1", "Job", "q"),)
+    assert abs(status(chains).since - time.time()) < 60
+    end_next(me, 1)
+    assert [one.jid for one in status(chains).jobs] == ["2.1", "2.2"]
+    end_next(me, 1)
+    assert [one.jid for one in status(chains).jobs] == ["2.2"]
+    end_next(me, None, Discard("ValueError: no"))
+    told = status(chains)
+    assert (told.state, told.why, told.error, [one.jid for one in told.jobs]) == (
+        "stopped", "discarded", "ValueError: no", ["2.2"],
+    )  # fmt: skip
+    assert next(chains.entries()).error == "ValueError: no"
+
+
+def test_an_end_well_forgets_the_error(me: Process, chains: Chains) -> None:
+    run(me, chains, 1)
+    me.settle(ended(me.consume(1)[0], outcome=Discard("no")))
+    run_again = link_job(1).payload.replace(b"\x01", b"0")
+    me.publish(run_again)
+    end_next(me, 1)
+    told = status(chains)
+    assert (told.state, told.error, told.jobs) == ("ended", "", ())
+
+
+def test_a_job_that_is_unreadable_for_its_depth_stops_its_chain_and_ends_its_batch(me: Process, chains: Chains) -> None:
+    run(me, chains, 1, 1)
+    deep = b"[" * 150 + b"]" * 150
+    raw = link_job(1).payload.replace(b"\x01", deep)
+    stopping = moved(raw, "dead", error="unreadable payload")
+    [one] = me.consume(1)
+    assert me.settle((one, Dead(raw, effects=stopping))) == [True]
+    assert (status(chains).state, status(chains).why, status(chains).error) == ("stopped", "dead", "unreadable payload")
 
 
 def test_a_dead_link_that_is_retried_goes_on(me: Process, chains: Chains) -> None:
@@ -201,6 +238,16 @@ def test_a_link_for_a_queue_that_the_payload_does_not_name_is_due_at_once(me: Pr
     if not waiting(me.broker.admin, "elsewhere"):
         [due] = me.broker.admin.jobs_in(SCHEDULED).first(10)
         assert due.jid == "2.1"
+
+
+def test_the_figures_of_chains_are_those_that_run_and_those_that_were_stopped(me: Process, chains: Chains) -> None:
+    run(me, chains, 1, 1)
+    told = me.broker.admin.stats()
+    assert (told.chains, told.stopped_chains) == (1, 0)
+    assert 0 <= told.oldest_link_s < 60
+    end_next(me, None, DISCARD)
+    told = me.broker.admin.stats()
+    assert (told.chains, told.stopped_chains, told.oldest_link_s) == (0, 1, 0)
 
 
 def test_chains_are_listed(me: Process, chains: Chains) -> None:

@@ -16,7 +16,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.core.effect import EndSet, Push, PushJobs, Tracked
-from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.group import DEFAULT_SETTINGS, DueGroups, Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.lock import LockClaim
 from goworkers_py.core.outcome import DONE, Done, Joined
 
@@ -27,7 +27,7 @@ AT_ONCE = GroupSettings(grace_s=0.000001)
 
 
 def push(jid: object, settings: GroupSettings = DEFAULT_SETTINGS, group: Group = GROUP, **tied: Any) -> Push:
-    return Push("q", job(jid), group=Joining(group, settings), **tied)
+    return Push("q", job(jid), group=GroupMembership(group, settings), **tied)
 
 
 @pytest.fixture
@@ -158,6 +158,9 @@ def test_the_page_of_due_groups_has_the_earliest_first(groups: Groups, publish: 
         publish(push(1, AT_ONCE, group))
         time.sleep(0.002)
     assert eventually(lambda: len(due(groups)) == 5)
+    first, second = groups.due("Job", 3), groups.due("Job", 3, 3)
+    assert [*first.groups, *second.groups] == due(groups)
+    assert (first.next_in_s, second.next_in_s) == (0.0, None)
     assert groups.due("Job", 2) == DueGroups(several[:2], 0.0)
 
 

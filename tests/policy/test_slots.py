@@ -95,6 +95,7 @@ def test_slots_only_go_forward_and_the_latest_one_is_among_them(since: int, cron
     ("rule", "told"),
     [
         (Rule("0 3 * *"), "'0 3 * *' is no cron expression: Wrong number of fields"),
+        (Rule("@hourly"), "write minute, hour, day, month and weekday, such as 0 * * * *"),
         (Rule("61 3 * * *"), "'61 3 * * *' is no cron expression: Bad minute"),
         (Rule("0 0 31 2 *"), "is no cron expression: Bad day-of-month"),
         (Rule("0 3 * * *", 0, "Europe/Berln"), "timezone: 'Europe/Berln' is not known; write a name such as Europe/"),

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from apps import special_runs
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.state import DeadLimits, State
-from goworkers_py.core.cancel import CLOCKS_APART_S, CancelRequest
+from goworkers_py.core.cancel import CLOCKS_APART_S, CancelRequest, Tombstone
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import MeetTombstone
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
@@ -172,3 +173,14 @@ def test_only_jobs_of_an_earlier_identity_can_be_lost() -> None:
     lease.replace("later")
     assert list(lost_jobs(broker, lease, [old, new])) == [old]
     assert asked == [old]
+
+
+def test_the_tombstone_of_a_batch_sends_no_other_job_on_the_longer_way() -> None:
+    runs = special_runs()
+    canceller = runs._canceller
+    canceller.tombstones = {"batch": Tombstone(retry=False, at=1.0, many=True)}
+    canceller.on_look()
+    assert not runs.alert
+    canceller.tombstones = {"jid": Tombstone(retry=False, at=1.0)}
+    canceller.on_look()
+    assert runs.alert

@@ -14,7 +14,7 @@ from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import DueGroups, Group
-from goworkers_py.runtime.group_flusher import LOOK_EVERY_S, GroupFlusher
+from goworkers_py.runtime.group_flusher import AT_ONCE, LOOK_EVERY_S, GroupFlusher
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire import payload
 
@@ -42,13 +42,15 @@ def flusher(app: App) -> GroupFlusher:
 
 
 class Refusing:
-    """Two groups are due. The first is refused."""
+    """Groups are due. All but the last are refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, bad: int) -> None:
+        self.names = ["bad"] * bad + ["good"]
         self.flushed: list[str] = []
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
-        return DueGroups([Group("q", job_class, "bad"), Group("q", job_class, "good")], None)
+    def due(self, job_class: str, limit: int, passed: int = 0) -> DueGroups:
+        names = self.names[passed : passed + limit]
+        return DueGroups([Group("q", job_class, name) for name in names], 0.0 if names[-1:] == ["bad"] else None)
 
     def flush(self, group: Group, into: Group, raw: bytes) -> int:
         if group.name == "bad":
@@ -68,9 +70,10 @@ def test_it_looks_once_a_second_and_earlier_for_a_group_that_is_due_before(app: 
     assert 0 < flusher(app).run_once() <= 0.5
 
 
-def test_a_group_that_is_refused_does_not_hold_up_the_others(app: App) -> None:
+@pytest.mark.parametrize("bad", [1, AT_ONCE, 3 * AT_ONCE])
+def test_groups_that_are_refused_do_not_hold_up_the_others(app: App, bad: int) -> None:
     declared(app)
-    groups = Refusing()
+    groups = Refusing(bad)
     app.broker.groups = groups  # type: ignore[assignment]
     assert flusher(app).run_once() > 0
     assert groups.flushed == ["good"]

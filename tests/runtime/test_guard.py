@@ -7,7 +7,7 @@ from apps import expiry, fresh_lease, job, open_quarantine, special_runs
 
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import EndInBatch
+from goworkers_py.core.effect import EndInBatch, EndLink
 from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, Dead, Expired, Outcome, Reschedule
 from goworkers_py.links.chain import Run
 from goworkers_py.links.expiry import Expiry
@@ -47,6 +47,28 @@ def test_what_is_no_job_is_dead_with_every_byte_and_no_code_sees_it(
 ) -> None:
     assert run(payload, never) == Dead(payload)
     assert caplog.messages[0].startswith("queue q: a payload is no job and goes to the dead set: ")
+
+
+def test_batch_and_chain_of_a_job_that_is_nested_too_deep_hear_of_its_death() -> None:
+    ties = {"v": 1, "needs": ["batch", "chain"], "batch": {"id": "b"}, "chain": {"id": "c", "n": 2}}
+    deep = job("J", jid="j", pyworkers=ties).replace(b'"args": []', b'"args": [' + b"[" * 150 + b"]" * 151)
+    outcome = run(deep, never)
+    assert isinstance(outcome, Dead)
+    link, end = outcome.effects
+    assert isinstance(link, EndLink)
+    assert isinstance(end, EndInBatch)
+    assert (link.why, end.way, end.member.bid) == ("dead", "failed", "b")
+    assert link.error.startswith("unreadable payload: nested deeper than 100 levels")
+    again = run(outcome.payload, never)
+    assert [type(effect) for effect in again.effects] == [EndLink]  # its batch has counted its death
+
+
+@pytest.mark.parametrize("wrong", [b"NaN", b"[" * 20_000 + b"]" * 20_000, b"\xff"])
+def test_a_job_of_a_batch_that_is_no_json_is_dead_as_it_is(wrong: bytes) -> None:
+    raw = job("J", jid="j", pyworkers={"v": 1, "batch": {"id": "b"}}).replace(
+        b'"args": []', b'"args": [' + wrong + b"]"
+    )
+    assert run(raw, never) == Dead(raw)
 
 
 def test_a_job_that_needs_a_newer_release_goes_back_and_no_code_sees_it() -> None:

@@ -137,6 +137,29 @@ def test_refused_pushes_do_not_hold_up_those_behind_them_and_a_look_at_them_ends
     assert waiting(own_redis) == [job("good")]
 
 
+def test_relayed_pushes_join_their_batch_or_happen_outside_of_it_after_its_end(
+    broker: RedisBroker, far: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with far.batch() as batch:
+        far.enqueue("members", "Member", [])
+    [member] = waiting(own_redis, "members")
+    post(broker, member)
+    relay_of(broker, {FAR: far.client}).run_once()
+    assert far.batches.status(batch.id).total == 2  # type: ignore[union-attr]
+    far.batches.close(batch.id, force=True)
+    post(broker, member.replace(b'"Member"', b'"Late"'))
+    relay_of(broker, {FAR: far.client}).run_once()
+    [_, late] = map(json.loads, waiting(own_redis))
+    assert (late["class"], "batch" in late["pyworkers"]) == ("Late", False)
+    assert f"batch {batch.id} ended before jobs joined it" in caplog.text
+    with far.batch() as batch:
+        far.enqueue("others", "Other", [])
+    far.batches.cancel(batch.id)
+    post(broker, *waiting(own_redis, "others"))
+    relay_of(broker, {FAR: far.client}).run_once()
+    assert (len(waiting(own_redis)), broker.admin.outboxes()) == (2, [])
+
+
 class Counting:
     """A broker that fails, or that somebody has configured wrongly."""
 

@@ -45,6 +45,13 @@ class Stats:
     groups: int = 0  # of jobs that wait to be aggregated, see `core.group.GroupFigures`
     grouped: int = 0  # their members
     oldest_grouped_s: int = 0  # how long the first of these has waited
+    batches: int = 0  # that are open, see `core.batch.BatchFigures`
+    batch_pending: int = 0  # their jobs that have not ended
+    oldest_batch_s: int = 0  # since the first of them was opened
+    failed_batches: int = 0  # that have ended, with jobs that failed for good
+    chains: int = 0  # that run, see `core.chain.ChainFigures`
+    oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
+    stopped_chains: int = 0
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
 
     def as_dict(self) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from goworkers_py.core.group import DueGroups, Group, GroupEntry, OwnSettings
 class Groups(Protocol):
     """Threads share it."""
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
+    def due(self, job_class: str, limit: int, passed: int = 0) -> DueGroups:
         """Returns up to `limit` groups and sets of a class that are due by the broker's clock, the earliest
-        first."""
+        first, after the first `passed` ones."""
 
     def flush(self, group: Group, into: Group, payload: bytes) -> int:
         """In one step: the members of an open group become the set `into`, and `payload`, the job that aggregates them,

@@ -21,6 +21,8 @@ from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
 from goworkers_py.brokers.memory.line_jobs import ParkedJob, PostedJob
 from goworkers_py.brokers.memory.state import DeadLimits, State, Waiting
+from goworkers_py.core.batch import BatchFigures
+from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.group import GroupFigures
@@ -86,6 +88,8 @@ class MemoryAdmin(Admin):
         with state.lock:
             now = state.clock()
             groups = GroupFigures.of(state.groups.entries(), now)
+            batches = BatchFigures.of(state.batches.entries(), now)
+            chains = ChainFigures.of(state.ties.chains.entries(), now)
             return Stats(
                 processed=state.processed,
                 failed=state.failed,
@@ -100,6 +104,13 @@ class MemoryAdmin(Admin):
                 groups=groups.groups,
                 grouped=groups.members,
                 oldest_grouped_s=groups.oldest_s,
+                batches=batches.batches,
+                batch_pending=batches.pending,
+                oldest_batch_s=batches.oldest_s,
+                failed_batches=batches.failed,
+                chains=chains.chains,
+                oldest_link_s=chains.oldest_s,
+                stopped_chains=chains.stopped,
                 limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 

@@ -71,6 +71,7 @@ class BatchTable:
         self._batches[bid] = _Batch(new, now, now + OPEN_LIFE_S, dict(new.callbacks), {new.hold})
         if (parent := self._get(parent_of(bid))) is not None:
             parent.members.add(bid)
+        self._keep(bid)
         return True
 
     def takes(self, bid: str, number: int) -> bool:
@@ -95,11 +96,13 @@ class BatchTable:
     def join(self, bid: str, number: int) -> None:
         if (batch := self._get(bid)) is not None and batch.ended_at is None:
             batch.members.add(number)
+            self._keep(bid)
 
     def hold(self, bid: str, hold: str) -> bool:
         if not bid or not self._takes_jobs(bid):
             return False
         self._batches[bid].holds.add(hold)
+        self._keep(bid)
         return True
 
     def let_go(self, bid: str, hold: str) -> None:
@@ -113,7 +116,7 @@ class BatchTable:
             return False
         batch.stopped = True
         batch.holds.clear()
-        self._tombstones.lay(bid, retry=False)
+        self._tombstones.lay(bid, retry=False, many=True)
         self._end_if_done(bid, batch)
         return True
 
@@ -135,6 +138,7 @@ class BatchTable:
         elif batch.pending > 0 and batch.ended_at is None:
             batch.ended[way] = batch.count(way) + 1
             batch.expires_at = self._clock() + OPEN_LIFE_S
+            self._keep(parent_of(bid))
             if death:
                 batch.deaths.appendleft(death)
             if way == "failed":
@@ -166,13 +170,20 @@ class BatchTable:
         batch = self._get(bid)
         return [] if batch is None else list(batch.deaths)
 
-    def bids(self) -> list[str]:
+    def entries(self) -> list[BatchStatus]:
         """The open ones first."""
-        return sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
+        bids = sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
+        return [one for bid in bids if (one := self.status(bid)) is not None]
 
     def _get(self, bid: str) -> _Batch | None:
         batch = self._batches.get(bid)
         return batch if batch is not None and batch.expires_at > self._clock() else None
+
+    def _keep(self, bid: str) -> None:
+        """An event of a batch is one of those around it too."""
+        for one in line_of(bid):
+            if self.is_open(one):
+                self._batches[one].expires_at = self._clock() + OPEN_LIFE_S
 
     def _takes_jobs(self, bid: str) -> bool:
         around = [self._get(one) for one in line_of(bid)] if bid else []

@@ -45,5 +45,4 @@ class MemoryBatches(Batches):
 
     def entries(self) -> Iterator[BatchStatus]:
         with self._lock:
-            bids = self._table.bids()
-        return (one for bid in bids if (one := self.status(bid)) is not None)
+            return iter(self._table.entries())

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.tombstones import Tombstones
-from goworkers_py.core.chain import GAP, LIFE_S, ChainStatus, LinkJob, NewChain
+from goworkers_py.core.chain import GAP, LIFE_S, MOST_AT_WORK, ChainStatus, LinkJob, NewChain
 from goworkers_py.core.effect import EndLink
 from goworkers_py.wire import payload
+from goworkers_py.wire.chain import at_work
 
 Put = Callable[[LinkJob], int]
+NOT_STOPPED = "", "", "", ""
 
 
 @dataclass(slots=True)
@@ -22,7 +25,8 @@ class _Chain:
     link: int = 0
     state: str = "running"
     ended_at: float | None = None
-    stopped: tuple[str, str, str] = ("", "", "")  # why, jid, class
+    since: float = 0.0
+    stopped: tuple[str, str, str, str] = NOT_STOPPED  # why, jid, class, error
     results: dict[int, bytes] = field(default_factory=dict)  # of the parts of the link that have ended well
     met: int = 0  # jobs of a cancelled chain that have ended
 
@@ -59,7 +63,7 @@ class ChainTable:
             return False
         chain.state, chain.ended_at, chain.expires_at = "cancelled", self._clock(), self._clock() + LIFE_S
         chain.met = len(chain.results)
-        self._tombstones.lay(cid, retry=False)
+        self._tombstones.lay(cid, retry=False, many=True)
         return True
 
     def end(self, end: EndLink) -> None:
@@ -73,7 +77,7 @@ class ChainTable:
             if chain.met == chain.parts:
                 self._tombstones.remove(link.cid)
         elif end.why:
-            chain.state, chain.stopped = "stopped", (end.why, end.jid, end.job_class)
+            chain.state, chain.stopped = "stopped", (end.why, end.jid, end.job_class, end.error)
         elif link.part not in chain.results:
             chain.results[link.part] = end.result
             if len(chain.results) == chain.parts:
@@ -82,18 +86,19 @@ class ChainTable:
     def _go_on(self, chain: _Chain, end: EndLink) -> None:
         results = [chain.results[part] for part in sorted(chain.results)]
         if chain.link == len(chain.new.links):
-            chain.state, chain.stopped, chain.ended_at = "ended", ("", "", ""), self._clock()
+            chain.state, chain.stopped, chain.ended_at = "ended", NOT_STOPPED, self._clock()
             chain.expires_at = self._clock() + max(1, chain.new.retain_s)
         elif chain.new.bid and self._batches.is_stopped(chain.new.bid):
             chain.results.popitem()
-            chain.state, chain.stopped = "stopped", ("batch", end.jid, end.job_class)
+            chain.state, chain.stopped = "stopped", ("batch", end.jid, end.job_class, "")
         else:
             self._begin_link(chain, results[0] if chain.parts == 1 else b"[" + b",".join(results) + b"]")
 
     def _begin_link(self, chain: _Chain, result: bytes) -> None:
         chain.link += 1
-        chain.state, chain.stopped, chain.results = "running", ("", "", ""), {}
-        now, new = self._clock(), chain.new
+        chain.state, chain.stopped, chain.results = "running", NOT_STOPPED, {}
+        chain.since = now = self._clock()
+        new = chain.new
         stamp = {"enqueued_at": int(now * 1000) if new.milliseconds else now}
         for job in new.links[chain.link - 1]:
             written = payload.splice(job.payload.replace(GAP, result), stamp)
@@ -109,8 +114,15 @@ class ChainTable:
         chain = self.get(cid)
         if chain is None:
             return None
-        links = len(chain.new.links)
-        return ChainStatus(cid, links, chain.link, chain.state, chain.at, chain.ended_at, *chain.stopped)
+        links = chain.new.links
+        waiting = (
+            ()
+            if chain.ended_at
+            else (job for part, job in enumerate(links[chain.link - 1], 1) if part not in chain.results)
+        )
+        known = chain.link, chain.state, chain.at, chain.ended_at, *chain.stopped, chain.since
+        return ChainStatus(cid, len(links), *known, tuple(map(at_work, islice(waiting, MOST_AT_WORK))))
 
-    def cids(self) -> list[str]:
-        return sorted(self._chains, key=lambda cid: self._chains[cid].expires_at, reverse=True)
+    def entries(self) -> list[ChainStatus]:
+        cids = sorted(self._chains, key=lambda cid: self._chains[cid].expires_at, reverse=True)
+        return [one for cid in cids if (one := self.status(cid)) is not None]

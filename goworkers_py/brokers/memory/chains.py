@@ -28,5 +28,4 @@ class MemoryChains(Chains):
 
     def entries(self) -> Iterator[ChainStatus]:
         with self._lock:
-            cids = self._table.cids()
-        return (one for cid in cids if (one := self.status(cid)) is not None)
+            return iter(self._table.entries())

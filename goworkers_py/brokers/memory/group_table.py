@@ -13,8 +13,8 @@ from goworkers_py.core.group import (
     DueGroups,
     Group,
     GroupEntry,
+    GroupMembership,
     GroupSettings,
-    Joining,
     OwnSettings,
 )
 
@@ -64,21 +64,21 @@ class GroupTable:
         self._open: dict[Group, _Open] = {}
         self.sets: dict[Group, _Set] = {}
 
-    def join(self, number: int, joining: Joining, payload: bytes) -> None:
+    def join(self, number: int, member: GroupMembership, payload: bytes) -> None:
         """Called again for the same number, it changes nothing."""
-        group = self._open.setdefault(joining.group, _Open())
+        group = self._open.setdefault(member.group, _Open())
         if number not in group.members:
             group.members[number] = Member(self._clock(), payload)
-            group.said = joining.settings
+            group.said = member.settings
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
+    def due(self, job_class: str, limit: int, passed: int) -> DueGroups:
         now = self._clock()
         waiting = sorted(
             (entry.due, entry.group)
             for entry in self.entries()
             if entry.due is not None and entry.group.job_class == job_class
         )
-        due = [group for at, group in waiting if at <= now]
+        due = [group for at, group in waiting if at <= now][passed:]
         later = [at - now for at, _ in waiting if at > now]
         return DueGroups(due[:limit], 0.0 if len(due) > limit else min(later, default=None))
 

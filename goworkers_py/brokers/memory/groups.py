@@ -14,10 +14,10 @@ class MemoryGroups(groups.Groups):
         self._state = state
         self._table = state.groups
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
+    def due(self, job_class: str, limit: int, passed: int = 0) -> DueGroups:
         with self._state.lock:
             self._state.sort_in()
-            return self._table.due(job_class, limit)
+            return self._table.due(job_class, limit, passed)
 
     def flush(self, group: Group, into: Group, payload: bytes) -> int:
         with self._state.lock:

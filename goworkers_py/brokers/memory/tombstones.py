@@ -21,14 +21,14 @@ class Tombstones:
         self.heard: list[Changed] = []
         self.version = 0
 
-    def lay(self, jid: str, retry: bool) -> Tombstone | None:
+    def lay(self, jid: str, retry: bool, many: bool = False) -> Tombstone | None:
         """None when another one stands and stays."""
         standing = self.laid.get(jid)
         if standing is None:
             self.answers.put(jid, "", 0)  # an older answer is about another run
         elif retry and not standing.retry:
             return None
-        laid = self.laid[jid] = Tombstone(retry, self._clock())
+        laid = self.laid[jid] = Tombstone(retry, self._clock(), many)
         self.version += 1
         for heard in self.heard:
             heard()

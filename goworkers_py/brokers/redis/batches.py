@@ -9,12 +9,12 @@ import simplejson
 
 from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.redis.batch_place import batch_place
-from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import one_of
-from goworkers_py.core.batch import EVENTS, BatchStatus, Death, Membership, NewBatch
+from goworkers_py.core.batch import EVENTS, RETAIN_S, BatchStatus, Death, Membership, NewBatch
 from goworkers_py.wire import batch as wire
 from goworkers_py.wire.job_record import LIVE_S
 
@@ -42,8 +42,7 @@ class RedisBatches(Batches):
         self._step("let_go", Membership(bid, tuple(to)), hold)
 
     def cancel(self, bid: str, to: Sequence[str] = ()) -> bool:
-        told = written_tombstone(bid, retry=False)
-        return self._step("cancel", Membership(bid, tuple(to)), told, LIVE_S)
+        return self._step("cancel", Membership(bid, tuple(to)), tombstone_of_many(bid), LIVE_S)
 
     def close(self, bid: str, to: Sequence[str] = (), force: bool = False) -> bool:
         return self._step("close", Membership(bid, tuple(to)), int(force))
@@ -67,6 +66,12 @@ class RedisBatches(Batches):
             bids = [bid for bid in map(text, page) if bid not in seen]  # one that moves ahead moves the others back
             seen.update(bids)
             yield from (one for one in self._read(bids) if one is not None)
+
+    def idle(self, count: int, now: float) -> list[BatchStatus]:
+        """Those that go on or have failed, first those to which nothing has happened for the longest time. Those that
+        have ended well are forgotten before."""
+        asked = "ZRANGEBYSCORE", self._keys.batches, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
 
     def _read(self, bids: Sequence[str]) -> list[BatchStatus | None]:
         replies = self._connections.answers([("HGETALL", self._keys.batch(bid)) for bid in bids])

@@ -63,7 +63,7 @@ class RedisCancels(Cancels):
         flat = self._connections.call("HGETALL", self._keys.tombstones)
         told = {name: one for name, raw in zip(flat[::2], flat[1::2], strict=True) if (one := _read(raw)) is not None}
         self._forget([name for name, one in told.items() if one["at"] < time.time() - LIVE_S])
-        return now, {one["jid"]: Tombstone(one["retry"], one["at"]) for one in told.values()}
+        return now, {one["jid"]: Tombstone(one["retry"], one["at"], one.get("many") is True) for one in told.values()}
 
     def _forget(self, old: Sequence[bytes]) -> None:
         if old:
@@ -86,8 +86,14 @@ class RedisCancels(Cancels):
         return {jid: told for (jid, _), told in zip(keys, replies, strict=False) if told is not None}
 
 
-def written_tombstone(jid: str, retry: bool) -> str:
-    return simplejson.dumps({"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4)})
+def tombstone_of_many(name: str) -> str:
+    """Of a batch or a chain."""
+    return written_tombstone(name, retry=False, many=True)
+
+
+def written_tombstone(jid: str, retry: bool, **more: bool) -> str:
+    told = {"v": V, "jid": jid, "retry": retry, "at": time.time(), "by": secrets.token_hex(4), **more}
+    return simplejson.dumps(told)
 
 
 def _read(raw: bytes) -> dict[str, Any] | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.chains import Chains
-from goworkers_py.brokers.redis.cancels import written_tombstone
+from goworkers_py.brokers.redis.cancels import tombstone_of_many
 from goworkers_py.brokers.redis.chain_place import chain_place
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.replies import one_of
-from goworkers_py.core.chain import ChainStatus, NewChain
+from goworkers_py.core.chain import MOST_AT_WORK, RETAIN_S, ChainStatus, JobAtWork, LinkJob, NewChain
+from goworkers_py.wire.chain import at_work
 from goworkers_py.wire.job_record import LIVE_S
 
 PAGE = 100
 _STEP = Script(Path(__file__).parent / "lua" / "step_chain.lua", one_of(int))
 # Without the links, which may be many.
-_FIELDS = ("v", "links", "link", "state", "at", "ended", "why", "jid", "class")
+_FIELDS = ("v", "links", "link", "state", "at", "ended", "why", "jid", "class", "error", "since")
 
 
 class RedisChains(Chains):
@@ -39,7 +42,7 @@ class RedisChains(Chains):
         return self._step(new.cid, list(to), new.bid, "push", *fields)
 
     def cancel(self, cid: str) -> bool:
-        return self._step(cid, (), "", "cancel", written_tombstone(cid, retry=False), LIVE_S)
+        return self._step(cid, (), "", "cancel", tombstone_of_many(cid), LIVE_S)
 
     def _step(self, cid: str, to: Sequence[str], bid: str, *told: Argument) -> bool:
         numbers: dict[str, int] = {}
@@ -47,7 +50,18 @@ class RedisChains(Chains):
         return bool(self._connections.script(_STEP, (self._keys.queues, *numbers), (*place, *told)))
 
     def status(self, cid: str) -> ChainStatus | None:
-        return self._read([cid])[0]
+        status = self._read([cid])[0]
+        return status if status is None or status.ended_at else replace(status, jobs=tuple(self._jobs(status)))
+
+    def _jobs(self, status: ChainStatus) -> Iterator[JobAtWork]:
+        key = self._keys.chain(status.cid)
+        parts = range(1, 1 + int(self._connections.call("HGET", key, "parts") or 1))
+        names = [f"link:{status.link}:{part}" for part in parts], [f"result:{part}" for part in parts]
+        texts, results = self._connections.answers([("HMGET", key, *one) for one in names])
+        waiting = (one for one, result in zip(texts or (), results or (), strict=True) if one and result is None)
+        for one in islice(waiting, MOST_AT_WORK):
+            raw, _, queue = one.partition(b"\n")
+            yield at_work(LinkJob(text(queue), raw))
 
     def entries(self) -> Iterator[ChainStatus]:
         start, seen = 0, set[str]()
@@ -57,14 +71,21 @@ class RedisChains(Chains):
             seen.update(cids)
             yield from (one for one in self._read(cids) if one is not None)
 
+    def idle(self, count: int, now: float) -> list[ChainStatus]:
+        """Those that go on or have failed, first those to which nothing has happened for the longest time. Those that
+        have ended well are forgotten before."""
+        asked = "ZRANGEBYSCORE", self._keys.chains, now + RETAIN_S, "+inf", "LIMIT", 0, count
+        return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
+
     def _read(self, cids: Sequence[str]) -> list[ChainStatus | None]:
         replies = self._connections.answers([("HMGET", self._keys.chain(cid), *_FIELDS) for cid in cids])
         return [_status(cid, told or [None] * len(_FIELDS)) for cid, told in zip(cids, replies, strict=True)]
 
 
 def _status(cid: str, told: Sequence[bytes | None]) -> ChainStatus | None:
-    v, links, link, state, at, ended, why, jid, job_class = (text(one or b"") for one in told)
+    v, links, link, state, at, ended, why, jid, job_class, error, since = (text(one or b"") for one in told)
     if v != "1":
         return None
     ended_at = float(ended) if ended else None
-    return ChainStatus(cid, int(links or 0), int(link or 0), state, float(at or 0), ended_at, why, jid, job_class)
+    job = why, jid, job_class, error
+    return ChainStatus(cid, int(links or 0), int(link or 0), state, float(at or 0), ended_at, *job, float(since or 0))

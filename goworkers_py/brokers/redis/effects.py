@@ -72,9 +72,9 @@ def _of_tie(
             groups, registry = number_of(keys.groups_of(group.job_class)), number_of(keys.groups)
             yield from ("endset", number_of(keys.group_set(group.set)), entry_of(group), 3 + len(values))
             yield from (groups, registry, group.job_class, *values)
-        case EndLink(jid, link, result, why, job_class, bid):
+        case EndLink(jid, link, result, why, job_class, bid, error):
             place = chain_place(link.cid, link.to, bid, keys, number_of)
-            told = link.part, why, jid, job_class, result
+            told = link.part, why, jid, job_class, error, result
             yield from ("link", number_of(keys.chain(link.cid)), link.number, len(told) + len(place))
             yield from (*told, *place)
         case EndInBatch(_, member, way, death):

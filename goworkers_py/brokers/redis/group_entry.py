@@ -9,7 +9,7 @@ import simplejson
 
 from goworkers_py.brokers.redis.exchange import Argument
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.core.group import Group, Joining
+from goworkers_py.core.group import Group, GroupMembership
 
 
 def entry_of(group: Group) -> str:
@@ -32,8 +32,8 @@ def new_set() -> str:
     return secrets.token_hex(12)
 
 
-def tie(joining: Joining, keys: Keys, number_of: Callable[[str], int]) -> Iterator[Argument]:
-    group, settings = joining
+def tie(member: GroupMembership, keys: Keys, number_of: Callable[[str], int]) -> Iterator[Argument]:
+    group, settings = member
     set_name = new_set()
     numbers = [
         number_of(key)

@@ -32,8 +32,9 @@ class RedisGroups(Groups):
         self._connections = connections
         self._keys = keys
 
-    def due(self, job_class: str, limit: int) -> DueGroups:
-        asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", "LIMIT", 0, limit + 1)
+    def due(self, job_class: str, limit: int, passed: int = 0) -> DueGroups:
+        page = "LIMIT", passed, limit + 1
+        asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", *page)
         (seconds, micros), listed = self._connections.exchange([("TIME",), asked])
         now, found = int(seconds) + int(micros) / 1e6, list[Group]()
         for entry, score in zip(listed[::2], listed[1::2], strict=True):

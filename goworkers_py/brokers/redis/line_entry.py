@@ -11,7 +11,8 @@ from typing import NamedTuple
 import simplejson
 
 from goworkers_py.core.effect import Push
-from goworkers_py.wire.group import joining_in
+from goworkers_py.wire.batch import bid_in
+from goworkers_py.wire.group import membership_in
 from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
@@ -32,7 +33,7 @@ class LineEntry(NamedTuple):
     @property
     def push(self) -> Push:
         payload = self.payload
-        slot, group = slot_claim_in(payload), None if self.due else joining_in(payload, self.queue)
+        slot, group = slot_claim_in(payload), None if self.due else membership_in(payload, self.queue)
         return Push(
             self.queue,
             payload,
@@ -40,6 +41,7 @@ class LineEntry(NamedTuple):
             self.id,
             tracked_in(payload),
             lock=claim_in(payload),
+            batch=bid_in(payload),
             group=group,
             slot=None if group else slot,
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.brokers.redis.batches import RedisBatches
+from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.damage import count_in
 from goworkers_py.brokers.redis.exchange import text
@@ -14,6 +17,10 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
+from goworkers_py.core import batch, chain
+from goworkers_py.core.batch import BatchFigures
+from goworkers_py.core.chain import ChainFigures
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import GroupFigures
 from goworkers_py.core.limit import waiting_by_limit
 
@@ -34,6 +41,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
     )
     names, paused = names or (), paused or ()
     groups = GroupFigures.of(RedisGroups(connections, keys).entries(), time.time())
+    batches, chains = _of_batches(connections, keys), _of_chains(connections, keys)
     in_progress, processes = _of_owners(connections, keys, read_entries(owners or ())[0])
     parked = lines.all()
     return Stats(
@@ -49,9 +57,31 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         groups=groups.groups,
         grouped=groups.members,
         oldest_grouped_s=groups.oldest_s,
+        batches=batches.batches,
+        batch_pending=batches.pending,
+        oldest_batch_s=batches.oldest_s,
+        failed_batches=batches.failed,
+        chains=chains.chains,
+        oldest_link_s=chains.oldest_s,
+        stopped_chains=chains.stopped,
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
         limits=waiting_by_limit((line.name, line.size) for line in parked),
     )
+
+
+def _of_batches(connections: Connections, keys: Keys) -> BatchFigures:
+    """Nothing where the access rules do not allow to read them."""
+    with suppress(BrokerRefused):
+        now = time.time()
+        return BatchFigures.of(RedisBatches(connections, keys).idle(batch.MOST_FOR_FIGURES, now), now)
+    return BatchFigures.of((), 0.0)
+
+
+def _of_chains(connections: Connections, keys: Keys) -> ChainFigures:
+    with suppress(BrokerRefused):
+        now = time.time()
+        return ChainFigures.of(RedisChains(connections, keys).idle(chain.MOST_FOR_FIGURES, now), now)
+    return ChainFigures.of((), 0.0)
 
 
 def _of_owners(connections: Connections, keys: Keys, owners: Mapping[str, OwnerEntry]) -> tuple[int, int]:

@@ -15,14 +15,14 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.group_entry import entry_of, group_in
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
-from goworkers_py.core.group import DEFAULT_SETTINGS, Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.group import DEFAULT_SETTINGS, Group, GroupMembership, GroupSettings, OwnSettings
 
 GROUP = Group("q", "J", "user:7")
 SET = GROUP._replace(set="set-1")
 
 
 def member(jid: str, settings: GroupSettings = DEFAULT_SETTINGS) -> Push:
-    return Push("q", job(jid=jid), group=Joining(GROUP, settings))
+    return Push("q", job(jid=jid), group=GroupMembership(GROUP, settings))
 
 
 @pytest.fixture

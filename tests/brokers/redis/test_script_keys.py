@@ -39,7 +39,7 @@ from goworkers_py.core.effect import (
     TakeRubyLock,
 )  # fmt: skip
 from goworkers_py.core.errors import BrokerRefused
-from goworkers_py.core.group import Group, GroupSettings, Joining, OwnSettings
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
 from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Dead, Done, Park
@@ -198,8 +198,10 @@ def _fire(periodic: Periodic) -> None:
 
 def of_groups(broker: Broker, life: ProcessLife) -> None:
     full, group = GroupSettings(60, 0, 1), Group("q", "Job", "one")
-    broker.transport.publish([Push("q", job(), group=Joining(group)), Push("q", job(), group=Joining(group, full))])
-    joined = Push("q", job(), group=Joining(group))
+    broker.transport.publish(
+        [Push("q", job(), group=GroupMembership(group)), Push("q", job(), group=GroupMembership(group, full))]
+    )
+    joined = Push("q", job(), group=GroupMembership(group))
     life.settle(lambda payload: Done(effects=(PushJobs("jid", (joined, joined)),)))
     broker.groups.configure(group, OwnSettings(10))
     broker.groups.take_out(group, job(), "cancelled")

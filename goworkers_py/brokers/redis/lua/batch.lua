@@ -54,7 +54,10 @@ local function may_join(key, first, last)
     local takes = takes_jobs(key)
     for at = first, last do takes = takes and takes_jobs(key_at(at)) end
     joinable[key] = takes
-    if takes then redis.pcall('EXPIRE', key, BATCH_LIVES_S) end
+    if takes then
+      redis.pcall('EXPIRE', key, BATCH_LIVES_S)
+      for at = first, last do redis.pcall('EXPIRE', key_at(at), BATCH_LIVES_S) end
+    end
   end
   return joinable[key]
 end
@@ -71,6 +74,13 @@ local function keep_batch(place, level, life)
   redis.pcall('EXPIRE', own.key, life)
   redis.pcall('EXPIRE', own.deaths, life)
   redis.pcall('ZADD', place.batches, now + life, own.bid)
+end
+
+-- An event of a batch is one of those around it too.
+local function keep_around(place, level)
+  for around = level + 1, #place do
+    if takes_jobs(place[around].key) then keep_batch(place, around, BATCH_LIVES_S) end
+  end
 end
 
 -- Whether the batch, or one around it, was cancelled.
@@ -142,6 +152,7 @@ local function count_in_batch(place, level, batch, way, amount, death)
   if way == 'failed' then fire(place, level, 'death') end
   if batch.pending < 1 and batch.holds < 1 then return finish_batch(place, level, batch) end
   keep_batch(place, level, BATCH_LIVES_S)
+  keep_around(place, level)
 end
 
 -- Counts the ends of jobs in a batch; where the batch ends by that, counts its end in the one around it, and so on.

@@ -2,10 +2,11 @@
 --   v, at, links, retain      the version, when it was pushed, how many links it has, how long it is kept after its end
 --   link, parts, open         the number of the link that is at work, how many parts it has, and how many have not ended well
 --   state                     running, stopped, cancelled or ended; ended: when
---   why, jid, class           how the job has ended that has stopped the chain, and which it was
---   link:N:PART               a part of a link that is still to come: its payload without `enqueued_at`, with the byte 1
---                             in the places for the result of the link before; a line end; its queue
---   parts:N                   how many parts such a link has; missing: one
+--   since                     when that link was pushed
+--   why, jid, class, error    how the job has ended that has stopped the chain, and which it was
+--   link:N:PART               a part of the link that is at work, or is still to come: its payload without `enqueued_at`,
+--                             with the byte 1 in the places for the result of the link before; a line end; its queue
+--   parts:N                   how many parts a link has that is still to come; missing: one
 --   result:PART               the result of a part of the link that is at work, if it has several
 --   ms                        `enqueued_at` is written in milliseconds
 -- A chain of another version is left alone.
@@ -42,8 +43,8 @@ local function keep_chain(place, life)
   redis.pcall('ZADD', place.chains, now + life, place.cid)
 end
 
-local function stop_chain(place, why, jid, class)
-  redis.pcall('HSET', place.key, 'state', 'stopped', 'why', why, 'jid', jid, 'class', class)
+local function stop_chain(place, why, jid, class, error)
+  redis.pcall('HSET', place.key, 'state', 'stopped', 'why', why, 'jid', jid, 'class', class, 'error', error)
   keep_chain(place, CHAIN_LIVES_S)
 end
 
@@ -58,12 +59,18 @@ local function push_part(place, text, result, stamp)
   if type(reply) ~= 'number' then redis.pcall('ZADD', place.schedule, now, payload) end
 end
 
+-- The fields of the parts of a link.
+local function part_names(number, parts)
+  local names = {}
+  for part = 1, parts do names[part] = 'link:' .. number .. ':' .. part end
+  return names
+end
+
 -- Pushes the link that comes next. Returns false when its batch was cancelled. Where the batch has ended, because a link
 -- was dead and is retried now, the chain goes on without it.
 local function begin_link(place, chain, result)
-  local key, number, names = place.key, chain.link + 1, {}
+  local key, number = place.key, chain.link + 1
   local parts = tonumber(redis.pcall('HGET', key, 'parts:' .. number) or 1)
-  for part = 1, parts do names[part] = 'link:' .. number .. ':' .. part end
   if place.batch then
     if is_line_stopped(place.batch, place.around, place.last) then return false end
     if may_join(place.batch, place.around, place.last) or takes_jobs(place.batch) then
@@ -71,9 +78,10 @@ local function begin_link(place, chain, result)
     end
   end
   local stamp = chain.ms and string.format('%.0f', now * 1000) or now
-  for _, text in ipairs(redis.pcall('HMGET', key, unpack(names))) do push_part(place, text, result, stamp) end
-  redis.pcall('HSET', key, 'link', number, 'parts', parts, 'open', parts, 'state', 'running')
-  redis.pcall('HDEL', key, 'parts:' .. number, 'why', 'jid', 'class', unpack(names))
+  local texts = redis.pcall('HMGET', key, unpack(part_names(number, parts)))
+  for _, text in ipairs(texts) do push_part(place, text, result, stamp) end
+  redis.pcall('HSET', key, 'link', number, 'parts', parts, 'open', parts, 'state', 'running', 'since', now)
+  redis.pcall('HDEL', key, 'parts:' .. number, 'why', 'jid', 'class', 'error', unpack(part_names(chain.link, chain.parts)))
   keep_chain(place, CHAIN_LIVES_S)
   return true
 end
@@ -96,22 +104,22 @@ local function meet_chain(place)
 end
 
 -- A job has ended that is this part of this link; `why` is empty when it has ended well.
-local function end_link(place, number, part, why, jid, class, result)
+local function end_link(place, number, part, why, jid, class, error, result)
   local key, chain = place.key, read_chain(place.key)
   if not chain or chain.link ~= number or chain.state == 'ended' then return end
   if chain.state == 'cancelled' then return meet_chain(place) end
-  if why ~= '' then return stop_chain(place, why, jid, class) end
+  if why ~= '' then return stop_chain(place, why, jid, class, error) end
   if chain.parts > 1 and redis.pcall('HSETNX', key, 'result:' .. part, result) ~= 1 then return end
   if redis.pcall('HINCRBY', key, 'open', '-1') ~= 0 then return end
   if chain.parts > 1 then result = results_of(key, chain.parts) end
   if number < chain.links then
     if not begin_link(place, chain, result) then
       redis.pcall('HSET', key, 'open', '1')
-      stop_chain(place, 'batch', jid, class)
+      stop_chain(place, 'batch', jid, class, '')
     end
     return
   end
   redis.pcall('HSET', key, 'state', 'ended', 'ended', now)
-  redis.pcall('HDEL', key, 'why', 'jid', 'class')
+  redis.pcall('HDEL', key, 'why', 'jid', 'class', 'error', unpack(part_names(number, chain.parts)))
   keep_chain(place, math.max(chain.retain, 1))
 end

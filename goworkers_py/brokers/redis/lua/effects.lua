@@ -123,10 +123,9 @@ function EFFECTS.hold(_, jid, first)
   pcall(hold_place, slot_at(first), jid)
 end
 
--- The values: the part, how it has ended, jid, class, result, and the place of the chain.
+-- The values: the part, how it has ended, jid, class, error, result, and the place of the chain.
 function EFFECTS.link(_, number, first)
-  local part, why, jid, class, result = unpack(arguments, first, first + 4)
-  end_link(chain_place(first + 5), tonumber(number), part, why, jid, class, result)
+  end_link(chain_place(first + 6), tonumber(number), unpack(arguments, first, first + 5))
 end
 
 -- The values of both: the numbers of the six other keys of the lock, the digest.

@@ -43,12 +43,15 @@ function steps.open()
   redis.call('ZREMRANGEBYSCORE', place.batches, '-inf', now)
   keep_batch(place, 1, BATCH_LIVES_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
+  keep_around(place, 1)
   return 1
 end
 
 function steps.hold()
   if not all_take_jobs(1) then return 0 end
   if redis.call('HSETNX', key, 'hold:' .. option, now) == 1 then redis.call('HINCRBY', key, 'holds', '1') end
+  keep_batch(place, 1, BATCH_LIVES_S)
+  keep_around(place, 1)
   return 1
 end
 

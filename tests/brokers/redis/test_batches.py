@@ -1,0 +1,41 @@
+"""For how long Redis knows a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis as redis_py
+from apps import job, own_broker
+from verbs import OWNER, batch_of
+
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.core.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.core.effect import EndInBatch, Push
+from goworkers_py.core.outcome import Done
+
+INNER = Membership("b.inner")
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[RedisBroker]:
+    with own_broker(redis_url) as broker:
+        yield broker
+
+
+def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    def end() -> None:
+        [one] = broker.transport.consume(OWNER, [("q", 1)], 1)
+        broker.transport.settle(batch_of((one, Done(effects=(EndInBatch("1", INNER, "succeeded"),)))))
+
+    broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    events: list[Callable[[], object]] = [
+        lambda: broker.batches.open(NewBatch(INNER, "", "hold")),
+        lambda: broker.batches.hold(INNER.bid, "other"),
+        lambda: broker.transport.publish([Push("q", job(), batch=INNER.bid)] * 2),
+        end,
+    ]
+    for event in events:
+        redis.expire("pyworkers:batch:b", 1_000)
+        event()
+        assert redis.ttl("pyworkers:batch:b") > OPEN_LIFE_S - 1_000
