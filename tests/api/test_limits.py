@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import defaultdict
@@ -341,3 +342,20 @@ def test_the_limits_of_a_class_are_checked_where_they_are_declared(app: App) -> 
         app.limit("two", rate="often")
     with pytest.raises(ConfigError, match="a name has up to 100 characters, and no space and no colon"):
         app.limit("one:two", concurrent=1)
+
+
+def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(app: App) -> None:
+    @app.periodic(every=3_600)
+    @app.job("Limited", queue="q", limits=[app.limit("two", concurrent=2)])
+    def limited(*numbers: int) -> None: ...
+
+    limited.enqueue(1)
+    app.chain(limited.s(2)).enqueue()
+    [periodic] = app.plan().periodic.jobs
+    _, push = periodic.draft(0.0, [3]) or (None, None)
+    assert push is not None
+    payloads = [job.payload for job in app.broker.admin.jobs_in(waiting_in("q")).first(9)] + [push.payload]
+    jobs = map(json.loads, payloads)
+    assert {str(job["args"]): job["pyworkers"]["needs"] for job in jobs} == {
+        "[1]": ["limits"], "[2]": ["chain", "limits"], "[3]": ["limits"],
+    }  # fmt: skip
