@@ -134,9 +134,9 @@ class Registry:
         spec = self._handlers.get(queue)
         return None if spec is None else spec.function
 
-    def with_priorities(self) -> set[str]:
-        """The queues of the jobs whose code names a priority."""
-        return {spec.queue for spec in self._jobs.values() if spec.options.get("priority")}
+    def with_priorities(self) -> dict[str, str]:
+        """The queues of the jobs whose code names a priority, each with such a job."""
+        return {spec.queue: spec.name for spec in self._jobs.values() if spec.options.get("priority")}
 
     def names(self) -> list[str]:
         return sorted(self._jobs)
