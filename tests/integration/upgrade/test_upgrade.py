@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from apps import own_app
 from chaos.notes import read_runs, read_stated_runs
+from chaos.shape_judge import read_shaped_runs
 from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
 from goworkers_py import EnqueueOptions
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import DEAD
 from upgrade import releases
 from upgrade.fleet import PROGRESS_S, MixedFleet
 from upgrade.releases import Release
@@ -166,6 +169,32 @@ def test_jobs_of_all_that_is_new_outlive_a_way_back(
     print(result)
     assert result.fine
     assert {kind for kind, count in result.shapes.count.items() if count} >= KINDS
+
+
+def test_what_a_former_worker_has_buried_goes_on_when_it_is_retried(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet, server.client() as client, own_app(server.url) as app:
+        one, part, callback = (
+            app.job(name, queue="mixed", unique_for=600)(print) for name in ("One", "Part", "Callback")
+        )
+        one.enqueue("key", 0.0)
+        with app.batch("batch", on_success=callback.set(unique_for=False).s("batch", "success")):
+            part.set(unique_for=False).enqueue("batch", 0, False)
+        for raw in client.lrange("queue:mixed", 0, -1):  # they have waited for a day
+            client.lpush("queue:mixed", raw.replace(b'"needs":', b'"rounds":32,"needs":'))
+            client.lrem("queue:mixed", 1, raw)
+        older = fleet.start(former)
+        assert eventually(lambda: client.zcard("dead") == 2, PROGRESS_S), older.log.read_text()
+        older.stop()
+        newer = fleet.start(today)
+        list(app.inspector.retry(DEAD, Filter()))
+        runs = "one", "part", "callback"
+        assert eventually(lambda: {run.kind for run in read_shaped_runs(tmp_path)} >= {*runs}, PROGRESS_S), (
+            newer.log.read_text()
+        )
+        assert eventually(lambda: not client.keys("pyworkers:lock:*"), PROGRESS_S)
+        assert [batch.state for batch in app.batches.all()] == ["ended"]
 
 
 @pytest.mark.slow
