@@ -8,6 +8,7 @@ from typing import Any
 
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.defaults import Defaults
+from goworkers_py.api.import_pushes import warned_of
 from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.limits import check_limits
@@ -52,8 +53,9 @@ class Declarations:
     def import_jobs(self, config: Config) -> None:
         """Imports the modules of `require`, which declare their jobs."""
         import_from_here()
-        for module in config.require:
-            import_module(module, "require")
+        with warned_of(self.client_links):
+            for module in config.require:
+                import_module(module, "require")
 
     def plan(self, config: Config) -> Plan:
         """Imports the code that the configuration names, and checks it, without opening a broker."""

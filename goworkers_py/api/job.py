@@ -19,7 +19,7 @@ from goworkers_py.policy.limiting import slot_for, strict_of
 from goworkers_py.policy.registry import JobSpec
 from goworkers_py.policy.uniqueness import check_lock_options, uniqueness_of
 from goworkers_py.wire.chain import CHAIN, as_texts
-from goworkers_py.wire.needs import ITERATE, LIMITS, TYPED
+from goworkers_py.wire.needs import TYPED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -122,8 +122,7 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        slots = self._slots(rows, kwargs)
-        ties = Ties(self._locks(rows, kwargs, options), slots, needs=(LIMITS,) if slots else ())
+        ties = Ties(self._locks(rows, kwargs, options), self._slots(rows, kwargs))
         rows, kwargs, needs = self._dumped(rows, kwargs)
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
@@ -149,7 +148,7 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Sequence[Any]], Mapping[str, Any], Collection[str]]:
         """The arguments as JSON, and what the worker must know."""
-        arguments, needs = self._spec.arguments, {ITERATE} if self._spec.iterable else set[str]()
+        arguments, needs = self._spec.arguments, set(self._spec.needs)
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:

@@ -22,7 +22,7 @@ from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.policy.slots import slots_of
 from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import ITERATE, TYPED
+from goworkers_py.wire.needs import TYPED
 from goworkers_py.wire.schedule import schedule
 
 # The lock of a job that must not overlap with the next one. It lasts through retries and long runs, whatever this is: a
@@ -85,9 +85,7 @@ class _Pushes:
     ) -> tuple[str, Push] | None:
         """`args` override those of the code. `lock`: the name of the lock against overlaps; empty: none."""
         made, kwargs = self.arguments(slot) if args is None else (args, {})
-        options, needs = self.options, set[str]()
-        if self.spec is not None and self.spec.iterable:
-            needs.add(ITERATE)
+        options, needs = self.options, set(self.spec.needs if self.spec is not None else ())
         if self.spec is not None and not self.spec.arguments.plain:
             needs.add(TYPED)
         if lock:

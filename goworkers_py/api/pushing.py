@@ -15,6 +15,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.links.atomic import hold_back
 from goworkers_py.policy.iterable import is_iterable
+from goworkers_py.policy.uniqueness import check_lock_options
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,12 +50,14 @@ class Pushing:
     ) -> str | None:
         """`workers.enqueue_with_options("mail", "Send", ["ada"], workers.EnqueueOptions(retry=3), {"urgent": True})`:
         the last one holds keyword arguments."""
+        check_lock_options(options.said, options.said, job_class)
         return self.client.push(queue, job_class, args, options, kwargs)
 
     def enqueue_bulk(
         self, queue: str, job_class: str, rows: Iterable[Sequence[Any]], options: EnqueueOptions = NO_OPTIONS
     ) -> list[str | None]:
         """One job for each row of arguments: `workers.enqueue_bulk("mail", "Send", [["ada"], ["grace"]])`."""
+        check_lock_options(options.said, options.said, job_class)
         return self.client.push_bulk(queue, job_class, rows, options)
 
     def atomic(self) -> AbstractContextManager[None]:

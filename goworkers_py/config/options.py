@@ -19,7 +19,7 @@ from goworkers_py.config.option_rows import option
 from goworkers_py.config.option_rows import options_by_any_name as options_by_any_name
 from goworkers_py.config.option_rows import options_of as options_of
 from goworkers_py.config.parsers import (
-    auto_or_whole,
+    auto_or,
     bare_name,
     broker_address,
     octal,
@@ -47,15 +47,15 @@ class QueueConfig:
     name: str
     concurrency: int = option(10, whole(1, 10_000), "worker threads of this queue, in each of `processes`")
     prefetch: int | None = option(
-        None, auto_or_whole(0, 10_000), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
+        None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
-    priorities: bool = option(
-        False,
-        yes_or_no,
-        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes or no; yes where "
-        "the code of a job of this queue names a priority",
+    priorities: bool | None = option(
+        None,
+        auto_or(yes_or_no),
+        "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes, no or auto, "
+        "which works them where the code of a job of this queue names a priority",
     )
 
 
@@ -73,7 +73,7 @@ class PoolConfig:
     )
     concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`")
     prefetch: int | None = option(
-        None, auto_or_whole(0, 10_000), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
+        None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
 
     @classmethod

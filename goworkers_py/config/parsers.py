@@ -6,12 +6,14 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import simplejson
 
 from goworkers_py.core.limit import Rate, rate_of
+
+T = TypeVar("T")
 
 
 def text(value: str) -> str:
@@ -122,9 +124,9 @@ def size(lowest: int) -> Callable[[str], int]:
     return parse
 
 
-def auto_or_whole(lowest: int, highest: int) -> Callable[[str], int | None]:
-    def parse(value: str) -> int | None:
-        return None if value.strip().lower() == "auto" else whole(lowest, highest)(value)
+def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
+    def parse(value: str) -> T | None:
+        return None if value.strip().lower() == "auto" else other(value)
 
     return parse
 

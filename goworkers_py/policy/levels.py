@@ -15,22 +15,30 @@ from goworkers_py.policy.registry import Registry
 class Levels:
     def __init__(self, queues: Sequence[QueueConfig], registry: Registry) -> None:
         """A queue has levels where the configuration says so, or the code of a job of it."""
-        named = {queue.name for queue in queues}
-        with_levels = {queue.name for queue in queues if queue.priorities} | registry.with_priorities()
-        self._with_levels = with_levels & named
-        for queue in sorted(self._with_levels):
-            if base_of(queue) != queue:
+        self._named = {queue.name for queue in queues}
+        by_code = registry.with_priorities()
+        self._with_levels = self._named & ({queue.name for queue in queues if queue.priorities} | by_code.keys())
+        for queue in queues:
+            if queue.priorities is False and queue.name in by_code:
                 raise ConfigError(
-                    f"[queue:{queue}] priorities: {queue} is a level of queue {base_of(queue)} already; set priorities "
-                    f"= yes in [queue:{base_of(queue)}]"
+                    f"[queue:{queue.name}] priorities = no: the code of job {by_code[queue.name]} names a priority, so "
+                    "its jobs would wait for ever; leave out this option, or the priority in the code"
                 )
-            for level in set(levels_of(queue)) - {queue}:
-                if level in named:
-                    raise ConfigError(
-                        f"queue {level}: it is worked with queue {queue}, which has priorities; leave it out of the "
-                        "queues of this process"
-                    )
+        for name in sorted(self._with_levels):
+            self._check(name)
         self.queues = [dataclasses.replace(queue, name=level) for queue in queues for level in self.of(queue.name)]
+
+    def _check(self, queue: str) -> None:
+        if base_of(queue) != queue:
+            raise ConfigError(
+                f"[queue:{queue}] priorities: {queue} is a level of queue {base_of(queue)} already; set priorities "
+                f"= yes in [queue:{base_of(queue)}]"
+            )
+        for level in self._named.intersection(levels_of(queue)) - {queue}:
+            raise ConfigError(
+                f"queue {level}: it is worked with queue {queue}, which has priorities; leave it out of the "
+                "queues of this process"
+            )
 
     def of(self, queue: str) -> Sequence[str]:
         return levels_of(queue) if queue in self._with_levels else (queue,)

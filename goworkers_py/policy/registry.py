@@ -16,6 +16,7 @@ from goworkers_py.policy.arguments import Arguments
 from goworkers_py.policy.iterable import is_iterable
 from goworkers_py.wire import enclosure
 from goworkers_py.wire.message import Message
+from goworkers_py.wire.needs import ITERATE, LIMITS
 
 QueueHandler = Callable[[Message], Any]
 
@@ -34,11 +35,14 @@ class JobSpec:
     aggregate: JobSpec | None = field(init=False, compare=False, repr=False, default=None)  # of its groups
     iterable: bool = field(init=False, compare=False, repr=False)  # the function is a generator function
     limits: tuple[LimitSpec, ...] = field(init=False, compare=False, repr=False)
+    needs: frozenset[str] = field(init=False, compare=False, repr=False)  # of the worker, see `wire.needs`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", Arguments(self.name, self.function))
         object.__setattr__(self, "iterable", not self.takes_message and is_iterable(self.function))
         object.__setattr__(self, "limits", tuple(limit.spec for limit in self.options.get("limits") or ()))
+        told = {ITERATE: self.iterable, LIMITS: self.limits}
+        object.__setattr__(self, "needs", frozenset(need for need, is_so in told.items() if is_so))
 
     def aggregated_by(self, aggregate: JobSpec) -> None:
         """While modules are imported."""
@@ -137,9 +141,9 @@ class Registry:
         spec = self._handlers.get(queue)
         return None if spec is None else spec.function
 
-    def with_priorities(self) -> set[str]:
-        """The queues of the jobs whose code names a priority."""
-        return {spec.queue for spec in self._jobs.values() if spec.options.get("priority")}
+    def with_priorities(self) -> dict[str, str]:
+        """The queues of the jobs whose code names a priority, each with such a job."""
+        return {spec.queue: spec.name for spec in self._jobs.values() if spec.options.get("priority")}
 
     def names(self) -> list[str]:
         return sorted(self._jobs)

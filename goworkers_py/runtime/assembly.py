@@ -1,13 +1,14 @@
-"""Builds all parts of a daemon in one function, and starts none of them."""
+"""Builds all parts of a daemon, and starts none of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.levels import base_of
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
@@ -57,6 +58,7 @@ from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
@@ -80,63 +82,110 @@ def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Ob
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
     broker.require(*_needed(plan))
-    config = plan.config
-    poison = PoisonPolicy.of(config)
-    lease, outage = Lease(config.timing.lease_fresh_s), Outage(broker.name, HealthHandlers(plan.on_health))
-    quarantine = Quarantine(
-        poison,
-        lease,
-        clock,
-        beat=lambda: heartbeat.beat(),
-        others_run=lambda delivery: any(other is not delivery for other in health.running.values()),
-        give_back_waiting=lambda: _give_back_waiting(managers),
-    )
-    shared = Shared(clock, lease, outage, Counters(), quarantine, RunState())
-    relay = Relay(broker.store, plan.destinations, outage)
-    tracking = Tracking(plan.registry, config, clock.wall)
-    tracker = Tracker(broker.store, tracking, lambda: health.running.values(), outage)
-    lost = partial(lost_jobs, broker, lease)
-    canceller = Canceller(broker.cancels, plan.registry, plan.handlers, lambda: health.running.values(), outage, lost)
-    iterate = begin_iteration(broker.store, lambda: shared.state.quiet, clock.wall)
-    for_ruby, timestamps = ForRuby.of(config.echo), Timestamps(config.timestamps)
-    ruby = RubyJobs(for_ruby, broker.neighbours, timestamps, clock.wall) if for_ruby else None
-    members = GroupMembers(broker, plan.registry, canceller, clock.wall)
-    limiting = Limiting(plan.registry, config)
-    limit_begin = LimitBegin(broker, limiting, tracking, clock.wall)
-    ties = RunTies(LockBegin(broker, clock.wall), members, limit_begin, ruby)
-    special_runs = SpecialRuns(tracker, canceller, iterate, ties, clock.wall)
-    scheduler = Scheduler(broker.store, config, hints, clock, outage)
-    stuck_jobs = StuckJobs(config, shared, lambda: managers, obey)
-    watchdog = Watchdog(config.stuck_grace, stuck_jobs.found, look_after=lambda: launcher.revive())
+    return _Assembly(plan, broker, clock, hints, obey).launcher
 
-    def manager_of(pool: Pool) -> Manager:
-        settler = Settler(broker.transport, pool, shared, on_later=hints.scheduled, on_posted=relay.wake)
-        lanes = [lane_of(plan, pool, queue, watchdog, shared, special_runs) for queue in pool.queues]
-        return Manager(pool, lanes, settler, broker.transport, shared)
 
-    managers = [manager_of(Pool(config)) for config in plan.pools]
-    health = Health(managers, watchdog, lambda: [heartbeat, *(manager.fetcher for manager in managers)], shared)
-    health.limited = limit_begin.running
-    reporter = Reporter(broker.control, config, health, shared, obey)
-    heartbeat = Heartbeat(broker.recoverable, shared, reporter, config.timing)
-    heartbeat.on_new_identity = canceller.wake  # it interrupts the jobs that were given to others
-    locks = broker.locks if Capability.LOCKS in broker.capabilities else None
-    lock_keeper = LockKeeper(locks, lambda: health.running.values(), clock.wall, outage)
-    flusher = GroupFlusher(broker, plan, clock.wall, outage) if Aggregates(plan.registry).specs() else None
-    releaser = LimitReleaser(broker, limiting, limit_begin.declare, outage) if limit_begin.of_any_class else None
-    if releaser is not None:
-        limit_begin.on_waits = releaser.look_soon
-    judge = judge_by(poison, tracking, clock.wall, for_ruby)
-    recoverer = Recoverer(broker.recoverable, heartbeat, judge, plan.handlers, shared, config.timing)
-    if releaser is not None:
-        recoverer.on_recovered = releaser.look_at_all
-    switches = {queue: partial(manager.set_paused, queue) for manager in managers for queue in manager.queues}
-    pauses = Pauses(broker.transport, switches, outage)
-    firer = Firer(broker, plan.periodic, shared.counters, outage) if plan.periodic.jobs else None
-    own = (heartbeat, recoverer, watchdog, pauses, scheduler, relay, tracker, canceller, lock_keeper, flusher)
-    services = Services(*own, firer, releaser)
-    launcher = Launcher(plan, broker, services, health, reporter, shared)
-    return launcher
+class _Assembly:
+    """The parts of one daemon, in the order in which they are built. A part that needs a later one gets a function that
+    asks for it, and calls it only when all parts are there."""
+
+    def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
+        self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
+        self._tracking = Tracking(plan.registry, plan.config, clock.wall)
+        self._limiting = Limiting(plan.registry, plan.config)
+        self._limit_begin = LimitBegin(broker, self._limiting, self._tracking, clock.wall)
+        self._poison, self._for_ruby = PoisonPolicy.of(plan.config), ForRuby.of(plan.config.echo)
+        self._shared = self._share(clock)
+        self._relay = Relay(broker.store, plan.destinations, self._shared.outage)
+        self._tracker = Tracker(broker.store, self._tracking, self._running, self._shared.outage)
+        self._canceller = self._cancel()
+        stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
+        self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
+        special_runs = self._special_runs()
+        self._managers = [self._manager(Pool(config), special_runs) for config in plan.pools]
+        self._health = Health(self._managers, self._watchdog, self._vital, self._shared)
+        self._health.limited = self._limit_begin.running
+        reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
+        self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
+        self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others
+        self.launcher = Launcher(plan, broker, self._services(), self._health, reporter, self._shared)
+
+    def _share(self, clock: Clock) -> Shared:
+        """The small things that all threads share."""
+        lease = Lease(self._config.timing.lease_fresh_s)
+        outage = Outage(self._broker.name, HealthHandlers(self._plan.on_health))
+        quarantine = Quarantine(
+            self._poison,
+            lease,
+            clock,
+            beat=lambda: self._heartbeat.beat(),
+            others_run=lambda delivery: any(other is not delivery for other in self._running()),
+            give_back_waiting=lambda: _give_back_waiting(self._managers),
+        )
+        return Shared(clock, lease, outage, Counters(), quarantine, RunState())
+
+    def _running(self) -> Collection[Delivery]:
+        return self._health.running.values()
+
+    def _vital(self) -> list[BrokerService]:
+        return [self._heartbeat, *(manager.fetcher for manager in self._managers)]
+
+    def _cancel(self) -> Canceller:
+        lost = partial(lost_jobs, self._broker, self._shared.lease)
+        plan, outage = self._plan, self._shared.outage
+        return Canceller(self._broker.cancels, plan.registry, plan.handlers, self._running, outage, lost)
+
+    def _special_runs(self) -> SpecialRuns:
+        broker, wall, shared = self._broker, self._shared.clock.wall, self._shared
+        timestamps = Timestamps(self._config.timestamps)
+        ruby = RubyJobs(self._for_ruby, broker.neighbours, timestamps, wall) if self._for_ruby else None
+        members = GroupMembers(broker, self._plan.registry, self._canceller, wall)
+        ties = RunTies(LockBegin(broker, wall), members, self._limit_begin, ruby)
+        iterate = begin_iteration(broker.store, lambda: shared.state.quiet, wall)
+        return SpecialRuns(self._tracker, self._canceller, iterate, ties, wall)
+
+    def _manager(self, pool: Pool, runs: SpecialRuns) -> Manager:
+        transport, shared = self._broker.transport, self._shared
+        settler = Settler(transport, pool, shared, on_later=self._hints.scheduled, on_posted=self._relay.wake)
+        lanes = [lane_of(self._plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
+        return Manager(pool, lanes, settler, transport, shared)
+
+    def _services(self) -> Services:
+        plan, broker, outage = self._plan, self._broker, self._shared.outage
+        switches = {queue: partial(manager.set_paused, queue) for manager in self._managers for queue in manager.queues}
+        locks = broker.locks if Capability.LOCKS in broker.capabilities else None
+        wall = self._shared.clock.wall
+        releaser = self._releaser()
+        return Services(
+            heartbeat=self._heartbeat,
+            recoverer=self._recoverer(releaser),
+            watchdog=self._watchdog,
+            pauses=Pauses(broker.transport, switches, outage),
+            scheduler=Scheduler(broker.store, self._config, self._hints, self._shared.clock, outage),
+            relay=self._relay,
+            tracker=self._tracker,
+            canceller=self._canceller,
+            lock_keeper=LockKeeper(locks, self._running, wall, outage),
+            group_flusher=GroupFlusher(broker, plan, wall, outage) if Aggregates(plan.registry).specs() else None,
+            firer=Firer(broker, plan.periodic, self._shared.counters, outage) if plan.periodic.jobs else None,
+            limit_releaser=releaser,
+        )
+
+    def _releaser(self) -> LimitReleaser | None:
+        if not self._limit_begin.of_any_class:
+            return None
+        declare = self._limit_begin.declare
+        releaser = LimitReleaser(self._broker, self._limiting, declare, self._shared.outage)
+        self._limit_begin.on_waits = releaser.look_soon
+        return releaser
+
+    def _recoverer(self, releaser: LimitReleaser | None) -> Recoverer:
+        judge = judge_by(self._poison, self._tracking, self._shared.clock.wall, self._for_ruby)
+        recoverable, timing = self._broker.recoverable, self._config.timing
+        recoverer = Recoverer(recoverable, self._heartbeat, judge, self._plan.handlers, self._shared, timing)
+        if releaser is not None:
+            recoverer.on_recovered = releaser.look_at_all
+        return recoverer
 
 
 def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, runs: SpecialRuns) -> Lane:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import threading
 import time
@@ -411,3 +412,20 @@ def test_running_jobs_are_counted_by_limit(app: App) -> None:
         finally:
             go_on.set()
         assert eventually(lambda: app._health.report()["limited"] == {"one": 0, "key": 0})
+
+
+def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(app: App) -> None:
+    @app.periodic(every=3_600)
+    @app.job("Limited", queue="q", limits=[app.limit("two", concurrent=2)])
+    def limited(*numbers: int) -> None: ...
+
+    limited.enqueue(1)
+    app.chain(limited.s(2)).enqueue()
+    [periodic] = app.plan().periodic.jobs
+    _, push = periodic.draft(0.0, [3]) or (None, None)
+    assert push is not None
+    payloads = [job.payload for job in app.broker.admin.jobs_in(waiting_in("q")).first(9)] + [push.payload]
+    jobs = map(json.loads, payloads)
+    assert {str(job["args"]): job["pyworkers"]["needs"] for job in jobs} == {
+        "[1]": ["limits"], "[2]": ["chain", "limits"], "[3]": ["limits"],
+    }  # fmt: skip

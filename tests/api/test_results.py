@@ -47,6 +47,17 @@ def test_the_result_of_a_job_is_returned_to_who_waits(app: App) -> None:
         assert (status.state, status.verified, status.has_result, status.job_class) == ("completed", True, True, "Add")
 
 
+def test_a_result_and_its_record_end_after_the_time_that_the_job_says(app: App) -> None:
+    @app.job("Brief", queue="q", retain=3)
+    def brief() -> int:
+        return 1
+
+    with working(app):
+        jid = str(brief.enqueue())
+        assert app.result(jid, timeout=10) == 1
+        assert eventually(lambda: app.status(jid).state == "unknown")
+
+
 def test_coroutines_and_their_waiters_get_results_too(app: App) -> None:
     @app.job("Double", queue="q", retain=60)
     async def double(a: int) -> int:

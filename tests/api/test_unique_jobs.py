@@ -356,6 +356,11 @@ def test_options_of_a_lock_are_refused_where_no_lock_is_asked_for() -> None:
         app.job("Odd", unique_by=lambda *_: 1, on_conflict="raise")(lambda: None)
     with pytest.raises(ArgumentError, match="on_conflict needs unique_for"):
         app.job("Plain")(lambda: None).set(on_conflict="raise")
+    lone = EnqueueOptions(unique_by=lambda *_: 1)
+    with pytest.raises(ArgumentError, match="unique_by needs unique_for"):
+        app.enqueue_with_options("q", "Plain", [1], lone)
+    with pytest.raises(ArgumentError, match="unique_by needs unique_for"):
+        app.enqueue_bulk("q", "Plain", [[1]], lone)
 
 
 def test_a_default_of_unique_for_is_enough_for_the_other_options_of_a_lock() -> None:

@@ -20,6 +20,8 @@ from waiting import eventually
 
 import goworkers_py
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.app import App
+from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.cli.hide_password import without_addresses
 
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -370,6 +372,19 @@ def test_a_path_instead_of_a_module_is_an_error_that_says_what_to_type(
     done = call("config", "check", "--require", typed.replace("HERE", str(here)))
     assert done.returncode == 2
     assert one_line(done.stderr).endswith(told.replace("PARENT", str(here.parent)))
+
+
+def test_a_push_while_a_module_is_imported_is_told_with_its_line(
+    here: Path, call: Call, called_app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    (here / "jobs.py").write_text(JOBS.replace("\n    ", "\n") + "\n\nfor n in range(2):\n    quick.enqueue(n)\n")
+    assert call("config", "check", "-r", "jobs", PYWORKERS_BROKER="memory://eager").returncode == 0
+    [line] = caplog.messages
+    assert line.startswith(f"{here / 'jobs.py'}:13: a job Quick is pushed while its module is imported")
+    assert [queue.size for queue in called_app.inspector.queues()] == [2]
+    called_app.job("Later", queue="q")(print).enqueue()
+    assert len(caplog.messages) == 1
+    forget("memory://eager")
 
 
 def test_every_module_of_a_repeated_r_is_imported(here: Path, call: Call) -> None:

@@ -165,6 +165,15 @@ def test_a_priority_does_not_go_with_a_level(app: App) -> None:
     assert app.enqueue("mail@low", "Send", [])  # a queue like any other
 
 
+def test_a_queue_without_priorities_refuses_code_that_names_one() -> None:
+    app = App()
+    app.use(Config(broker="memory://levels", queues=(QueueConfig("m", priorities=False),)))
+    app.plan()
+    app.job("Alert", queue="m", priority="high")(print)
+    with pytest.raises(ConfigError, match=r"\[queue:m\] priorities = no: the code of job Alert names a priority"):
+        app.plan()
+
+
 def test_a_level_of_a_queue_has_no_priorities_of_its_own() -> None:
     app = App()
     app.use(Config(broker="memory://levels", queues=(QueueConfig("m@high", priorities=True),)))

@@ -15,6 +15,7 @@ from goworkers_py.brokers.redis.effects import encode
 from goworkers_py.brokers.redis.exchange import Argument, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.limit_records import (
+    V,
     fields_of,
     holder_of,
     limit_entry,
@@ -64,6 +65,7 @@ class RedisLimits(Limits):
         self._keys = keys
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
+        limits = self._of_this_version(limits)
         if not limits:
             return
         known = {entry.name: entry.declared for entry in self._entries([one.name for one in limits])}
@@ -73,6 +75,13 @@ class RedisLimits(Limits):
         for one in limits:
             if known.get(one.name, one) != one:
                 self._look_now(one.name)
+
+    def _of_this_version(self, limits: Sequence[LimitSettings]) -> list[LimitSettings]:
+        """Without those whose records a newer release has written."""
+        if not limits:
+            return []
+        told = self._connections.answers([("HGET", self._keys.limit(one.name), "v") for one in limits])
+        return [one for one, v in zip(limits, told, strict=True) if not v or text(v) == V]
 
     # --- jobs that begin
 

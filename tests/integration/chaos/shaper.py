@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from chaos import SHAPED
 from chaos.shaped_jobs import LINED, ONE, TWO, declare
 from goworkers_py import PREVIOUS, App
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import ArgumentError, BrokerError
 
 KEYS = 5
 LONGEST_S = 1.0
 MOST_PARTS = 8
 EVENTS = ("success", "complete", "death")
+PRIORITIES = ("high", "normal", "low")
+# Only workers of a former release may be there.
+REFUSALS = (BrokerError, ArgumentError)
 
 
 @dataclass
@@ -34,13 +37,15 @@ class Pushed:
 class Shaper(threading.Thread):
     """Never pushes anything twice: where it cannot know whether a push was done, the job is unsure."""
 
-    def __init__(self, url: str, seed: int, pushes_per_s: float) -> None:
+    def __init__(self, url: str, seed: int, pushes_per_s: float, *, priorities: bool = False) -> None:
+        """`priorities`: unique jobs have one. A pool with weights cannot work them."""
         super().__init__(name="shaper", daemon=True)
         self.stopping = threading.Event()
         self.error: BaseException | None = None
         self.pushed = Pushed()
         self._dice = random.Random(f"{seed}:shaper")
         self._pause_s = 1 / pushes_per_s
+        self._priorities = priorities
         self._app = App()
         self._app.configure(broker=url)
         self._jobs = declare(self._app, lambda *words: nullcontext(0))
@@ -59,7 +64,8 @@ class Shaper(threading.Thread):
             self._app.broker.close()
 
     def _push_one(self) -> None:
-        self._push(ONE, lambda jid: self._jobs.one.set(jid=jid).enqueue(self._key(), self._seconds()))
+        told = {"priority": self._dice.choice(PRIORITIES)} if self._priorities else {}
+        self._push(ONE, lambda jid: self._jobs.one.set(jid=jid, **told).enqueue(self._key(), self._seconds()))
 
     def _push_two(self) -> None:
         self._push(TWO, lambda jid: self._jobs.two.set(jid=jid).enqueue(self._key(), self._seconds()))
@@ -76,7 +82,7 @@ class Shaper(threading.Thread):
         fails = [self._dice.random() < 0.1 for _ in range(parts + 3)]
         links = [link.s(name, number, fail, PREVIOUS if number else None) for number, fail in enumerate(fails)]
         self.pushed.chains[name] = 0
-        with suppress(BrokerError):
+        with suppress(*REFUSALS):
             self._app.chain(links[0], self._app.parallel(*links[1:-2]), *links[-2:]).enqueue()
             self.pushed.chains[name] = len(links)
 
@@ -84,7 +90,7 @@ class Shaper(threading.Thread):
         self._number += 1
         number, member = self._number, self._jobs.gathered.set(group=self._key())
         self.pushed.members[number] = False
-        with suppress(BrokerError):
+        with suppress(*REFUSALS):
             if self._dice.random() < 0.2:
                 member.enqueue_in(self._dice.uniform(0.1, 3.0), [number])
             else:
@@ -96,7 +102,7 @@ class Shaper(threading.Thread):
         name, parts = f"batch{self._number}", self._dice.randint(1, MOST_PARTS)
         success, complete, death = (self._jobs.callback.s(name, event) for event in EVENTS)
         self.pushed.batches[name] = 0
-        with suppress(BrokerError):
+        with suppress(*REFUSALS):
             with self._app.batch(name, on_success=success, on_complete=complete, on_death=death):
                 for number in range(parts):
                     self._jobs.part.enqueue(name, number, self._dice.random() < 0.1)
@@ -110,7 +116,7 @@ class Shaper(threading.Thread):
             if push(jid) is None:
                 self.pushed.refused += 1
                 return
-        except BrokerError:
+        except REFUSALS:
             return
         self.pushed.sure[jid] = self.pushed.unsure.pop(jid)
 

@@ -16,19 +16,23 @@ from chaos.ledger import Account, account
 from chaos.nodes import Life
 from chaos.notes import PIDS, Pushes, Run, read_pushes, read_runs, read_stated_runs
 from chaos.run import what_is_left
+from chaos.shaper import Shaper
 from chaos.state_judge import StateJudge
 from chaos.states import CancelAsker, Pusher, look_at_all
 from servers import RedisServer
 from waiting import eventually
 
+from upgrade import shapes
 from upgrade.producer import TRACKED
-from upgrade.releases import FOLDER, ROOT, Release
+from upgrade.releases import FOLDER, Release
+from upgrade.shapes import Shapes
 
 STOP_TIMEOUT_S = 2  # for running jobs
 EXIT_S = 30
 PROGRESS_S = 60.0
 DRAIN_S = 120.0
 STATED_PER_S = 4
+SHAPED_PER_S = 40
 
 _numbers = itertools.count(1)
 
@@ -42,8 +46,8 @@ class Process:
         self.log = directory / f"log-{number}-{release.version}"
         command = [
             sys.executable, "-m", "goworkers_py.cli", "run", "--redis", server.url, "--require", "chaos.work",
-            "--require", "chaos.stated", "--queue", "short=5", "--timeout", str(STOP_TIMEOUT_S),
-            "--poll-interval", "0.5", "--log-level", "warning",
+            "--require", "chaos.stated", "--timeout", str(STOP_TIMEOUT_S), "--poll-interval", "0.5",
+            "--log-level", "warning", *shapes.settings(release, directory),
         ]  # fmt: skip
         runs = directory / f"runs-{number}{{pid:07}}"
         environment = release.environment(CHAOS_RUNS=str(runs), CHAOS_SERVER=server.url)
@@ -82,6 +86,7 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         self._producers: list[subprocess.Popen[bytes]] = []
         self._pusher: Pusher | None = None
         self._asker: CancelAsker | None = None
+        self._shapes: Shapes | None = None
 
     def start(self, release: Release) -> Process:
         process = Process(release, self._server, self._directory)
@@ -103,12 +108,21 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         for party in self._parties():
             party.start()
 
-    def _parties(self) -> list[Pusher | CancelAsker]:
-        return [party for party in (self._pusher, self._asker) if party is not None]
+    def produce_shaped(self, seed: int) -> None:
+        self._shapes = Shapes(self._server, self._directory, seed, SHAPED_PER_S)
+        self._shapes.shaper.start()
+
+    def push_for_ruby(self, count: int) -> None:
+        assert self._shapes is not None
+        self._shapes.push_for_ruby(count)
+
+    def _parties(self) -> list[Pusher | CancelAsker | Shaper]:
+        shaper = None if self._shapes is None else self._shapes.shaper
+        return [party for party in (self._pusher, self._asker, shaper) if party is not None]
 
     def make_all_due(self) -> None:
         """Jobs that former workers have put off may wait for minutes."""
-        self._stop_parties()
+        self.stop_parties()
         assert [party.error for party in self._parties() if party.error] == []
         client = self._server.client()
         for raw in client.zrange("schedule", 0, -1):
@@ -129,11 +143,12 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
         (self._directory / "enough").touch()
         assert [producer.wait(EXIT_S) for producer in self._producers] == [0] * len(self._producers)
         client = self._server.client()
-        drained = eventually(lambda: not what_is_left(client).lists, DRAIN_S)
+        drained = eventually(lambda: what_is_left(client).lists.keys() <= {shapes.ECHOES}, DRAIN_S)
         for process in self.processes:
             if process.life.how == "lives":
                 process.stop()
         judge = Judge([process.life for process in self.processes], [])
+        echoes = shapes.take_echoes(client)
         pushes, runs = read_pushes(self._directory), read_runs(self._directory)
         result = account(pushes, runs, what_is_left(client), judge)
         result.complaints += self._wrong_states(pushes, runs)
@@ -141,6 +156,8 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
             state_judge = StateJudge(judge, [*runs, *read_stated_runs(self._directory)], time.time() - time.monotonic())
             pushed = self._pusher.pushed
             result.states = state_judge.verdict(pushed, look_at_all(self._server.url, pushed))
+        if self._shapes is not None:
+            result.shapes = self._shapes.verdict(judge, self._knowing(), runs, echoes)
         if not drained:
             result.complaints.append(f"not drained after {DRAIN_S:.0f} s")
         faults = [
@@ -152,7 +169,7 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
     def _wrong_states(self, pushes: Pushes, runs: list[Run]) -> list[str]:
         """A tracked job whose last run was today's is known to have completed. The former release writes no records: a
         job that it has run at last must not seem to be known."""
-        knowing = {process.life.number for process in self.processes if process.release.tree == ROOT}
+        knowing = self._knowing()
         last_life = {run.jid: run.life for run in runs}  # the runs are in the order of their begins
         with own_app(self._server.url) as app:
             states = {jid: app.status(jid) for jid in pushes.pushed if jid.endswith(TRACKED) and jid in last_life}
@@ -162,14 +179,18 @@ class MixedFleet(AbstractContextManager["MixedFleet"]):
             if (told.state == "completed" and told.verified) != (last_life[jid] in knowing) or told.state == "unknown"
         ]
 
-    def _stop_parties(self) -> None:
+    def _knowing(self) -> set[int]:
+        """The lives of this tree's processes."""
+        return {process.life.number for process in self.processes if process.release.is_today}
+
+    def stop_parties(self) -> None:
         for party in self._parties():
             party.stopping.set()
         for party in self._parties():
             party.join()
 
     def __exit__(self, *_: object) -> None:
-        self._stop_parties()
+        self.stop_parties()
         for producer in self._producers:
             producer.kill()
             producer.wait()

@@ -19,10 +19,14 @@ class Release:
     version: str
     tree: Path
 
+    @property
+    def is_today(self) -> bool:
+        return self.tree == ROOT
+
     def environment(self, **changes: str) -> dict[str, str]:
         """Of a Python that imports this release's package, and today's tests."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYWORKERS_")}
-        if self.tree != ROOT:
+        if not self.is_today:
             # The former release is not what is measured.
             kept = {name: value for name, value in kept.items() if not name.startswith("COVERAGE_")}
         return {**kept, "PYTHONPATH": os.pathsep.join([str(self.tree), str(FOLDER)]), **changes}

@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 from apps import own_app
 from chaos.notes import read_runs, read_stated_runs
+from chaos.shape_judge import read_shaped_runs
 from servers import RedisServer
 from waiting import eventually
 
 import goworkers_py as workers
 from goworkers_py import EnqueueOptions
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import DEAD
 from upgrade import releases
 from upgrade.fleet import PROGRESS_S, MixedFleet
 from upgrade.releases import Release
 
 SEED = 7
 ENDS_WELL = [0.0, 0, False]  # the arguments of `chaos.stated.stated`
+KINDS = {"one", "two", "lined", "tick", "gathered", "batch", "chain", "echo"}
 TRACKED, EXPIRING = EnqueueOptions(track=True), EnqueueOptions(track=True, expires_in=1)
 
 
@@ -140,6 +144,59 @@ def test_a_cancel_that_a_former_worker_does_not_know_is_met_by_a_newer_one(
         assert [run.life for run in read_runs(tmp_path)] == [older.life.number]
 
 
+@pytest.mark.timeout(300)
+def test_jobs_of_all_that_is_new_outlive_a_way_back(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet:
+        one, two = fleet.start(today), fleet.start(former)
+        fleet.produce(former)
+        for node in (one, two):
+            node.await_runs(1)
+        fleet.produce_shaped(SEED)
+        one = fleet.replace(one, today, "kill")
+        fleet.push_for_ruby(10)
+        two = fleet.replace(two, former, "kill")
+        one.await_runs(25)
+        fleet.stop_parties()
+        one = fleet.replace(one, former, "kill")  # its jobs, locks, places, groups and batches are left
+        fleet.push_for_ruby(10)
+        one.await_runs(20)
+        for node in (one, two):
+            fleet.replace(node, today, "kill")
+        fleet.make_all_due()
+        result = fleet.account()
+    print(result)
+    assert result.fine
+    assert {kind for kind, count in result.shapes.count.items() if count} >= KINDS
+
+
+def test_what_a_former_worker_has_buried_goes_on_when_it_is_retried(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet, server.client() as client, own_app(server.url) as app:
+        one, part, callback = (
+            app.job(name, queue="mixed", unique_for=600)(print) for name in ("One", "Part", "Callback")
+        )
+        one.enqueue("key", 0.0)
+        with app.batch("batch", on_success=callback.set(unique_for=False).s("batch", "success")):
+            part.set(unique_for=False).enqueue("batch", 0, False)
+        for raw in client.lrange("queue:mixed", 0, -1):  # they have waited for a day
+            client.lpush("queue:mixed", raw.replace(b'"needs":', b'"rounds":32,"needs":'))
+            client.lrem("queue:mixed", 1, raw)
+        older = fleet.start(former)
+        assert eventually(lambda: client.zcard("dead") == 2, PROGRESS_S), older.log.read_text()
+        older.stop()
+        newer = fleet.start(today)
+        list(app.inspector.retry(DEAD, Filter()))
+        runs = "one", "part", "callback"
+        assert eventually(lambda: {run.kind for run in read_shaped_runs(tmp_path)} >= {*runs}, PROGRESS_S), (
+            newer.log.read_text()
+        )
+        assert eventually(lambda: not client.keys("pyworkers:lock:*"), PROGRESS_S)
+        assert [batch.state for batch in app.batches.all()] == ["ended"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_fleet_that_is_mixed_for_long_loses_nothing_and_tells_true_states(
@@ -151,9 +208,11 @@ def test_a_fleet_that_is_mixed_for_long_loses_nothing_and_tells_true_states(
         fleet.produce(former)
         fleet.produce(today)
         fleet.produce_stated(SEED)
+        fleet.produce_shaped(SEED)
         for node in nodes:
             node.await_runs(1)  # until then TERM ends it at once, as any program
         for _ in range(30):
+            fleet.push_for_ruby(5)
             place = dice.randrange(len(nodes))
             nodes[place] = fleet.replace(nodes[place], dice.choice([former, today]), dice.choice(["kill", "stop"]))
         for node in nodes:
@@ -164,3 +223,4 @@ def test_a_fleet_that_is_mixed_for_long_loses_nothing_and_tells_true_states(
     assert result.fine
     assert result.repeated
     assert {"completed", "cancelled", "expired", "dead"} <= result.states.states.keys()
+    assert {kind for kind, count in result.shapes.count.items() if count} >= KINDS
