@@ -33,6 +33,7 @@ HEADINGS = {
     "fairness": "Fairness",
     "promotion": "Scheduled jobs",
     "enqueue": "Enqueueing",
+    "shapes": "Unique jobs, batches and chains",
 }
 
 # The bar, and what is drawn from its first table.
