@@ -40,12 +40,13 @@ def encode_rows(
     keys: Keys,
     number_of: NumberOf,
     number_of_first: NumberOfFirst,
-) -> list[Argument]:
-    """The deliveries are numbered from 1 on, in the order in which they are in the rows."""
+) -> tuple[list[Argument], list[Argument]]:
+    """What goes before the rows, and what goes behind them. The deliveries are numbered from 1 on, in the order of the
+    rows."""
     told = [(number, effects[one]) for number, one in enumerate(deliveries, 1) if one in effects]
-    return [
+    before = _ends([(number, one) for number, one in told if type(one) is EndInBatch], keys, number_of)
+    return [*before], [
         *_notes([(number, one) for number, one in told if type(one) is NoteState], keys, number_of_first),
-        *_ends([(number, one) for number, one in told if type(one) is EndInBatch], keys, number_of),
         *_frees([(number, one) for number, one in told if type(one) is FreeLock], keys, number_of_first),
     ]
 

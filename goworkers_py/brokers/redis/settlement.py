@@ -113,14 +113,16 @@ class Settlement:
         today = datetime.datetime.fromtimestamp(now, datetime.timezone.utc).date()
         more_keys = _MoreKeys()
         number_of = more_keys.number_of
-        arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S]
+        before, behind = list[Argument](), list[Argument]()
+        if effects:
+            deliveries = chain.from_iterable(row.deliveries for row in rows)
+            before, behind = encode_rows(deliveries, effects, keys, number_of, more_keys.number_of_first)
+        arguments: list[Argument] = [number, *self._dead_limits, DAY_COUNTER_LIFE_S, RECEIPT_LIFE_S, *before]
         for row in rows:
             word, how = ("large", secrets.token_hex(16)) if row.large else ("row", row.places)
             place = number_of(keys.inprogress(row.queue, row.owner)), 1 if row.newest_first else -1
             arguments += (word, *place, how, len(row.deliveries), *row.payloads)
-        if effects:
-            deliveries = chain.from_iterable(row.deliveries for row in rows)
-            arguments += encode_rows(deliveries, effects, keys, number_of, more_keys.number_of_first)
+        arguments += behind
         for item in items:
             arguments += self._encoded(item, number_of, now)
         fixed = (

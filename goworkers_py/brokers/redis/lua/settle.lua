@@ -11,7 +11,7 @@
 --       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
 --         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
 --         follow), how many names of fields, the names, and for each item the values
---       'ends', items of the rows before that have succeeded in a batch; without a list and its end: the numbers of the
+--       'ends', before the rows, items of the rows that have succeeded in a batch; without a list and its end: the numbers of the
 --         items, as above, and the place of the batch, see batch.lua
 --       'frees', items of the rows before that free their lock; without a list and its end: the numbers of the items, as
 --         above, the number of the lock of the first one (the others follow), and their jids
@@ -74,16 +74,34 @@ local function note_each(i)
   return i + 1
 end
 
--- Counts in their batch the items that were removed. Returns where the next row or item begins.
-local function count_ends(i)
-  local items, amount = arguments[i], 0
-  for item = 1, #items, 2 do
-    local high, low = string.byte(items, item, item + 1)
-    if not stays[256 * high + low] then amount = amount + 1 end
+local function numbers_in(items)
+  local numbers = {}
+  for at = 1, #items, 2 do
+    local high, low = string.byte(items, at, at + 1)
+    numbers[#numbers + 1] = 256 * high + low
   end
-  local place, last = batch_place(i + 1)
-  end_in_batch(place, 1, 'succeeded', amount, '')
+  return numbers
+end
+
+-- The items that succeed in a batch are counted when they were removed. Where their end cannot be counted, they stay.
+-- Returns where the next row or item begins.
+local ends = {}
+local function note_ends(i)
+  local numbers, place, last = numbers_in(arguments[i]), batch_place(i + 1)
+  local failed = count_refusal(place[1].key, 'total')
+  for _, number in ipairs(failed and numbers or {}) do refused[number] = failed end
+  if not failed then ends[#ends + 1] = {place = place, numbers = numbers} end
   return last + 1
+end
+
+local function count_ends()
+  for _, of_batch in ipairs(ends) do
+    local amount = 0
+    for _, number in ipairs(of_batch.numbers) do
+      if not stays[number] then amount = amount + 1 end
+    end
+    end_in_batch(of_batch.place, 1, 'succeeded', amount, '')
+  end
 end
 
 -- Frees the locks of the items that were removed. Returns where the next row or item begins.
@@ -97,7 +115,7 @@ local function free_each(i)
   return jid
 end
 
-local FOR_ROWS = {notes = note_each, ends = count_ends, frees = free_each}
+local FOR_ROWS = {notes = note_each, ends = note_ends, frees = free_each}
 
 local i = 6
 while i <= #arguments do
@@ -120,6 +138,7 @@ while i <= #arguments do
   end
 end
 
+count_ends()
 if buried then
   redis.pcall('ZREMRANGEBYSCORE', DEAD, '-inf', now - dead_age)
   redis.pcall('ZREMRANGEBYRANK', DEAD, 0, -dead_limit - 1)

@@ -76,6 +76,7 @@ end
 local UNCOUNTED = {none = true, front = true, back = true, schedule = true, park = true, drop = true}
 local answer, at, processed, failed, buried = {}, 0, 0, 0, false
 local stays = {} -- the numbers of the items that were not settled
+local refused = {} -- the errors for which items of rows stay, by their numbers
 local function count_one(what, result)
   at = at + 1
   if result ~= 1 then
@@ -121,6 +122,10 @@ local function end_row(i)
   local list = arguments[i + 1] ~= '0' and KEYS[FIXED + arguments[i + 1]]
   local first, last = i + 5, i + 4 + count
   local places, found, head
+  if next(refused) then
+    for j = first, last do count_one('remove', refused[at + 1] or take_off(list, from, arguments[j])) end
+    return last + 1
+  end
   if what == 'large' then places, found, head = find(list, from, first, last) end
   if places and remove(list, places, found, head, how) then
     for _, place in ipairs(places) do count_one('remove', place and 1 or 0) end
