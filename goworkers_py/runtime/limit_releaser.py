@@ -111,7 +111,9 @@ class LimitReleaser(BrokerService):
         """True when jobs wait on, and none was let go."""
         limits, queues = self._broker.limits, self._limiting.queues([slot])
         first = looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
-        while looked.let_go and looked.waiting:  # each look knows the queue of the oldest job, and these may differ
+        while (
+            looked.let_go and looked.waiting and not self.stopping.is_set()
+        ):  # each look knows the queue of the oldest job, and these may differ
             looked = limits.look(slot, queues, most=LET_GO_AT_ONCE)
         return bool(first.waiting) and not first.let_go
 

@@ -19,6 +19,6 @@ def fields_of(raw: bytes) -> dict[str, Any]:
         if str(error) != payload.TOO_DEEP:
             return {}
     with suppress(ValueError, RecursionError):
-        fields: dict[str, Any] = simplejson.loads(raw)
-        return fields
+        fields = simplejson.loads(raw)
+        return fields if isinstance(fields, dict) else {}
     return {}

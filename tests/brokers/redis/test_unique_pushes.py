@@ -13,7 +13,7 @@ from servers import RedisServer
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerFull, BrokerRefused
-from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.lock import Conflict, LockClaim
 
 LATER = 4_000_000_000.0  # in 2096
 
@@ -59,6 +59,16 @@ def test_a_full_server_pushes_nothing(own_redis: RedisServer) -> None:
         redis.config_set("maxmemory", 0)
         assert [one.holder.jid for one in broker.locks.entries()] == ["before"]
         assert redis.llen("queue:q") == 1
+
+
+def test_a_lock_is_met_where_exists_is_not_allowed(own_redis: RedisServer) -> None:
+    redis = own_redis.client()
+    redis.execute_command("ACL", "SETUSER", "walled", "on", f">{PASSWORD}", *PATTERNS, *COMMANDS, "-exists")
+    with own_broker(own_redis.url.replace("//", f"//walled:{PASSWORD}@")) as broker:
+        broker.transport.publish([unique("a")])
+        [met] = broker.transport.publish([unique("a")])
+    assert isinstance(met, Conflict)
+    assert redis.llen("queue:q") == 1
 
 
 @pytest.mark.parametrize("denied", ["-lpush", "-expire", "-hset"])

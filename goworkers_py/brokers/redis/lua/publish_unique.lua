@@ -20,7 +20,7 @@ for at = 1, #KEYS - 2 do
   local key, first = KEYS[at + 2], 4 * at - 1
   local jid, payload, life, instead_of = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
   local other, held
-  if redis.pcall('EXISTS', key) == 1 then other, held = other_holder(key, '', instead_of) end
+  if redis.pcall('EXISTS', key) ~= 0 then other, held = other_holder(key, '', instead_of) end
   if other then
     answer[at] = {'held', unpack(other)}
   else
