@@ -1,4 +1,4 @@
-"""What it costs to shape how jobs run: unique ones, those of one batch, and the links of a chain."""
+"""The cost of unique jobs, of jobs in a batch, and of the links of a chain."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class MissingJobs:
         self._broker = broker
 
     def among(self, jids: Collection[str], parked: bool) -> set[str]:
-        """Those that are neither waiting, in progress, scheduled nor to be retried; `parked`: nor parked. Dead jobs are
-        missing. Empty when a place holds more jobs than a search looks at. A job that another program moves is in no
-        place for a moment, so each job is looked for twice."""
+        """The jobs that are neither waiting, in progress, scheduled nor to be retried; `parked`: nor parked. Dead jobs
+        are missing. Empty when a place holds more jobs than a search looks at. A job that another program moves is in
+        no place for a moment, so each job is looked for twice."""
         if not jids or Capability.ADMIN not in self._broker.capabilities:
             return set()
         missing = self._unseen(set(jids), parked, self._broker.admin)

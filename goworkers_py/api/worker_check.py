@@ -22,7 +22,7 @@ MOST_REMEMBERED = 100
 
 
 class _Answer(NamedTuple):
-    """What the broker has told about the processes."""
+    """The last answer of the broker about the processes."""
 
     until: float  # it is used until then (monotonic clock)
     processes: Sequence[LiveProcess]

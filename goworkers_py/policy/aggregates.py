@@ -33,7 +33,7 @@ class Aggregates(Registry):
         return [spec for spec in specs if spec is not None and spec.aggregate is not None]
 
     def lacking(self) -> list[str]:
-        """What to say of each class whose own options gather groups, while no function aggregates them."""
+        """A warning for each class whose own options gather groups, while no function aggregates them."""
         specs = [spec for name in self._registry.names() if (spec := self._registry.job(name)) and not spec.aggregate]
         found = [(spec, option) for spec in specs for option in _GROUPING if spec.own.get(option) is not None]
         told = {spec.name: f"{spec.name} has {option} and no @{_code(spec)}.aggregate" for spec, option in found}

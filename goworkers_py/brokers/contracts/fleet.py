@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import simplejson
 
+from goworkers_py.core.batch import BatchFigures
+from goworkers_py.core.chain import ChainFigures
+from goworkers_py.core.group import GroupFigures
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -61,6 +64,22 @@ class Stats:
     def of(cls, told: dict[str, Any]) -> Stats:
         """The opposite of `as_dict`."""
         return cls(**{**told, "queues": [QueueStats(**queue) for queue in told["queues"]]})
+
+
+def shape_counts(groups: GroupFigures, batches: BatchFigures, chains: ChainFigures) -> dict[str, int]:
+    """The fields of Stats about groups, batches and chains."""
+    return {
+        "groups": groups.groups,
+        "grouped": groups.members,
+        "oldest_grouped_s": groups.oldest_s,
+        "batches": batches.batches,
+        "batch_pending": batches.pending,
+        "oldest_batch_s": batches.oldest_s,
+        "failed_batches": batches.failed,
+        "chains": chains.chains,
+        "oldest_link_s": chains.oldest_s,
+        "stopped_chains": chains.stopped,
+    }
 
 
 class Counts(NamedTuple):

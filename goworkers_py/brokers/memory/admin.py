@@ -16,6 +16,7 @@ from goworkers_py.brokers.contracts.fleet import (
     QueueStats,
     Running,
     Stats,
+    shape_counts,
 )
 from goworkers_py.brokers.memory.jobs import MemoryJobs
 from goworkers_py.brokers.memory.lease_record import LeaseRecord, Shown
@@ -101,16 +102,7 @@ class MemoryAdmin(Admin):
                 queues=self._queue_stats(),
                 parked=sum(map(len, state.lines.values())),
                 outbox=sum(map(len, state.outboxes.values())),
-                groups=groups.groups,
-                grouped=groups.members,
-                oldest_grouped_s=groups.oldest_s,
-                batches=batches.batches,
-                batch_pending=batches.pending,
-                oldest_batch_s=batches.oldest_s,
-                failed_batches=batches.failed,
-                chains=chains.chains,
-                oldest_link_s=chains.oldest_s,
-                stopped_chains=chains.stopped,
+                **shape_counts(groups, batches, chains),
                 limits=waiting_by_limit((name, len(jobs)) for name, jobs in state.lines.items()),
             )
 

@@ -68,8 +68,8 @@ class RedisBatches(Batches):
             yield from (one for one in self._read(bids) if one is not None)
 
     def idle(self, count: int, now: float) -> list[BatchStatus]:
-        """Those that go on or have failed, first those to which nothing has happened for the longest time. Those that
-        have ended well are forgotten before."""
+        """The batches that go on or have failed, first those to which nothing has happened for the longest time. The
+        broker forgets those that have ended well before."""
         asked = "ZRANGEBYSCORE", self._keys.batches, now + RETAIN_S, "+inf", "LIMIT", 0, count
         return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
 

@@ -72,8 +72,8 @@ class RedisChains(Chains):
             yield from (one for one in self._read(cids) if one is not None)
 
     def idle(self, count: int, now: float) -> list[ChainStatus]:
-        """Those that go on or have failed, first those to which nothing has happened for the longest time. Those that
-        have ended well are forgotten before."""
+        """The chains that go on or have failed, first those to which nothing has happened for the longest time. The
+        broker forgets those that have ended well before."""
         asked = "ZRANGEBYSCORE", self._keys.chains, now + RETAIN_S, "+inf", "LIMIT", 0, count
         return [one for one in self._read([*map(text, self._connections.call(*asked))]) if one is not None]
 

@@ -41,7 +41,7 @@ def encode_rows(
     number_of: NumberOf,
     number_of_first: NumberOfFirst,
 ) -> tuple[list[Argument], list[Argument]]:
-    """What goes before the rows, and what goes behind them. The deliveries are numbered from 1 on, in the order of the
+    """The arguments before the rows, and those behind them. The deliveries are numbered from 1 on, in the order of the
     rows."""
     told = [(number, effects[one]) for number, one in enumerate(deliveries, 1) if one in effects]
     before = _ends([(number, one) for number, one in told if type(one) is EndInBatch], keys, number_of)

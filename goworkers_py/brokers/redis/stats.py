@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.brokers.contracts.fleet import Stats, shape_counts
 from goworkers_py.brokers.redis.batches import RedisBatches
 from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.connection import Connections
@@ -54,16 +54,7 @@ def read_stats(connections: Connections, keys: Keys, queues: QueueList, lines: L
         processes=processes,
         parked=sum(line.size for line in parked),
         outbox=sum(outbox.size for outbox in outboxes.all()),
-        groups=groups.groups,
-        grouped=groups.members,
-        oldest_grouped_s=groups.oldest_s,
-        batches=batches.batches,
-        batch_pending=batches.pending,
-        oldest_batch_s=batches.oldest_s,
-        failed_batches=batches.failed,
-        chains=chains.chains,
-        oldest_link_s=chains.oldest_s,
-        stopped_chains=chains.stopped,
+        **shape_counts(groups, batches, chains),
         queues=queues.look_at(map(text, {*names, *paused}), set(map(text, paused))),
         limits=waiting_by_limit((line.name, line.size) for line in parked),
     )
