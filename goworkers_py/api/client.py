@@ -165,7 +165,7 @@ class Client:
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
-        needs = frozenset({*needs, *options.needs, *ties.needs, *((KWARGS,) if kwargs else ())})
+        needs = options.needs.union(needs, ties.needs, (KWARGS,) if kwargs else ())
         if "priority" in options.said:
             queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
@@ -180,7 +180,7 @@ class Client:
             fields[FIELD] |= grouping.field()
         if says_tracked(fields):
             self._broker().require(Capability.RECORDS)
-        uniqueness, locks = uniqueness_of(options.said, job_class), ties.locks
+        uniqueness, locks = ties.unique or uniqueness_of(options.said, job_class), ties.locks
         if uniqueness is not None:
             self._broker().require(Capability.LOCKS)
             locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
@@ -215,7 +215,7 @@ class Client:
     def _push(self, pushes: Sequence[Push], needs: frozenset[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
         if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
-            for queue in sorted({push.queue for push in pushes}):
+            for queue in {push.queue: None for push in pushes}:
                 self._workers.check(queue, needs)
         if (held := holding(self.home)) is not None:
             held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)

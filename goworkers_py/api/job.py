@@ -56,6 +56,7 @@ class Job(Generic[P, R]):
         self._options = options
         self._complete = options.over(spec.options)
         self._queue = queue or spec.queue
+        self._unique = uniqueness_of(self._complete.said, spec.name)
         self.__wrapped__ = spec.function
         self.__doc__ = spec.function.__doc__
         self.__name__ = getattr(spec.function, "__name__", spec.name)
@@ -122,7 +123,7 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        ties = Ties(self._locks(rows, kwargs, options), self._slots(rows, kwargs))
+        ties = Ties(self._unique, self._locks(rows, kwargs), self._slots(rows, kwargs))
         rows, kwargs, needs = self._dumped(rows, kwargs)
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
@@ -160,12 +161,10 @@ class Job(Generic[P, R]):
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
         return rows, kwargs, needs
 
-    def _locks(
-        self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
-    ) -> list[str] | None:
+    def _locks(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> list[str] | None:
         """The names of the locks of unique jobs whose key `unique_by` makes from the arguments as they were given."""
-        unique = uniqueness_of(options.said, self._spec.name) if "unique_by" in options.said else None
-        return None if unique is None else [unique.name(args, kwargs) for args in rows]
+        unique = self._unique
+        return None if unique is None or unique.by is None else [unique.name(args, kwargs) for args in rows]
 
     def on_wire(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
         """The JSON that a push with these arguments sends, for `testing.assert_enqueued`: `job.on_wire([date], {})`."""

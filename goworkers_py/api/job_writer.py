@@ -40,7 +40,9 @@ class WrittenJob(NamedTuple):
 class Ties(NamedTuple):
     """How the jobs of one push are tied to something beside their queue."""
 
-    # The names of the locks of unique jobs, one for each job, where the push does not make them from the arguments.
+    # Of unique jobs, where the caller knows it already.
+    unique: Uniqueness | None = None
+    # The names of their locks, one for each job, where the push does not make them from the arguments.
     locks: Sequence[str] | None = None
     # The slots of a strict limit, one for each job.
     slots: Sequence[SlotTie] = ()

@@ -40,6 +40,8 @@ class Capability(enum.Enum):
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
+    __hash__ = object.__hash__  # each push asks; that of Enum is written in Python, and members are singletons
+
 
 class Broker:
     """The base class of every broker. One object serves all threads of a process.

@@ -31,7 +31,8 @@ class EnqueueOptions:
         self.said: dict[str, Any] = checked(options, PushOptions)
         self.fields = fields_of(self.said)  # of the payload
         wanted = (name for name, value in self.said.items() if value is not False)
-        self.needs = {need for name in wanted if (need := options_of(PushOptions)[name].needs)}  # of the worker
+        found = (options_of(PushOptions)[name].needs for name in wanted)
+        self.needs = frozenset(need for need in found if need)  # of the worker
         if "extra" in self.said:
             self.fields = _extra_fields(self.said["extra"]) | self.fields
 

@@ -23,22 +23,20 @@ _WAITS_FOR_NOTHING = ("skip", "raise")
 
 def are_plainly_unique(pushes: Sequence[Push]) -> bool:
     """Whether publish_unique.lua does these pushes: all to one place, of jobs that have a lock and no other tie."""
-    one = pushes[0]
-    return len(pushes) <= MOST_UNIQUE and all(
-        push.lock is not None
-        and push.lock.on_conflict in _WAITS_FOR_NOTHING
-        and push.queue == one.queue
-        and push.at == one.at
-        and not (push.id or push.track or push.batch or push.group or push.slot)
-        for push in pushes
-    )
+    queue, at = pushes[0].queue, pushes[0].at
+    for push in pushes:  # all() takes twice as long for one
+        if push.lock is None or push.id or push.track or push.batch or push.group or push.slot:
+            return False
+        if push.lock.on_conflict not in _WAITS_FOR_NOTHING or push.queue != queue or push.at != at:
+            return False
+    return len(pushes) <= MOST_UNIQUE
 
 
 def unique_pushes(pushes: Sequence[Push], keys: Keys) -> tuple[list[str], list[Argument]]:
     """The keys and arguments of publish_unique.lua."""
     now, queue, at = time.time(), pushes[0].queue, pushes[0].at
     names = [keys.queues, keys.queue(queue) if at is None else keys.schedule]
-    arguments: list[Argument] = [queue, "" if at is None else at]
+    arguments: list[Argument] = [queue, "" if at is None else at, now]
     for push in pushes:
         if (claim := push.lock) is not None:  # each has one
             names.append(keys.lock(claim.name))

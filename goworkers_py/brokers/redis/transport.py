@@ -53,8 +53,9 @@ class RedisTransport(Transport):
         self._consumers: dict[frozenset[str], Consumer] = {}
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
-        if any(push.tied for push in pushes):
-            return self._publish_tied(pushes)
+        for push in pushes:  # any() takes twice as long for one
+            if push.tied:
+                return self._publish_tied(pushes)
         commands = list(_push_commands(self._keys, pushes))
         if len(commands) <= 2:
             # Jobs of one queue are pushed by one command, which needs no transaction. That the queue is named before

@@ -2,10 +2,10 @@
 -- does, without the parts that other ties need. Nearly every push of a unique job is such, and Redis takes half of its
 -- time to make functions that are not called.
 -- KEYS: queues, the queue or the schedule, then the lock of each job
--- ARGV: the name of the queue, when the jobs are due ('': now), then for each job: jid, payload, life of its lock, and the
---       jid of a holder that does not count
+-- ARGV: the name of the queue, when the jobs are due ('': now), the time by the producer's clock, as it is in the payloads,
+--       then for each job: jid, payload, life of its lock, and the jid of a holder that does not count
 -- Answer: for each job 1, or how it met the lock, and the holder as {jid, queue, at, due}
--- include now.lua
+local now = ARGV[3]
 -- include lock.lua
 local goal, queue, due = KEYS[2], ARGV[1], ARGV[2]
 local answer, taken, entries = {}, {}, {}
@@ -17,7 +17,7 @@ local function give_up(failed)
 end
 
 for at = 1, #KEYS - 2 do
-  local key, first = KEYS[at + 2], 4 * at - 1
+  local key, first = KEYS[at + 2], 4 * at
   local jid, payload, life, instead_of = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
   local other, held
   if redis.pcall('EXISTS', key) ~= 0 then other, held = other_holder(key, '', instead_of) end
