@@ -69,7 +69,7 @@ class Node:
         self.name = f"node{number}"
         self.proxy = Proxy(server_port)
         self.lives: list[Life] = []
-        self.ends: dict[int, dict[str, Any]] = {}  # of children that did not end together with their parent, by pid
+        self.ends: dict[int, dict[str, Any]] = {}  # of children that did not end together with their parent, by number
         self._machine = machine
         self._server = f"redis://127.0.0.1:{server_port}/0"
         self._directory = directory

@@ -108,7 +108,7 @@ def run(plan: Plan, directory: Path, say: Callable[[str], None] = lambda text: N
     result.complaints += [
         f"{party.name}: {party.error!r}" for party in (producer, pusher, asker, shaper, *monkeys) if party.error
     ]
-    result.complaints += [text for node in nodes for text in node.complaints({life.pid: life for life in workers})]
+    result.complaints += [text for node in nodes for text in node.complaints({life.number: life for life in workers})]
     result.complaints += _faults(directory)
     _keep(directory, plan, nodes, chronicle)
     say("\n".join(f"{kind:<42} {count:>10,}" for kind, count in chronicle.count().most_common()) + "\n")

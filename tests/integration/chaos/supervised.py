@@ -58,7 +58,7 @@ class Supervised(Node):
             self.lives[-1].how = "did not stop"
             _signal(children, signal.SIGKILL)
         for pid in children:
-            self.ends[pid] = {"how": "stopped", "asked_to_stop": asked, "ended": time.monotonic()}
+            self.ends[self._number(pid)] = {"how": "stopped", "asked_to_stop": asked, "ended": time.monotonic()}
 
     def kill_child(self, choose: Callable[[list[int]], int]) -> None:
         """Not before one has run a job: a parent whose first child dies before it is ready ends, and is to do so."""
@@ -66,7 +66,11 @@ class Supervised(Node):
             pid = choose(children)
             _signal([pid], signal.SIGKILL)
             eventually(lambda: not _lives(pid), EXIT_S)
-            self.ends[pid] = {"how": "killed", "ended": time.monotonic()}
+            self.ends[self._number(pid)] = {"how": "killed", "ended": time.monotonic()}
+
+    def _number(self, pid: int) -> int:
+        """Of the life of a child. The pid alone does not name it: after 32,768 processes the pids begin anew."""
+        return self.lives[-1].number // PIDS * PIDS + pid
 
     def _tell_children(self, number: signal.Signals) -> None:
         _signal(self._children(), number)
@@ -88,17 +92,18 @@ class Supervised(Node):
         for number in numbers:
             parent = parents.get(number // PIDS)
             if parent is not None and number != parent.number:
-                end = self.ends.get(pid_of(number), {})
+                end = self.ends.get(number, {})
                 yield dataclasses.replace(parent, number=number, pid=pid_of(number), **end)
 
     def complaints(self, workers: Mapping[int, Life]) -> Iterator[str]:
-        """Children that have died, by no monkey and by no job. `workers`: by their pids."""
+        """Children that have died, by no monkey and by no job. `workers`: by their numbers."""
         for path in self._directory.glob(f"log-*-{self.name}"):
             for pid, ending in _DIED.findall(path.read_text("utf-8", "replace")):
-                life = workers.get(int(pid))
+                number = int(path.name.split("-")[1]) * PIDS + int(pid)
+                life = workers.get(number)
                 if ending == "SIGKILL" and life is not None and life.how not in ("lives", "stopped"):
                     continue
-                if int(pid) not in self.ends and not ending.startswith(REFUSED):
+                if number not in self.ends and not ending.startswith(REFUSED):
                     yield f"{path.name}: process {pid} died with {ending}"
 
 
