@@ -82,7 +82,8 @@ class Tracking:
         plain = run.progress is None and not run.shown
         if plain and type(outcome) is Done and not outcome.effects:  # nearly every run
             fields = self._result(run, outcome.result) if run.retain_s else ()
-            return Done(effects=(NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields),))
+            note = NoteState(run.job, "completed", "", run.retain_s or ENDED_S, fields)
+            return Done(effects=(note,), result=outcome.result)
         if isinstance(outcome, Keep):
             return outcome
         note = self._note(message, run, outcome)

@@ -89,6 +89,56 @@ def test_a_result_is_any_json(app: App, ran: Ran, result: Any) -> None:
     assert ran.told == [(list(result) if isinstance(result, tuple) else result,)]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"track": True},
+        {"retain": 60},
+        {"sidekiq_status": True},
+        {"retain": 60, "sidekiq_status": True},
+        {"atomic": True},
+        {"atomic": True, "retain": 60},
+        {"expires_in": 60},
+        {"expires_in": 60, "track": True},
+    ],
+    ids=lambda options: "+".join(options),
+)
+def test_a_link_gives_its_result_whatever_else_it_does(app: App, ran: Ran, options: dict[str, Any]) -> None:
+    @app.job("Give", queue="q", **options)
+    def give() -> str:
+        return "this"
+
+    cid = app.chain(give.s(), ran.tell.s(PREVIOUS)).enqueue()
+    with working(app):
+        assert is_at(app, cid, "ended")
+    assert ran.told == [("this",)]
+
+
+def test_a_limited_link_gives_its_result(app: App, ran: Ran) -> None:
+    @app.job("Give", queue="q", track=True, limits=[app.limit("narrow", concurrent=1)])
+    def give(number: int) -> int:
+        return number
+
+    cids = [app.chain(give.s(number), ran.tell.s(PREVIOUS)).enqueue() for number in range(3)]
+    with working(app):
+        assert all(is_at(app, cid, "ended") for cid in cids)
+    assert sorted(ran.told) == [(0,), (1,), (2,)]
+
+
+def test_a_link_that_tells_its_progress_gives_its_result(app: App, ran: Ran) -> None:
+    @app.job("Give", queue="q", track=True)
+    def give() -> str:
+        message = current_message()
+        assert message is not None
+        message.progress(1, 2)
+        return "this"
+
+    cid = app.chain(give.s(), ran.tell.s(PREVIOUS)).enqueue()
+    with working(app):
+        assert is_at(app, cid, "ended")
+    assert ran.told == [("this",)]
+
+
 def test_a_link_without_previous_needs_no_result(app: App, ran: Ran) -> None:
     @app.job("Give", queue="q")
     def give() -> Any:
