@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import repeat, starmap
+from itertools import repeat
 from typing import Any
 
 from goworkers_py.api.argument_checks import check_args, check_kwargs, require
 from goworkers_py.api.client_links import ClientLink, through_links
-from goworkers_py.api.job_writer import NO_TIES, JobWriter, Ties, WrittenJob
+from goworkers_py.api.job_writer import NO_TIES, Ties, WrittenJob
+from goworkers_py.api.job_writers import JobWriters
 from goworkers_py.api.publisher import Answer, Publisher
 from goworkers_py.api.push_form import PushForm
 from goworkers_py.api.worker_check import WorkerCheck
@@ -22,16 +23,12 @@ from goworkers_py.config.parsers import without_password
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerUnreachable
 from goworkers_py.core.joining import JoinedBatch, joining
-from goworkers_py.core.levels import Priority, level_of
 from goworkers_py.core.limit import SlotClaim
 from goworkers_py.links.atomic import holding
-from goworkers_py.policy.grouping import grouping_of
-from goworkers_py.policy.uniqueness import uniqueness_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_field
-from goworkers_py.wire.job_record import says_tracked
 from goworkers_py.wire.message import Timestamps, current_message, new_jid
-from goworkers_py.wire.needs import BATCH, FIELD, KWARGS, field_of
+from goworkers_py.wire.needs import BATCH
 
 
 class Client:
@@ -56,6 +53,7 @@ class Client:
         self._clock = clock or Clock()
         self._workers = WorkerCheck(lambda: broker().recoverable.live_processes())
         self._publisher = Publisher(broker, on_later)
+        self._writers = JobWriters(broker, self._workers)
 
     @property
     def broker(self) -> Broker:
@@ -99,7 +97,7 @@ class Client:
         for start in range(0, len(form.rows), form.slice):
             jobs = self._jobs(form, start)
             pushes = [job.push(form.later, form.bid) for job in jobs if job is not None]
-            answers = iter(self._push(pushes, form.needs, bool(form.jid)))
+            answers = iter(self._push(pushes, form.writer.needs, bool(form.jid)))
             jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         return jids
 
@@ -141,8 +139,8 @@ class Client:
             not expires, f"{job_class} is pushed later, and expires_in would count from now: take it out of the job"
         )
         form = self._form(queue, job_class, [args], options, needs, kwargs, ties)
-        if form.needs and Capability.LEASES in self._broker().capabilities:
-            self._workers.check(queue, form.needs)
+        if form.writer.needs and Capability.LEASES in self._broker().capabilities:
+            self._workers.check(queue, form.writer.needs)
         job = self._jobs(form, 0)[0]
         if job is None:
             raise ArgumentError(f"a client link stopped the push of {job_class}")
@@ -165,34 +163,14 @@ class Client:
             check_args(args, "args" if len(rows) == 1 else f"rows[{number}]")
         if kwargs:
             check_kwargs(kwargs)
-        needs = options.needs.union(needs, ties.needs, (KWARGS,) if kwargs else ())
-        if "priority" in options.said:
-            queue = self._level(queue, options.said["priority"])
         now = self._clock.wall()
         later = _later(options, now)
-        fields = self._fields(queue, job_class, options.fields_at(now if later is None else later), kwargs)
-        if needs:
-            fields[FIELD] = {**field_of(needs), **ties.members}
-        grouping = grouping_of(options.said, kwargs or {})
-        if grouping is not None:
-            self._broker().require(Capability.GROUPS)
-            require(not ties.batch, "a job of a group cannot be in a batch: push it outside of the batch")
-            fields[FIELD] |= grouping.field()
-        if says_tracked(fields):
-            self._broker().require(Capability.RECORDS)
-        uniqueness, locks = ties.unique or uniqueness_of(options.said, job_class), ties.locks
-        if uniqueness is not None:
-            self._broker().require(Capability.LOCKS)
-            locks = locks or [uniqueness.name(args, kwargs or {}) for args in rows]
-        writer = JobWriter(fields, self._times(now, later), uniqueness, grouping)
-        return PushForm(writer, rows, needs, later, one_jid, locks, ties.batch, ties.slots)
-
-    def _level(self, queue: str, priority: Priority) -> str:
-        """The queue of jobs with this priority, which a live process must work."""
-        level = level_of(queue, priority)
-        if level != queue and Capability.LEASES in self._broker().capabilities:
-            self._workers.check_level(queue, level)
-        return level
+        pushed_at = now if later is None else later
+        writer = self._writers.writer_of(queue, job_class, options, needs, kwargs, ties, pushed_at)
+        locks = ties.locks
+        if writer.unique is not None and not locks:
+            locks = [writer.unique.name(args, kwargs or {}) for args in rows]
+        return PushForm(writer, rows, self._times(now, later), later, one_jid, locks, ties.batch, ties.slots)
 
     @property
     def joins(self) -> JoinedBatch | None:
@@ -230,23 +208,6 @@ class Client:
         """Publishes pushes that were held back."""
         self._publisher.publish_held(pushes)
 
-    def _fields(
-        self,
-        queue: str,
-        job_class: str,
-        options: dict[str, Any],
-        kwargs: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        """The fields that all jobs of a push share."""
-        for name, value in (("queue", queue), ("class", job_class)):
-            require(bool(value) and type(value) is str, f"{name} must be a name, is {value!r}")
-            payload.check_plain(value, name)
-        # Sidekiq always writes `retry`: without it go-workers would not retry at all.
-        fields = {"retry": True, "queue": queue, "class": job_class, **options}
-        if kwargs:
-            fields["kwargs"] = dict(kwargs)
-        return fields
-
     def _times(self, now: float, later: float | None) -> dict[str, Any]:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
@@ -257,8 +218,8 @@ class Client:
         rows, slots = whole.rows[start:end], whole.slots[start:end]
         jids = [whole.jid or new_jid() for _ in rows]
         locks = (whole.locks or [])[start:end]
-        owns = form.owns(locks, slots)
         if not self._links:
+            texts = form.as_texts(rows, jids, whole.times, locks, slots)
             claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
             places = (
                 [SlotClaim(slot, jid) for (slot, _), jid in zip(slots, jids, strict=True)] if slots else repeat(None)
@@ -266,10 +227,10 @@ class Client:
             gathering = form.joining()
             return [
                 WrittenJob(jid, form.queue, text, form.track(jid), claim, place, gathering)
-                for jid, text, claim, place in zip(jids, form.as_texts(rows, jids, owns), claims, places, strict=False)
+                for jid, text, claim, place in zip(jids, texts, claims, places, strict=False)
             ]
-        jobs = starmap(form.as_dict, zip(rows, jids, owns or repeat(None, len(rows)), strict=True))
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
+        jobs = form.as_dicts(rows, jids, whole.times, locks, slots)
         changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
         return [None if job is None else form.written(job) for job in changed]
 

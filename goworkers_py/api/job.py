@@ -123,7 +123,7 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any], options: EnqueueOptions
     ) -> list[str | None]:
         """`kwargs` are those of a single row."""
-        ties = Ties(self._unique, self._locks(rows, kwargs), self._slots(rows, kwargs))
+        ties = Ties(self._locks(rows, kwargs), self._slots(rows, kwargs))
         rows, kwargs, needs = self._dumped(rows, kwargs)
         return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
@@ -149,7 +149,7 @@ class Job(Generic[P, R]):
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]
     ) -> tuple[Sequence[Sequence[Any]], Mapping[str, Any], Collection[str]]:
         """The arguments as JSON, and what the worker must know."""
-        arguments, needs = self._spec.arguments, set(self._spec.needs)
+        arguments, needs = self._spec.arguments, self._spec.needs
         for args in rows:
             arguments.check(args, kwargs)
         if not arguments.plain:
@@ -157,7 +157,7 @@ class Job(Generic[P, R]):
             written = [arguments.dump(args, kwargs) for args in rows]
             # A job whose arguments are JSON as they were given runs in an older release as it does in this one.
             if written != given:
-                needs.add(TYPED)
+                needs = needs | {TYPED}
             rows, kwargs = [args for args, _ in written], written[0][1] if written else {}
         return rows, kwargs, needs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,7 +19,9 @@ from goworkers_py.wire.job_record import says_tracked, tracked_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
-Own = Mapping[str, Any]
+Times = Mapping[str, float | int]
+# In the place of a name.
+_GAP = "\0"
 
 
 class WrittenJob(NamedTuple):
@@ -40,9 +42,7 @@ class WrittenJob(NamedTuple):
 class Ties(NamedTuple):
     """How the jobs of one push are tied to something beside their queue."""
 
-    # Of unique jobs, where the caller knows it already.
-    unique: Uniqueness | None = None
-    # The names of their locks, one for each job, where the push does not make them from the arguments.
+    # The names of the locks of unique jobs, one for each job, where the push does not make them from the arguments.
     locks: Sequence[str] | None = None
     # The slots of a strict limit, one for each job.
     slots: Sequence[SlotTie] = ()
@@ -56,28 +56,33 @@ NO_TIES = Ties()
 
 
 class JobWriter:
-    """The fields that all jobs of one push share. The jobs differ only in their arguments and jids, and
-    those with locks or slots in these."""
+    """The fields that all jobs of some pushes share. The jobs differ in their arguments, jids and times, and those with
+    locks or slots in these. It does not change, so threads and pushes share it."""
 
     def __init__(
         self,
         fields: dict[str, Any],
-        times: dict[str, Any],
+        needs: frozenset[str],
         unique: Uniqueness | None = None,
         grouping: Grouping | None = None,
     ) -> None:
+        """`needs` names the features that the worker must know."""
         self.queue: str = fields["queue"]
+        self.needs = needs
+        self.unique = unique
         self._fields = fields
-        self._times = times
         self._tracked = says_tracked(fields)
-        self._unique = unique
         self._grouping = grouping
         self._ours: dict[str, Any] = fields.get(FIELD, {})
+        # The JSON of what is the same in all jobs. The encoder's preparation takes longer than a job's own fields.
+        self._head = _opened(fields)
+        self._head_of_owners = _opened({name: value for name, value in fields.items() if name != FIELD})
+        self._around_lock = self._own_text(unique.field(_GAP)).split(payload.encode(_GAP)) if unique else []
 
     def claims(
         self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str]
     ) -> Iterable[LockClaim | None]:
-        unique = self._unique
+        unique = self.unique
         if unique is None:
             return repeat(None, len(rows))
         if unique.on_conflict != "replace":
@@ -87,8 +92,8 @@ class JobWriter:
 
     def written(self, job: dict[str, Any]) -> WrittenJob:
         track, lock = tracked_of(job) if says_tracked(job) else None, None
-        if self._unique is not None and (found := lock_of(job)) is not None:
-            lock = self._unique.claim(found.name, job["jid"], job)
+        if self.unique is not None and (found := lock_of(job)) is not None:
+            lock = self.unique.claim(found.name, job["jid"], job)
         slots = slots_of(job)
         slot = SlotClaim(slots[0].slot, job["jid"]) if slots else None
         return WrittenJob(job["jid"], job["queue"], payload.write(job), track, lock, slot, self.joining(job))
@@ -103,28 +108,57 @@ class JobWriter:
     def track(self, jid: str) -> Tracked | None:
         return Tracked(jid, self._fields["class"]) if self._tracked else None
 
-    def as_texts(self, rows: Sequence[Sequence[Any]], jids: Sequence[str], owns: Sequence[Own] = ()) -> list[bytes]:
-        if len(rows) == 1:  # for one job, this is faster than joining parts
-            return [payload.write(self.as_dict(rows[0], jids[0], *owns))]
-        fields = {name: value for name, value in self._fields.items() if not owns or name != FIELD}
-        head, tail, *each_args = payload.encode_each([fields, self._times, *rows])
-        each_own = [f'"{FIELD}":{payload.encode({**self._ours, **own})},' for own in owns]
+    def as_texts(
+        self,
+        rows: Sequence[Sequence[Any]],
+        jids: Sequence[str],
+        times: Times,
+        locks: Sequence[str] = (),
+        slots: Sequence[SlotTie] = (),
+    ) -> list[bytes]:
+        texts = payload.encode_each(rows) if len(rows) > 1 else [payload.encode(rows[0])]
+        owns = self._own_texts(locks, slots) or repeat("")
+        head = self._head_of_owners if locks or slots else self._head
+        tail = "".join([f',"{name}":{time}' for name, time in times.items()])
         return [
-            f'{head[:-1]},"args":{args},"jid":{payload.encode(jid)},{own}{tail[1:]}'.encode()
-            for args, jid, own in zip(each_args, jids, each_own or repeat("", len(rows)), strict=True)
+            f'{head},"args":{args},"jid":{payload.encode(jid)}{own}{tail}}}'.encode()
+            for args, jid, own in zip(texts, jids, owns, strict=False)
         ]
 
-    def as_dict(self, args: Sequence[Any], jid: str, own: Own | None = None) -> dict[str, Any]:
-        """`own`: see `owns`."""
-        fields = {**self._fields, "args": list(args), "jid": jid, **self._times}
-        if own:
-            fields[FIELD] = {**self._ours, **own}
-        return fields
+    def _own_texts(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[str]:
+        """The field `pyworkers` of each job that has a lock or a slot of its own."""
+        if locks and not slots:
+            before, after = self._around_lock
+            return [f"{before}{payload.encode(lock)}{after}" for lock in locks]
+        return [self._own_text(own) for own in self._owns(locks, slots)]
 
-    def owns(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[Own]:
+    def _own_text(self, own: Mapping[str, Any]) -> str:
+        return f',"{FIELD}":{payload.encode({**self._ours, **own})}'
+
+    def as_dicts(
+        self,
+        rows: Sequence[Sequence[Any]],
+        jids: Sequence[str],
+        times: Times,
+        locks: Sequence[str],
+        slots: Sequence[SlotTie],
+    ) -> Iterator[dict[str, Any]]:
+        owns = self._owns(locks, slots) or repeat(None)
+        for args, jid, own in zip(rows, jids, owns, strict=False):
+            fields = {**self._fields, "args": list(args), "jid": jid, **times}
+            if own:
+                fields[FIELD] = {**self._ours, **own}
+            yield fields
+
+    def _owns(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[Mapping[str, Any]]:
         """The members of the field `pyworkers` that each job has of its own: its lock, its slot."""
-        of_locks: list[Own] = [self._unique.field(lock) for lock in locks] if self._unique is not None else []
-        of_slots: list[Own] = [{SLOTS: slots_field([slot])} for slot in slots]
+        of_locks = [self.unique.field(lock) for lock in locks] if self.unique is not None else []
+        of_slots = [{SLOTS: slots_field([slot])} for slot in slots]
         if of_locks and of_slots:
             return [{**lock, **slot} for lock, slot in zip(of_locks, of_slots, strict=True)]
-        return of_locks or of_slots
+        return [*of_locks, *of_slots]
+
+
+def _opened(fields: Mapping[str, Any]) -> str:
+    """The JSON of an object without its last bracket."""
+    return payload.encode(fields)[:-1]

@@ -94,7 +94,7 @@ class _Pushes:
         elif (own := uniqueness_of(options.said, self.job_class)) is not None and self.spec is not None:
             # `unique_by` gets the values that the code gets.
             lock = own.name(*self.spec.arguments.load(made, kwargs))
-        ties = Ties(locks=[lock] if lock else None)
+        ties = Ties([lock] if lock else None)
         return client().draft(self.queue, self.job_class, made, options, needs, kwargs, ties)
 
 

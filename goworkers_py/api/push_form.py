@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from goworkers_py.api.job_writer import JobWriter
+from goworkers_py.api.job_writer import JobWriter, Times
 from goworkers_py.core.limit import SlotTie
 
 BULK_SLICE = 1_000
@@ -16,7 +16,7 @@ LIMITED_SLICE = 50
 class PushForm(NamedTuple):
     writer: JobWriter
     rows: Sequence[Sequence[Any]]
-    needs: frozenset[str]
+    times: Times
     later: float | None
     jid: str | None  # given by the caller
     locks: Sequence[str] | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -57,7 +58,9 @@ class Arguments:
     def __init__(self, job_class: str, function: Callable[..., Any]) -> None:
         self._job_class = job_class
         self._function = function
-        self.plain = False  # whether all arguments pass as they are; known after the first look at the function
+        # Known after the first look at the function:
+        self.plain = False  # whether all arguments pass as they are
+        self._counts = range(0)  # how many positional arguments alone fit
         # Not by `cached_property`, whose lock another thread may hold in the moment in which a job forks.
         self._seen: tuple[inspect.Signature | None, _Converters] | None = None
 
@@ -97,7 +100,8 @@ class Arguments:
         signature, _ = self._look()
         if signature is not None:
             try:
-                signature.bind(*args, **kwargs)
+                if kwargs or len(args) not in self._counts:
+                    signature.bind(*args, **kwargs)
             except TypeError as error:
                 return str(error)
         return ""
@@ -112,6 +116,7 @@ class Arguments:
             converters = _converters(signature, hints_of(own_function(self._function)))
             self._seen = signature, converters
             self.plain = converters.none
+            self._counts = _counts(signature)
         return self._seen
 
 
@@ -120,6 +125,20 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None  # a builtin without a signature
+
+
+def _counts(signature: inspect.Signature | None) -> range:
+    """How many positional arguments without keyword arguments fit: to count them is quicker than to bind them."""
+    least = most = 0
+    for one in signature.parameters.values() if signature else ():
+        if one.kind is one.VAR_POSITIONAL:
+            most = sys.maxsize - 1
+        elif one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
+            most += 1
+            least += one.default is one.empty
+        elif one.kind is one.KEYWORD_ONLY and one.default is one.empty:
+            return range(0)
+    return range(least, most + 1)
 
 
 def _converters(signature: inspect.Signature | None, hints: Mapping[str, Any]) -> _Converters:

@@ -18,6 +18,7 @@ from proxy import Proxy
 from servers import RedisServer
 
 from goworkers_py.api.client import Client, ClientLink
+from goworkers_py.api.job_writers import MOST_KEPT
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Published, Push
@@ -217,6 +218,24 @@ def test_options_are_fields_of_the_job(
     assert {name: (type(value), value) for name, value in job.items()} == {
         name: (type(value), value) for name, value in fields.items()
     }
+
+
+def test_pushes_with_other_options_are_written_anew(client: Client, redis: redis_py.Redis) -> None:
+    one, other = EnqueueOptions(retry=1), EnqueueOptions(retry=2, tags=["x"])
+    for queue, job_class, options in [("q", "A", one), ("q", "A", other), ("q", "B", one), ("r", "A", one)] * 2:
+        client.push(queue, job_class, [1], options)
+    told = [json.loads(raw) for queue in ("q", "r") for raw in reversed(redis.lrange(f"queue:{queue}", 0, -1))]
+    assert [(job["queue"], job["class"], job["retry"], job.get("tags")) for job in told] == [
+        *[("q", "A", 1, None), ("q", "A", 2, ["x"]), ("q", "B", 1, None)] * 2,
+        *[("r", "A", 1, None)] * 2,
+    ]
+
+
+def test_writers_of_ever_new_options_are_forgotten(client: Client, redis: redis_py.Redis) -> None:
+    for number in range(MOST_KEPT + 10):
+        client.push("q", "A", [1], EnqueueOptions(retry=number % 20))
+    assert redis.llen("queue:q") == MOST_KEPT + 10
+    assert len(client._writers._kept) == 10
 
 
 def test_a_job_may_be_given_its_jid(client: Client, redis: redis_py.Redis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -115,3 +116,32 @@ def test_a_hint_that_contains_itself_is_plain_with_a_warning(caplog: pytest.LogC
     run.__annotations__["tree"] = TypeAliasType()
     assert of(run).load([["x"]], {}) == ([["x"]], {})
     assert "is not understood, so its values pass as plain JSON" in caplog.text
+
+
+def by_place_only(a: int, /, b: int, c: int = 0) -> None: ...
+def with_rest(a: int, *rest: int) -> None: ...
+def with_named(a: int, *, named: int) -> None: ...
+def with_named_default(a: int = 0, *, named: int = 0) -> None: ...
+def with_others(**others: int) -> None: ...
+def nothing() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function", [by_place_only, with_rest, with_named, with_named_default, with_others, nothing, max, Report()]
+)
+@pytest.mark.parametrize("count", range(5))
+def test_a_push_by_place_is_refused_exactly_where_python_refuses_the_call(
+    function: Callable[..., Any], count: int
+) -> None:
+    try:
+        inspect.signature(function).bind(*range(count))
+        fits = True
+    except TypeError:
+        fits = False
+    except ValueError:  # a builtin without a signature
+        fits = True
+    try:
+        Arguments("Job", function).check(range(count), {})
+        assert fits
+    except ArgumentError:
+        assert not fits
