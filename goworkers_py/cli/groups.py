@@ -20,7 +20,7 @@ from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 
 @click.group(cls=CommandGroup)
 def groups() -> None:
-    """Shows groups of jobs that wait to be aggregated, flushes them, or gives them settings of their own."""
+    """Shows groups of jobs, flushes them, or gives them settings."""
 
 
 def named(command: Function) -> Function:

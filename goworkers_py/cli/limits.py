@@ -26,14 +26,14 @@ _ANY = "any"
 
 @click.group(cls=CommandGroup)
 def limits() -> None:
-    """Shows limits and who waits for them, or overrides them for the whole fleet."""
+    """Shows limits and who waits for them, or overrides them."""
 
 
 @limits.command("list")
 @as_json
 @connected
 def list_(app: App, as_json: bool) -> None:
-    """Lists limits: what they allow, how many jobs have places and how many wait."""
+    """Lists limits. Tells what they allow, how many jobs have places and how many wait."""
     table = Table("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>")
     rows: list[tuple[str, ...]] = []
     for entry in app.inspector.limits():
@@ -79,7 +79,7 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
 @dry_run
 @connected
 def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: int | None, dry_run: bool) -> None:
-    """Overrides a limit in the whole fleet, at once, until `limits unset`."""
+    """Overrides a limit in the whole fleet until `limits unset`."""
     entry = _entry(app.inspector, name)
     number, new_rate = _concurrent(concurrent), _rate(entry, rate, burst)
     if number is None and new_rate is None:
@@ -107,9 +107,10 @@ def unset(app: App, name: str, dry_run: bool) -> None:
 @dry_run
 @connected
 def forget(app: App, name: str, dry_run: bool) -> None:
-    """Removes a limit that no code declares any more, with what `limits set` has set.
+    """Removes a limit that no code declares any more.
 
-    Exit code 1 while jobs wait for it or have places in it. A program whose code still declares it brings it back.
+    What `limits set` has set is removed too. Exit code 1 while jobs wait for it or have places in it. A program
+    whose code still declares it brings it back.
     """
     _entry(app.inspector, name)
     if next(app.inspector.slots(name), None) is not None:

@@ -25,7 +25,7 @@ def periodic() -> None:
 @as_json
 @connected
 def list_(app: App, as_json: bool) -> None:
-    """Lists the schedules with their next and last firing, also those of sidekiq-cron and sidekiq-scheduler."""
+    """Lists the schedules with their next and last firing. Those of sidekiq-cron and sidekiq-scheduler are in it."""
     found = [*app.inspector.periodic_jobs(), *map(_of_foreign, app.inspector.neighbours.schedules())]
     show_all(found, as_json, _show, "periodic jobs")
 
@@ -36,7 +36,7 @@ def list_(app: App, as_json: bool) -> None:
 @as_json
 @connected
 def history(app: App, name: str, limit: int, as_json: bool) -> None:
-    """Shows the last firings of a schedule, the newest first: what happened to each slot, and how late."""
+    """Shows the last firings of a schedule, the newest first. Tells what happened to each slot, and how late."""
     found = app.inspector.periodic_history(name)[: limit or None]
     if as_json:
         for one in found:
@@ -69,7 +69,7 @@ def resume(app: App, name: str, dry_run: bool) -> None:
 @dry_run
 @connected
 def run(app: App, name: str, dry_run: bool) -> None:
-    """Pushes a job of the schedule now, also of a paused one: a process that has it in its code does so within seconds.
+    """Pushes a job of the schedule now, also of a paused one. A process that has it in its code does so within seconds.
     Exit code 1 when no process has."""
     _change(app, name, dry_run, "asked for", app.inspector.run_periodic, "is in the code of no live process")
 
@@ -86,7 +86,7 @@ def run(app: App, name: str, dry_run: bool) -> None:
 def set_(
     app: App, name: str, cron: str, every: int | None, timezone: str, arguments: str | None, unset: bool, dry_run: bool
 ) -> None:
-    """Changes when a schedule fires, or the arguments of its jobs, in all processes, until `set NAME --unset`."""
+    """Changes when a schedule fires, or the arguments of its jobs. All processes obey, until `set NAME --unset`."""
     if unset and (cron or every or timezone or arguments is not None):
         raise click.UsageError("--unset goes without other options")
     if unset:
@@ -117,7 +117,7 @@ def forget(app: App, name: str, dry_run: bool) -> None:
 @periodic.command("import")
 @connected
 def import_(app: App) -> None:
-    """Prints the schedules of sidekiq-cron and sidekiq-scheduler as sections for the configuration file."""
+    """Prints schedules of Ruby gems as sections for the configuration. It reads sidekiq-cron and sidekiq-scheduler."""
     found = app.inspector.neighbours.schedules()
     for one in found:
         click.echo("\n".join(_section(one)))

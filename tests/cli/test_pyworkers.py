@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import redis as redis_py
 from apps import fields, job, queue
@@ -23,6 +25,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.cli.hide_password import without_addresses
+from goworkers_py.cli.pyworkers import main
 
 NOWHERE = "redis://127.0.0.1:1/0"
 
@@ -721,6 +724,22 @@ def test_the_version_is_printed(arguments: list[str], call: Call) -> None:
     done = call(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert goworkers_py.__version__ in done.stdout
+
+
+def groups_of_commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from groups_of_commands(command, *path, name)
+
+
+@pytest.mark.parametrize("path", [*groups_of_commands(main)], ids=" ".join)
+def test_no_line_about_a_command_is_cut_in_the_help(path: tuple[str, ...], call: Call) -> None:
+    told = call(*path, "--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert told
+    assert [line for line in told if line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["config", "check", "--help"]])
