@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 import redis as redis_py
-from apps import fields, job, queue
+from apps import fields, job, own_app, queue
 from calls import JOBS, Call, one_line
 from daemon import Daemon, pyworkers
 from servers import RedisServer
@@ -693,6 +693,19 @@ def test_stats_are_a_table_for_people(redis_url: str) -> None:
     assert table[12][:2] == ["q", "2"]
     assert table[12][3] == "min"
     assert max(map(len, done.stdout.splitlines())) < 80
+
+
+def test_stats_show_ages_as_other_lists_do(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
+    with own_app(redis_url) as app:
+        old = app.job("Old", queue="q")(print)
+        with app.batch("old") as batch:
+            old.enqueue()
+        cid = app.chain(old.s()).enqueue()
+    redis.hset(f"pyworkers:batch:{batch.id}", "at", time.time() - 3 * 3_600)
+    redis.hset(f"pyworkers:chain:{cid}", "since", time.time() - 3 * 3_600)
+    shown = call("stats", PYWORKERS_REDIS=redis_url).stdout
+    ages = [line.split(maxsplit=2) for line in shown.splitlines() if line.startswith("oldest")]
+    assert ages == [["oldest", "batch", "3 h"], ["oldest", "link", "3 h"]]
 
 
 @pytest.mark.usefixtures("some_jobs")
