@@ -91,7 +91,8 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
         return self._broker.locks.entries(prefix)
 
     def lock(self, name: str) -> LockEntry | None:
-        """One lock: `inspector.lock("Order:...")`; None if it is free."""
+        """One lock: `inspector.lock("Order:...")`; None if no job holds it: a free lock and a
+        name that no code uses are the same to the broker."""
         self._broker.require(Capability.LOCKS)
         return self._broker.locks.entry(name)
 
