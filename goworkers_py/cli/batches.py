@@ -10,6 +10,7 @@ from typing import Any
 import click
 import simplejson
 
+from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
@@ -104,13 +105,17 @@ def _why(status: BatchStatus) -> str:
     """Why the batch has not ended."""
     if status.ended_at is not None:
         return f"ended {when(status.ended_at)}"
-    waits = [f"{status.pending} of its jobs have not ended"] if status.pending else []
+    waits = (
+        [f"{counted(status.pending)} {'has' if status.pending == 1 else 'have'} not ended"] if status.pending else []
+    )
     held = [f"{status.holds} programs keep it open (`pyworkers batches close`)"] if status.holds else []
     return " and ".join([*waits, *held])
 
 
 def _show(found: Sequence[BatchStatus]) -> None:
-    table = Table("batch", "name", "state", "since", "jobs", "pending", "succeeded", "failed", "cancelled", "expired")
+    table = Table(
+        "batch", "name", "state", "since", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
+    )
     table.add([(one.bid, one.name or "-", _state(one), when(one.at or None), *map(str, _counts(one))) for one in found])
 
 
