@@ -7,12 +7,15 @@ from typing import Any
 
 import click
 
+from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.tables import Table, arguments, cut, when
 from goworkers_py.core.limit import SlotEntry, SlotHolder
 from goworkers_py.wire.message import Message
 from goworkers_py.wire.stored_job import StoredJob
 
 LONGEST_JOB = 60
+# A terminal cuts lines at its width: the arguments must not be behind a long digest.
+LONGEST_KEY = 9
 Jobs = Mapping[str, Message]
 
 
@@ -27,20 +30,22 @@ def as_fields(one: SlotEntry, jobs: Jobs) -> dict[str, Any]:
 
 
 def show_slots(slots: Sequence[SlotEntry], jobs: Jobs) -> None:
-    table = Table("key", "waiting>", "has a place", "since", "its process", "its arguments", "next job")
+    table = Table("key", "waiting>", "has a place", "since", "its arguments", "next job", "its process")
     table.add([row for one in slots for row in _rows(one, jobs)])
+    if not slots:
+        report_none("jobs have places in it, and none wait for it")
     if any(one.slot.key for one in slots):
         about = "a key is the digest of the value that `by` has returned; the arguments of its jobs tell which one"
         click.echo(f"pyworkers: {about}", err=True)
 
 
 def _rows(one: SlotEntry, jobs: Jobs) -> list[tuple[str, ...]]:
-    head = one.slot.key or "-", str(one.waiting)
+    key, waiting, following = cut(one.slot.key, LONGEST_KEY) or "-", str(one.waiting), _shown(_message(one.next))
     holders = [
-        (holder.jid, when(holder.since), holder.owner or "none: it waits", _held(holder, jobs))
+        (holder.jid, when(holder.since), _held(holder, jobs), following, holder.owner or "none: it waits")
         for holder in one.holders
     ]
-    return [(*head, *holder, _shown(_message(one.next))) for holder in holders or [("-", "-", "-", "-")]]
+    return [(key, waiting, *holder) for holder in holders or [("-", "-", "-", following, "-")]]
 
 
 def _held(holder: SlotHolder, jobs: Jobs) -> str:

@@ -116,7 +116,9 @@ def test_limits_of_code_and_configuration_are_listed_before_a_process_has_run(ca
     assert told == [("order", 1, "5/minute", False), ("other", 7, None, False)]
     listed_for_people = call("limits", "list", "-c", "conf.ini")
     assert "order, other: in code or configuration only" in listed_for_people.stderr
-    assert "5/minute" in call("limits", "show", "order", "-c", "conf.ini").stdout
+    shown = call("limits", "show", "order", "-c", "conf.ini")
+    assert "5/minute" in shown.stdout
+    assert shown.stderr == "pyworkers: no jobs have places in it, and none wait for it\n"
     assert called_app.inspector.limits() == []
 
 
