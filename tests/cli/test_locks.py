@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from apps import own_app
@@ -44,6 +46,18 @@ def test_a_lock_that_nobody_holds_is_not_called_free(call: Call, name: str, told
     shown = call("locks", "show", name)
     assert shown.returncode == 1
     assert told in one_line(shown.stderr)
+
+
+@pytest.mark.usefixtures("app")
+def test_a_push_that_meets_a_lock_names_it(call: Call, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "unique", raising=False)
+    job = "@goworkers_py.job('Shop::Sync', queue='q', unique_for=60)"
+    (here / "unique.py").write_text(f"import goworkers_py\n{job}\ndef sync(number): ...\n")
+    assert call("enqueue", "-r", "unique", "Shop::Sync", "[7]").returncode == 0
+    again = call("enqueue", "-r", "unique", "Shop::Sync", "[7]")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert one_line(again.stderr).startswith("not pushed: another job holds its lock, ")
+    assert one_line(again.stderr).endswith("pyworkers locks list --class Shop::Sync")
 
 
 @pytest.mark.usefixtures("app")
