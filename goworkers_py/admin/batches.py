@@ -31,7 +31,8 @@ class BatchList:
         return self._batches.deaths(bid)
 
     def all(self) -> Iterator[BatchStatus]:
-        """The open batches, then those that have ended: `[one.name for one in workers.batches.all()]`."""
+        """The batches, the last changed first. Those that have ended without failed jobs come last:
+        `[one.name for one in workers.batches.all()]`."""
         return self._batches.entries()
 
     def cancel(self, bid: str) -> bool:

@@ -26,7 +26,8 @@ class ChainList:
         return self._chains.status(cid)
 
     def all(self) -> Iterator[ChainStatus]:
-        """The chains that go on, then those that have ended: `[one.cid for one in workers.chains.all()]`."""
+        """The chains, the last changed first. Those that have ended come last:
+        `[one.cid for one in workers.chains.all()]`."""
         return self._chains.entries()
 
     def cancel(self, cid: str) -> bool:

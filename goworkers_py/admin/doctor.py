@@ -61,6 +61,7 @@ class OurWork:
     queues: Collection[str]
     knows: Callable[[Message], bool]  # is code registered for the class of this message?
     aggregates: Collection[str] = ()  # the classes whose groups are aggregated
+    echo_queue: str = ""  # only Ruby works it
 
 
 class Doctor:
@@ -109,7 +110,13 @@ class Doctor:
                 yield Advice(NOTE, what, f"pyworkers queue resume {queue.name}")
             elif queue.size and queue.name not in fetched:
                 what = f"queue {queue.name} holds {counted(queue.size)}, but no live process fetches from it"
-                yield Advice(PROBLEM, what, "start a process for this queue")
+                of_ruby = self._work is not None and queue.name == self._work.echo_queue
+                todo = (
+                    "start a Ruby process that works it: it holds echoes"
+                    if of_ruby
+                    else "start a process for this queue"
+                )
+                yield Advice(PROBLEM, what, todo)
 
     def _fetched(self) -> set[str]:
         """The queues from which live processes fetch."""

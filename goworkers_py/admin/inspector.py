@@ -30,7 +30,8 @@ from goworkers_py.brokers.contracts.fleet import (
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.core.command import Command
-from goworkers_py.core.limit import LimitEntry, Rate, SlotEntry
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
@@ -90,7 +91,8 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
         return self._broker.locks.entries(prefix)
 
     def lock(self, name: str) -> LockEntry | None:
-        """One lock: `inspector.lock("Order:...")`; None if it is free."""
+        """One lock: `inspector.lock("Order:...")`; None if no job holds it: a free lock and a
+        name that no code uses are the same to the broker."""
         self._broker.require(Capability.LOCKS)
         return self._broker.locks.entry(name)
 
@@ -121,10 +123,23 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
         """`inspector.unset_limit("stripe")` ends what `set_limit` has set. Returns False if nothing was set."""
         return self._limits.unset(name)
 
+    def declare_limit(self, limit: LimitSettings) -> None:
+        """`inspector.declare_limit(LimitSettings("stripe", 5))` tells the broker what a limit allows, as a process does
+        that has it in its code. What `set_limit` has set stays."""
+        self._limits.declare([limit])
+
     def forget_limit(self, name: str) -> bool:
-        """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. Jobs that wait for it stay
-        in its lines. Returns False if there is none."""
+        """`inspector.forget_limit("stripe")` removes a limit that no code declares any more. ArgumentError is raised
+        while jobs wait for it or have places in it. Returns False if there is none."""
+        self.check_unused_limit(name)
         return self._limits.forget(name)
+
+    def check_unused_limit(self, name: str) -> None:
+        """Raises ArgumentError while jobs wait for the limit or have places in it."""
+        if next(self.slots(name), None) is not None:
+            raise ArgumentError(
+                f"limit {name}: jobs wait for it or have places in it; `pyworkers limits show {name}` shows them"
+            )
 
     @property
     def _limits(self) -> Limits:

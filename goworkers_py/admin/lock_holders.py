@@ -1,4 +1,8 @@
-"""Tells whether the job that holds a lock is still there. Another program may have deleted it, which frees no lock."""
+"""Tells whether the job that holds a lock is still there. Another program may have deleted it, which frees no lock.
+
+This asks for one job, by the place where it was last, by its record, or by a search for its bytes. `missing_jobs` asks
+for many jobs at once, and reads every job for that.
+"""
 
 from __future__ import annotations
 

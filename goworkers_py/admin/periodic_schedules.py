@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,10 @@ class PeriodicJobStatus:
     seen_at: float | None = None  # when a process last had it in its code
     fired: int = 0
     skipped: int = 0
+    paused: bool = False  # also where no process has it in its code
+    asked: int = 0  # firings that people have asked for and that have not happened yet
+    rule_of_code: str = ""  # where `set_periodic` has set another one
+    args_of_code: list[Any] | None = None
 
 
 class PeriodicSchedules:
@@ -60,6 +65,18 @@ class PeriodicSchedules:
         `[(one.name, one.next_at) for one in inspector.periodic_jobs()]`."""
         now = self._admin.now()
         return [_status(record, now) for record in self._periodic.records()]
+
+    def periodic_job(self, name: str) -> PeriodicJobStatus:
+        """One schedule: `inspector.periodic_job("nightly").next_at`."""
+        return _status(self._record(*self._named(name)), self._admin.now())
+
+    def periodic_slots(self, name: str, count: int = 5) -> list[float]:
+        """The next times at which a schedule fires: `inspector.periodic_slots("nightly")[0]`. None for one that is
+        paused or gone."""
+        record, now = self._record(*self._named(name)), self._admin.now()
+        if record.paused or record.gone:
+            return []
+        return _slots(record, max(record.since, now), count)
 
     def periodic_history(self, name: str) -> list[HistoryEntry]:
         """The last firings of a periodic job, the newest first: `inspector.periodic_history("nightly")[0].word`."""
@@ -187,12 +204,24 @@ def _status(record: ScheduleRecord, now: float) -> PeriodicJobStatus:
         record.seen_at,
         record.fired,
         record.skipped,
+        record.paused,
+        record.asked,
+        str(rule_of(fields) or ""),
+        args_of(fields),
     )
 
 
 def _next(record: ScheduleRecord) -> float | None:
-    """None where the rule cannot be read, as without the package cronsim."""
+    return next(iter(_slots(record, record.since, 1)), None)
+
+
+def _slots(record: ScheduleRecord, after: float, count: int) -> list[float]:
+    """The first slots after this time. None where the rule cannot be read, as without the package cronsim."""
+    found: list[float] = []
     try:
-        return slots_of(_rule(record)).after(record.since)
+        slots = slots_of(_rule(record))
     except ConfigError:
-        return None
+        return found
+    while len(found) < count and (after := slots.after(after)) < math.inf:
+        found.append(after)
+    return found

@@ -204,8 +204,8 @@ class Client:
                 raise error.with_advice(self._address) from error
         return [True] * len(pushes)
 
-    def publish(self, pushes: Sequence[Push]) -> None:
-        """Publishes pushes that were held back."""
+    def publish_held(self, pushes: Sequence[Push]) -> None:
+        """Publishes pushes that `atomic` has held back, when its block or its job has ended well."""
         self._publisher.publish_held(pushes)
 
     def _times(self, now: float, later: float | None) -> dict[str, Any]:

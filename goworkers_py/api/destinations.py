@@ -39,11 +39,11 @@ class _AppDestination:
         self.home = app.config.home
         self._app = app
 
-    def publish(self, pushes: Sequence[Push]) -> None:
+    def publish_held(self, pushes: Sequence[Push]) -> None:
         client = self._app.client
         if client.home != self.home:
             raise BrokerUnavailable("the App was configured anew")
-        client.publish(pushes)
+        client.publish_held(pushes)
 
 
 def destinations() -> dict[str, Destination]:

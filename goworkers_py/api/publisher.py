@@ -32,7 +32,8 @@ class Publisher:
         self._holders: LockHolders | None = None  # made at the first conflict; two threads may each make one
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
-        """Without a decision."""
+        """Publishes the pushes and returns the broker's result for each. A duplicate or a conflict is left to the
+        caller."""
         published = self._broker().transport.publish(pushes)
         for at in {push.at for push in pushes}:
             if at is not None:
@@ -40,8 +41,9 @@ class Publisher:
         return published
 
     def publish_held(self, pushes: Sequence[Push]) -> None:
-        """For pushes that nobody waits for. A job whose batch has ended meanwhile is pushed in no batch, unless the
-        batch was cancelled."""
+        """Publishes pushes that `atomic` has held back. Their `enqueue` has returned already, so none of them raises:
+        also with `on_conflict="raise"`, a job whose lock another job holds is not pushed. A job whose batch has ended
+        meanwhile is pushed in no batch; if the batch was cancelled, the job is not pushed."""
         results = zip(pushes, self.publish(pushes), strict=True)
         refused = [push for push, one in results if one is Published.REFUSED]
         stopped = {bid for bid in {push.batch for push in refused} if self._is_cancelled(bid)}

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 from goworkers_py.brokers.contracts.recoverable import LiveProcess
 from goworkers_py.core.errors import ArgumentError, BrokerRefused
+from goworkers_py.core.periodic import generation_order
+from goworkers_py.core.version import __version__
+from goworkers_py.wire.needs import SINCE
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class WorkerCheck:
         try:
             seen = self._look()
         except BrokerRefused as error:
-            self._warn("", f"cannot check whether the processes know {_list(needs)}: {error}; the job is pushed")
+            self._warn("", f"cannot check whether the processes have {_features(needs)}: {error}; the job is pushed")
             return
         if (queue, needs) in seen.checked:
             return
@@ -55,19 +58,20 @@ class WorkerCheck:
         if not workers:
             self._warn(
                 queue,
-                f"the job is pushed, but no live process fetches from queue {queue}: start one with `pyworkers run -r "
-                f"MODULE -q {queue}`, of a release that knows {_list(needs)}",
+                f"no live process of pyworkers works queue {queue}, so its jobs wait there. Start one, of release "
+                f"{_since(needs)} or later: pyworkers run -r MODULE -q {queue}",
             )
         elif len(lacking) == len(workers):
             raise ArgumentError(
-                f"no live process of queue {queue} knows {_list(needs)}: {_list(map(str, lacking))}; "
-                "upgrade the processes first"
+                f"not pushed: the job needs {_features(needs)}, and all live processes of queue {queue} are older: "
+                f"{_list(map(str, lacking))}. Upgrade them first"
             )
         elif lacking:
             self._warn(
                 queue,
-                f"some processes of queue {queue} do not know {_list(needs)}: {_list(map(str, lacking))}; upgrade "
-                "them: since 0.2.0 a process leaves such jobs to others, an older one runs them without the feature",
+                f"jobs of queue {queue} need {_features(needs)}, and some of its processes are older: "
+                f"{_list(map(str, lacking))}. Upgrade them: since 0.2.0 a process leaves such jobs to newer ones, an "
+                "older one runs them without the feature",
             )
         seen.checked.add((queue, needs))
 
@@ -107,6 +111,15 @@ class WorkerCheck:
                 return
             self._warned_of.add(about)
         log.warning("%s", text)
+
+
+def _features(needs: frozenset[str]) -> str:
+    return f"{_list(needs)} (since release {_since(needs)})"
+
+
+def _since(needs: frozenset[str]) -> str:
+    """The first release that knows all of them."""
+    return max((SINCE.get(need, __version__) for need in needs), key=generation_order)
 
 
 def _list(words: Any) -> str:

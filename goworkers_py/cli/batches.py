@@ -10,6 +10,7 @@ from typing import Any
 import click
 import simplejson
 
+from goworkers_py.admin.filter import counted
 from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
 from goworkers_py.cli.listing import show_all
@@ -20,7 +21,7 @@ from goworkers_py.core.batch import BatchStatus
 
 @click.group(cls=CommandGroup)
 def batches() -> None:
-    """Shows batches of jobs, cancels them, or closes those that somebody keeps open."""
+    """Shows batches of jobs, cancels them, or closes open ones."""
 
 
 @batches.command("list")
@@ -29,7 +30,7 @@ def batches() -> None:
 @as_json
 @connected
 def list_(app: App, only_open: bool, limit: int, as_json: bool) -> None:
-    """Lists batches, the open ones first."""
+    """Lists batches, the last changed first. Those that have ended without failed jobs come last."""
     found = (one for one in app.inspector.batches.all() if not (only_open and one.ended_at))
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "batches", _fields)
 
@@ -60,7 +61,7 @@ def show(app: App, bid: str, as_json: bool) -> None:
 @dry_run
 @connected
 def cancel(app: App, bids: Sequence[str], dry_run: bool) -> None:
-    """Cancels batches: their jobs that wait do not run, and those that run are interrupted.
+    """Cancels batches. Their jobs that wait do not run, and those that run are interrupted.
 
     Exit code 1 when one of them has ended or is not there.
     """
@@ -73,7 +74,7 @@ def cancel(app: App, bids: Sequence[str], dry_run: bool) -> None:
 @dry_run
 @connected
 def close(app: App, bids: Sequence[str], force: bool, dry_run: bool) -> None:
-    """Closes batches that a killed program keeps open: they end with their last job.
+    """Closes batches that a killed program keeps open. They end with their last job.
 
     With --force they end now: for jobs that another program has deleted. Exit code 1 when one of them has ended or is
     not there.
@@ -104,13 +105,17 @@ def _why(status: BatchStatus) -> str:
     """Why the batch has not ended."""
     if status.ended_at is not None:
         return f"ended {when(status.ended_at)}"
-    waits = [f"{status.pending} of its jobs have not ended"] if status.pending else []
+    waits = (
+        [f"{counted(status.pending)} {'has' if status.pending == 1 else 'have'} not ended"] if status.pending else []
+    )
     held = [f"{status.holds} programs keep it open (`pyworkers batches close`)"] if status.holds else []
     return " and ".join([*waits, *held])
 
 
 def _show(found: Sequence[BatchStatus]) -> None:
-    table = Table("batch", "name", "state", "since", "jobs", "pending", "succeeded", "failed", "cancelled", "expired")
+    table = Table(
+        "batch", "name", "state", "since", "jobs>", "pending>", "succeeded>", "failed>", "cancelled>", "expired>"
+    )
     table.add([(one.bid, one.name or "-", _state(one), when(one.at or None), *map(str, _counts(one))) for one in found])
 
 

@@ -28,7 +28,7 @@ def chains() -> None:
 @as_json
 @connected
 def list_(app: App, stopped: bool, limit: int, as_json: bool) -> None:
-    """Lists chains, those first to which something has happened last."""
+    """Lists chains, the last changed first. Those that have ended come last."""
     found = (one for one in app.inspector.chains.all() if not stopped or one.state == "stopped")
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "chains")
 
@@ -59,7 +59,7 @@ def show(app: App, cid: str, as_json: bool) -> None:
 @dry_run
 @connected
 def cancel(app: App, cids: Sequence[str], dry_run: bool) -> None:
-    """Cancels chains: the link that waits does not run, and one that runs is interrupted.
+    """Cancels chains. The link that waits does not run, and one that runs is interrupted.
 
     Exit code 1 when one of them has ended or is not there.
     """

@@ -12,7 +12,7 @@ from goworkers_py.cli.base import FAILED, fail
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Prints a script that completes commands and options in this shell.
+    """Prints a script that completes commands and options.
 
     \b
     bash: pyworkers completion bash > ~/.local/share/bash-completion/completions/pyworkers

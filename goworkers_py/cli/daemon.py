@@ -31,7 +31,7 @@ def _with_pidfile(*other_flags: str) -> Callable[[Function], Function]:
 @click.command()
 @_with_pidfile("timeout")
 def stop(app: App) -> None:
-    """Stops the process in the pidfile, and returns when it has ended. Running jobs get `timeout` seconds."""
+    """Stops the process in the pidfile and returns at its end. Running jobs get `timeout` seconds."""
     _needs_pidfile(app.config)
     pid = daemon.stop(app.config)
     click.echo("pyworkers is not running" if pid is None else f"process {pid} has ended")
@@ -41,7 +41,7 @@ def stop(app: App) -> None:
 @queue_flags
 @configured
 def restart(app: App) -> None:
-    """Stops, and starts again with new code, if the new code can be imported."""
+    """Stops, and starts again with new code. It goes on as it is if the new code cannot be imported."""
     if not daemon.is_child():
         _needs_pidfile(app.config)
         _try_new_code(app)
@@ -62,8 +62,8 @@ def status(app: App) -> None:
 @click.command()
 @_with_pidfile("processes", "max_jobs", "max_memory", "require", "user", "group")
 def reload(app: App) -> None:
-    """Replaces all `processes` by new ones with new code, one at a time, if the code can be imported. Sends the signal
-    USR2."""
+    """Replaces all `processes` by new ones with new code. They are replaced one at a time, and only if the new code can
+    be imported. Sends the signal USR2."""
     _needs_pidfile(app.config)
     if not app.config.needs_a_parent:
         raise ConfigError("reload needs `processes` of 2 or more; for one process use: pyworkers restart")

@@ -80,7 +80,7 @@ def _our_work(app: App) -> OurWork | None:
         return True
 
     aggregates = {spec.name for spec in Aggregates(plan.registry).specs()}
-    return OurWork({queue.name for queue in plan.queues}, knows, aggregates)
+    return OurWork({queue.name for queue in plan.queues}, knows, aggregates, app.config.echo.queue)
 
 
 def _cannot_start(error: ConfigError) -> Finding:

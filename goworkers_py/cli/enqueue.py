@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import suppress
 
@@ -17,6 +18,7 @@ from goworkers_py.config.job_options import NOTHING_SAID
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import BrokerError, ConfigError
 from goworkers_py.core.levels import Priority, level_of
+from goworkers_py.policy.registry import JobSpec
 from goworkers_py.wire.process_record import OURS
 
 
@@ -71,13 +73,21 @@ def enqueue(
     else:
         jid = Job(lambda: app.client, app.clock, spec, options, queue or "").enqueue(*args, **kwargs)
     if jid is None:
-        fail("not pushed: a client link stopped the push", FAILED)
+        fail(f"not pushed: {_why_not_pushed(spec)}", FAILED)
     click.echo(jid)
     pushed_to = queue or (spec.queue if spec else "default")
     # The job is pushed: an error in the look at the workers must not look like a failed push.
     with suppress(BrokerError, ConfigError):
         said = options.over(spec.options if spec else NOTHING_SAID).said
         _warn_of_workers(app.inspector, level_of(pushed_to, said.get("priority")), said.get("retry"))
+
+
+def _why_not_pushed(spec: JobSpec | None) -> str:
+    of_link = "a client link stopped the push"
+    if spec is None or not spec.options.get("unique_for"):
+        return of_link
+    shown = f"pyworkers locks list --class {shlex.quote(spec.name)}"
+    return f"another job holds its lock, or {of_link}; to see the locks: {shown}"
 
 
 def _is_on_command_line(option: str) -> bool:

@@ -13,14 +13,14 @@ from goworkers_py.api.app import App
 from goworkers_py.cli.base import FAILED, CommandGroup, Function, connected, fail
 from goworkers_py.cli.listing import IN_QUEUE, list_rows, show_all
 from goworkers_py.cli.selection import as_json, confirm, dry_run, limit, yes
-from goworkers_py.cli.tables import Table, duration, when
+from goworkers_py.cli.tables import Table, exact_duration, when
 from goworkers_py.cli.times import span_of
 from goworkers_py.core.group import Group, GroupEntry, OwnSettings
 
 
 @click.group(cls=CommandGroup)
 def groups() -> None:
-    """Shows groups of jobs that wait to be aggregated, flushes them, or gives them settings of their own."""
+    """Shows groups of jobs, flushes them, or gives them settings."""
 
 
 def named(command: Function) -> Function:
@@ -50,7 +50,9 @@ def _found(app: App, job_class: str, name: str, queue: str, of_set: str) -> Grou
     if len(found) > 1:
         fail(f"queues {', '.join(sorted(found))} have a group {name} of {job_class}: choose one by --queue", FAILED)
     if not found:
-        fail(f"there is no group {name} of {job_class}; `pyworkers groups list` lists all", FAILED)
+        is_set = click.get_current_context().info_name == "set"
+        hint = "; a group without members takes settings with --queue" if is_set else ""
+        fail(f"there is no group {name} of {job_class}; `pyworkers groups list` lists all{hint}", FAILED)
     return Group(found.pop(), job_class, name, of_set)
 
 
@@ -75,7 +77,7 @@ def show(app: App, group: Group, limit: int, as_json: bool) -> None:
     """Lists the members of a group, the oldest first."""
     size = 0 if (entry := app.inspector.group(group)) is None else entry.size
     members = app.inspector.members(group, min(size, limit + 1) if limit else size)
-    list_rows(IN_QUEUE, members, limit, as_json, f"members in group {group.name} of {group.job_class}")
+    list_rows(IN_QUEUE, members, limit, as_json, f"members in {_named(app, group)}")
 
 
 @groups.command()
@@ -90,7 +92,7 @@ def flush(app: App, group: Group, dry_run: bool) -> None:
     """
     there = bool(app.inspector.members(group, 1)) if dry_run else app.inspector.flush_group(group)
     if not there:
-        fail(f"group {group.name} of {group.job_class} has no members", FAILED)
+        fail(f"no members in {_named(app, group)}", FAILED)
     click.echo(f"{group.name}: {'would be flushed' if dry_run else 'is due now'}")
 
 
@@ -144,7 +146,7 @@ def delete(app: App, group: Group, yes: bool, dry_run: bool) -> None:
     """Deletes all members of a group. Exit code 1 when it has none."""
     entry = app.inspector.group(group)
     if entry is None or not entry.size:
-        fail(f"group {group.name} of {group.job_class} has no members", FAILED)
+        fail(f"no members in {_named(app, group)}", FAILED)
     if dry_run:
         click.echo(f"{counted(entry.size)} would be deleted")
         return
@@ -152,9 +154,19 @@ def delete(app: App, group: Group, yes: bool, dry_run: bool) -> None:
     click.echo(f"{counted(app.inspector.delete_group(group))} deleted")
 
 
+def _named(app: App, group: Group) -> str:
+    """An empty group, and where its members may be: in sets that are aggregated."""
+    same = (one for one in app.inspector.groups(group.job_class) if one.size and one.group.open == group)
+    sets = ", ".join(one.group.set for one in same)
+    hint = f"; to see those whose aggregation job was pushed, add --set: {sets}" if sets else ""
+    return f"group {group.name} of {group.job_class}{hint}"
+
+
 def _told(own: OwnSettings) -> str:
-    names = {"grace_s": "grace", "max_delay_s": "max delay", "max_size": "max size"}
-    return ", ".join(f"{names[name]} {value:g}" for name, value in own._asdict().items() if value is not None)
+    """Those that are set. 0 is no limit."""
+    spans = {"grace": own.grace_s, "max delay": own.max_delay_s}
+    told = [f"{name} {exact_duration(span) if span else 0}" for name, span in spans.items() if span is not None]
+    return ", ".join([*told, *([] if own.max_size is None else [f"max size {own.max_size}"])])
 
 
 def _show(entries: Sequence[GroupEntry]) -> None:
@@ -164,8 +176,8 @@ def _show(entries: Sequence[GroupEntry]) -> None:
 
 def _row(entry: GroupEntry) -> tuple[str, ...]:
     group, settings = entry.group, entry.settings
-    told = f"grace {duration(settings.grace_s)}"
-    told += f", max delay {duration(settings.max_delay_s)}" if settings.max_delay_s else ""
+    told = f"grace {exact_duration(settings.grace_s)}"
+    told += f", max delay {exact_duration(settings.max_delay_s)}" if settings.max_delay_s else ""
     told += f", max size {settings.max_size}" if settings.max_size else ""
     told += " (set by hand)" if entry.own != OwnSettings() else ""
     due = "pushed" if group.set and entry.due is None else when(entry.due)

@@ -19,8 +19,8 @@ _FIELDS = ("identity", "queues", "trouble")
 @click.option("--json", "as_json", is_flag=True, help="print JSON, for programs")
 @configured
 def health(app: App, as_json: bool) -> None:
-    """Does a process on this machine fetch jobs of the configured queues? Exit code 0 or 1. The pages of `stats_port`
-    say more and cost less."""
+    """Tells whether a process of this machine fetches jobs. Exit code 0 when one fetches from the configured queues,
+    else 1. The pages of `stats_port` say more and cost less."""
     configured_queues = {queue.name for queue in app.config.queues}
     here = [owner for owner in app.inspector.owners() if (owner.alive or owner.trouble) and owner.here]
     found = [owner for owner in here if not configured_queues or not configured_queues.isdisjoint(owner.queues)]

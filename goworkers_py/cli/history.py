@@ -19,7 +19,7 @@ from goworkers_py.cli.tables import Table
 @as_json
 @connected
 def history(app: App, days: int, as_json: bool) -> None:
-    """Shows how many jobs were processed on each day, and by pyworkers in each queue. Days are in UTC."""
+    """Shows how many jobs were processed on each day. Those of pyworkers are counted by queue too. Days are in UTC."""
     found = app.inspector.history(days)
     if as_json:
         for day in found:
@@ -37,5 +37,5 @@ def history(app: App, days: int, as_json: bool) -> None:
 @as_json
 @connected
 def failures(app: App, limit: int, as_json: bool) -> None:
-    """Counts the jobs that wait for a retry or are dead, by class and error."""
+    """Counts the jobs in retry and the dead ones by class and error."""
     list_rows(KINDS, app.inspector.failures(), limit, as_json, "failures")

@@ -47,7 +47,7 @@ def show(app: App, jid: str, as_json: bool) -> None:
 def cancel(
     app: App, jids: Sequence[str], wanted: Filter, retry: bool, wait: float, dry_run: bool, as_json: bool
 ) -> None:
-    """Cancels jobs, wherever they wait or run: by their jids, or all that fit a filter.
+    """Cancels jobs, wherever they wait or run. Takes their jids, or a filter for all that fit.
 
     Exit code 1 unless each of them is cancelled now.
     """
@@ -85,7 +85,8 @@ def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoR
 @click.option("--at", callback=time_of, metavar="TIME", help=f"run at this time: {HOW}")
 @connected
 def again(app: App, jid: str, args: str | None, named: str | None, to: str | None, at: float | None) -> None:
-    """Pushes a new job like one that waits, is retried or dead, and prints the new jid. The first job stays."""
+    """Pushes a new job like one that is there, and prints the new jid. The first job waits, is retried
+    or is dead, and stays."""
     found = next(app.inspector.find(jid), None)
     if found is None:
         fail(f"no job with jid {jid} is kept anywhere; `pyworkers job show {jid}` tells what is known of it", FAILED)

@@ -40,14 +40,14 @@ NONE = {RETRIES: "retries", SCHEDULED: "scheduled jobs", PARKED: "parked jobs", 
 _ABOUT = {
     RETRIES: "Jobs that failed and wait for their next try.",
     SCHEDULED: "Jobs that wait for a time that their producer chose.",
-    PARKED: "Jobs that wait in a line until they are released. This release parks none by itself.",
-    OUTBOX: "Pushes of atomic jobs that wait to be relayed to another broker.",
+    PARKED: "Jobs that wait in a line, such as that of a limit.",
+    OUTBOX: "Pushes of atomic jobs that wait to go to another broker.",
     DEAD: "Jobs that failed for good.",
 }
 
 _ORDER = {
     RETRIES: "those due first come first", SCHEDULED: "those due first come first",
-    PARKED: "line by line, those parked last come first", OUTBOX: "broker by broker, those posted last come first",
+    PARKED: "line by line, the newest first", OUTBOX: "broker by broker, the newest first",
     DEAD: "those that died last come first",
 }  # fmt: skip
 
@@ -79,7 +79,7 @@ def make_group(place: Place) -> click.Group:
     @as_json
     @connected
     def show(app: App, jid: str | None, match: str, as_json: bool) -> None:
-        """Shows a job in full, with its error and backtrace if it has failed."""
+        """Shows a job in full. If it has failed, its error and backtrace are there too."""
         _show(app.inspector, place, jid, match, as_json)
 
     @group.command()

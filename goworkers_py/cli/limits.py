@@ -3,72 +3,81 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import click
 import simplejson
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.admin.slot_jobs import jobs_with_places
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, with_jobs
+from goworkers_py.cli.limit_slots import as_fields, show_slots
+from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.selection import as_json, dry_run, limit
-from goworkers_py.cli.tables import Table, arguments, cut, when
-from goworkers_py.core.errors import ArgumentError
-from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, SlotEntry, rate_of
-from goworkers_py.wire.stored_job import StoredJob
+from goworkers_py.cli.tables import Table
+from goworkers_py.config.limits import known_limits
+from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.limit import ANY_RATE, MOST, LimitEntry, Rate, rate_of
 
 # Of a limit with very many keys, so many are counted.
 MOST_COUNTED = 100_000
-LONGEST_JOB = 60
 _ANY = "any"
+UNKNOWN = "a limit is known when a process with its code has started, or by `-r MODULE` before that"
 
 
 @click.group(cls=CommandGroup)
 def limits() -> None:
-    """Shows limits and who waits for them, or overrides them for the whole fleet."""
+    """Shows limits and who waits for them, or overrides them."""
 
 
 @limits.command("list")
 @as_json
-@connected
+@with_jobs
 def list_(app: App, as_json: bool) -> None:
-    """Lists limits: what they allow, how many jobs have places and how many wait."""
-    table = Table("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>")
+    """Lists limits. Tells what they allow, how many jobs have places and how many wait.
+
+    Limits that only the configuration or the modules of -r have are in the list too.
+    """
+    declared = {entry.name: entry for entry in app.inspector.limits()}
+    undeclared = {entry.name: entry for entry in _of_code(app) if entry.name not in declared}
+    found = sorted({**declared, **undeclared}.items())
     rows: list[tuple[str, ...]] = []
-    for entry in app.inspector.limits():
-        told = _told(entry, app.inspector)
+    for name, entry in found:
+        told = {**_told(entry, app.inspector), "declared": name in declared}
         if as_json:
             click.echo(simplejson.dumps(told))
         else:
-            by_hand = "yes" if told["set"] else "-"
             numbers = told["keys"], told["places"], told["waiting"]
-            rows.append((entry.name, *_allowed(entry), by_hand, *map(str, numbers)))
-    if not rows and not as_json:
-        click.echo("no limits")
-        return
-    table.add(rows)
+            rows.append((name, *_allowed(entry), "yes" if told["set"] else "-", *map(str, numbers)))
+    Table("limit", "concurrent", "rate", "burst", "set by hand", "keys>", "places>", "waiting>").add(rows)
+    if undeclared:
+        about = "in code or configuration only: a process declares its limits when it starts"
+        click.echo(f"pyworkers: {', '.join(undeclared)}: {about}", err=True)
+    if not found and not as_json:
+        report_none(f"limits; {UNKNOWN}")
 
 
 @limits.command()
 @click.argument("name")
 @limit
 @as_json
-@connected
+@with_jobs
 def show(app: App, name: str, limit: int, as_json: bool) -> None:
     """Shows a limit, who has its places, and how many jobs wait, by key. Exit code 1 when it is not known."""
-    entry = _entry(app.inspector, name)
-    slots = itertools.islice(app.inspector.slots(name), limit or None)
+    entry = _entry(app, name)
+    slots = [*itertools.islice(app.inspector.slots(name), limit or None)]
+    jobs = jobs_with_places(app.inspector, slots)
     if as_json:
-        told = {**_told(entry, app.inspector), "slots": [_slot(one) for one in slots]}
+        told = {**_told(entry, app.inspector), "slots": [as_fields(one, jobs) for one in slots]}
         click.echo(simplejson.dumps(told))
         return
     concurrent, rate, burst = _allowed(entry)
     click.echo(
         f"{name}: concurrent {concurrent}, rate {rate}, burst {burst}{', set by hand' if _is_set(entry) else ''}"
     )
-    table = Table("key", "waiting>", "job", "since", "held by", "next job")
-    table.add(_rows(slots))
+    show_slots(slots, jobs)
 
 
 @limits.command("set")
@@ -77,14 +86,16 @@ def show(app: App, name: str, limit: int, as_json: bool) -> None:
 @click.option("--rate", metavar="RATE", help="jobs that begin in a time, such as 100/minute, or any")
 @click.option("--burst", type=click.IntRange(1, MOST), help="jobs of the rate that begin at once after a pause")
 @dry_run
-@connected
+@with_jobs
 def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: int | None, dry_run: bool) -> None:
-    """Overrides a limit in the whole fleet, at once, until `limits unset`."""
-    entry = _entry(app.inspector, name)
+    """Overrides a limit in the whole fleet until `limits unset`. A limit that no process has declared yet is declared
+    then, if the configuration or a module of -r has it."""
+    entry = _entry(app, name)
     number, new_rate = _concurrent(concurrent), _rate(entry, rate, burst)
     if number is None and new_rate is None:
         raise ArgumentError("limits set: give --concurrent, --rate or --burst")
-    if not dry_run:
+    if not dry_run and not app.inspector.set_limit(name, number, new_rate):
+        app.inspector.declare_limit(entry.declared)
         app.inspector.set_limit(name, number, new_rate)
     click.echo(f"{name}: {'would be set' if dry_run else 'set'}")
 
@@ -95,7 +106,7 @@ def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: i
 @connected
 def unset(app: App, name: str, dry_run: bool) -> None:
     """Ends what `limits set` has set. Exit code 1 when nothing was set."""
-    entry = _entry(app.inspector, name)
+    entry = _declared(app.inspector, name)
     there = _is_set(entry) if dry_run else app.inspector.unset_limit(name)
     click.echo(f"{name}: {('would be unset' if dry_run else 'unset') if there else 'nothing is set'}")
     if not there:
@@ -107,24 +118,45 @@ def unset(app: App, name: str, dry_run: bool) -> None:
 @dry_run
 @connected
 def forget(app: App, name: str, dry_run: bool) -> None:
-    """Removes a limit that no code declares any more, with what `limits set` has set.
+    """Removes a limit that no code declares any more.
 
-    Exit code 1 while jobs wait for it or have places in it. A program whose code still declares it brings it back.
+    What `limits set` has set is removed too. Exit code 1 while jobs wait for it or have places in it. A program
+    whose code still declares it brings it back.
     """
-    _entry(app.inspector, name)
-    if next(app.inspector.slots(name), None) is not None:
-        fail(f"{name}: jobs wait for it or have places in it; `pyworkers limits show {name}` shows them", FAILED)
-    if not dry_run:
-        app.inspector.forget_limit(name)
+    _declared(app.inspector, name)
+    forget = app.inspector.check_unused_limit if dry_run else app.inspector.forget_limit
+    try:
+        forget(name)
+    except ArgumentError as error:
+        fail(str(error), FAILED)
     click.echo(f"{name}: {'would be forgotten' if dry_run else 'forgotten'}")
 
 
-def _entry(inspector: Inspector, name: str) -> LimitEntry:
-    entries = inspector.limits()
+def _of_code(app: App) -> list[LimitEntry]:
+    """The limits of the configuration, and of the modules of `require`, if these can be imported."""
+    try:
+        app.import_jobs()
+    except ConfigError as error:
+        click.echo(f"pyworkers: {str(error).splitlines()[0]}; the limits of its code are not known here", err=True)
+    return [LimitEntry(one.name, one) for one in known_limits(app.registry.declared_limits, app.config)]
+
+
+def _entry(app: App, name: str) -> LimitEntry:
+    """A limit that a process has declared, or that code or configuration have."""
+    declared = app.inspector.limits()
+    entries = declared if any(entry.name == name for entry in declared) else [*declared, *_of_code(app)]
+    return _named(name, entries, f"; {UNKNOWN}")
+
+
+def _declared(inspector: Inspector, name: str) -> LimitEntry:
+    return _named(name, inspector.limits())
+
+
+def _named(name: str, entries: Sequence[LimitEntry], hint: str = "") -> LimitEntry:
     found = next((entry for entry in entries if entry.name == name), None)
     if found is None:
-        known = ", ".join(entry.name for entry in entries) or "none"
-        fail(f"no program has declared a limit {name}; known limits: {known}", FAILED)
+        known = ", ".join(sorted({entry.name for entry in entries})) or "none"
+        fail(f"no limit {name} is known; known limits: {known}{hint}", FAILED)
     return found
 
 
@@ -177,25 +209,3 @@ def _told(entry: LimitEntry, inspector: Inspector) -> dict[str, Any]:
         "places": sum(len(one.holders) for one in slots),
         "waiting": sum(one.waiting for one in slots),
     }
-
-
-def _slot(one: SlotEntry) -> dict[str, Any]:
-    holders = [holder._asdict() for holder in one.holders]
-    message = StoredJob(one.next).message if one.next else None
-    following = {"jid": message.jid, "class": message.job_class, "args": message.args} if message else None
-    return {"key": one.slot.key, "waiting": one.waiting, "holders": holders, "next": following}
-
-
-def _rows(slots: Iterable[SlotEntry]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for one in slots:
-        head = one.slot.key or "-", str(one.waiting)
-        holders = [(holder.jid, when(holder.since), holder.owner or "nobody: it waits") for holder in one.holders]
-        rows += [(*head, *holder, _next(one)) for holder in holders or [("-", "-", "-")]]
-    return rows
-
-
-def _next(one: SlotEntry) -> str:
-    """A key is shown as a digest, so the arguments of a job tell which it is."""
-    message = StoredJob(one.next).message if one.next else None
-    return "-" if message is None else cut(f"{message.job_class} {arguments(message)}", LONGEST_JOB)

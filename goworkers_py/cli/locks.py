@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -15,6 +16,8 @@ from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, when
 from goworkers_py.core.lock import LockEntry
+
+_HELD = "to see the locks that are held: pyworkers locks list"
 
 
 @click.group(cls=CommandGroup)
@@ -38,10 +41,10 @@ def list_(app: App, job_class: str, limit: int, as_json: bool) -> None:
 @as_json
 @connected
 def show(app: App, name: str, as_json: bool) -> None:
-    """Shows a lock. `job show` shows the job that holds it. Exit code 1 when it is free."""
+    """Shows a lock. `job show` shows the job that holds it. Exit code 1 when no job holds it."""
     entry = app.inspector.lock(name)
     if entry is None:
-        fail(f"lock {name} is free", FAILED)
+        fail(_why_not(name), FAILED)
     if as_json:
         click.echo(simplejson.dumps(dataclasses.asdict(entry)))
     else:
@@ -55,15 +58,24 @@ def show(app: App, name: str, as_json: bool) -> None:
 def free(app: App, names: Sequence[str], dry_run: bool) -> None:
     """Frees locks. Their jobs stay, and run: a second one of the same key may be pushed then.
 
-    Exit code 1 when one of them is free already.
+    Exit code 1 when no job holds one of them.
     """
     missing = False
     for name in names:
         there = app.inspector.lock(name) is not None if dry_run else app.inspector.free_lock(name)
         missing = missing or not there
-        click.echo(f"{name}: {('would be freed' if dry_run else 'freed') if there else 'is free already'}")
+        click.echo(f"{name}: {('would be freed' if dry_run else 'freed') if there else 'no job holds it'}")
     if missing:
         raise SystemExit(FAILED)
+
+
+def _why_not(name: str) -> str:
+    """A free lock leaves nothing in the broker, so a free one and a misspelt one look alike."""
+    job_class = name.rpartition(":")[0]
+    if not job_class:
+        return f"{name} names no lock: the name of a lock is the class of its job, a colon and a digest; {_HELD}"
+    told = f"no job holds the lock {name}: it is free, or its name is wrong, which cannot be told apart"
+    return f"{told}; {_HELD} --class {shlex.quote(job_class)}"
 
 
 def _show(entries: Sequence[LockEntry]) -> None:

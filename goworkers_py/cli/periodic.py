@@ -1,4 +1,4 @@
-"""`periodic list|history|pause|resume|run|set|forget|import`: periodic jobs."""
+"""`periodic list|show|history|pause|resume|run|set|forget|import`: periodic jobs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import simplejson
 
 from goworkers_py.admin.periodic_schedules import PeriodicJobStatus
 from goworkers_py.api.app import App
+from goworkers_py.cli import schedule_details
 from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail, json_of
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, dry_run, limit
 from goworkers_py.cli.tables import Table, as_text, clock_time, duration, when
 from goworkers_py.core.periodic import ForeignSchedule, HistoryEntry
+
+# Slots and firings of a schedule that `show` shows.
+SHOWN = 5
 
 
 @click.group(cls=CommandGroup)
@@ -25,9 +29,31 @@ def periodic() -> None:
 @as_json
 @connected
 def list_(app: App, as_json: bool) -> None:
-    """Lists the schedules with their next and last firing, also those of sidekiq-cron and sidekiq-scheduler."""
+    """Lists the schedules with their next and last firing. Those of sidekiq-cron and sidekiq-scheduler are in it."""
     found = [*app.inspector.periodic_jobs(), *map(_of_foreign, app.inspector.neighbours.schedules())]
     show_all(found, as_json, _show, "periodic jobs")
+
+
+@periodic.command()
+@click.argument("name")
+@as_json
+@connected
+def show(app: App, name: str, as_json: bool) -> None:
+    """Shows one schedule with its next slots and its last firings."""
+    inspector, slots, last = app.inspector, list[float](), list[HistoryEntry]()
+    foreign = [one for one in map(_of_foreign, inspector.neighbours.schedules()) if _is_named(one, name)]
+    if len(foreign) == 1 and not any(_is_named(one, name) for one in inspector.periodic_jobs()):
+        [found] = foreign
+    else:
+        found, slots = inspector.periodic_job(name), inspector.periodic_slots(name, SHOWN)
+        last = inspector.periodic_history(name)[:SHOWN]
+    if as_json:
+        click.echo(simplejson.dumps(schedule_details.as_fields(found, slots, last)))
+        return
+    schedule_details.show_details(found, slots)
+    if last:
+        click.echo()
+        _show_history(last)
 
 
 @periodic.command()
@@ -36,14 +62,9 @@ def list_(app: App, as_json: bool) -> None:
 @as_json
 @connected
 def history(app: App, name: str, limit: int, as_json: bool) -> None:
-    """Shows the last firings of a schedule, the newest first: what happened to each slot, and how late."""
+    """Shows the last firings of a schedule, the newest first. Tells what happened to each slot, and how late."""
     found = app.inspector.periodic_history(name)[: limit or None]
-    if as_json:
-        for one in found:
-            click.echo(simplejson.dumps(one._asdict()))
-        return
-    table = Table("slot", "what", "late>", "job", "missed since")
-    table.add([_row(one) for one in found])
+    show_all(found, as_json, _show_history, f"firings of {name} yet", HistoryEntry._asdict)
 
 
 @periodic.command()
@@ -69,7 +90,7 @@ def resume(app: App, name: str, dry_run: bool) -> None:
 @dry_run
 @connected
 def run(app: App, name: str, dry_run: bool) -> None:
-    """Pushes a job of the schedule now, also of a paused one: a process that has it in its code does so within seconds.
+    """Pushes a job of the schedule now, also of a paused one. A process that has it in its code does so within seconds.
     Exit code 1 when no process has."""
     _change(app, name, dry_run, "asked for", app.inspector.run_periodic, "is in the code of no live process")
 
@@ -86,7 +107,7 @@ def run(app: App, name: str, dry_run: bool) -> None:
 def set_(
     app: App, name: str, cron: str, every: int | None, timezone: str, arguments: str | None, unset: bool, dry_run: bool
 ) -> None:
-    """Changes when a schedule fires, or the arguments of its jobs, in all processes, until `set NAME --unset`."""
+    """Changes when a schedule fires, or the arguments of its jobs. All processes obey, until `set NAME --unset`."""
     if unset and (cron or every or timezone or arguments is not None):
         raise click.UsageError("--unset goes without other options")
     if unset:
@@ -117,7 +138,7 @@ def forget(app: App, name: str, dry_run: bool) -> None:
 @periodic.command("import")
 @connected
 def import_(app: App) -> None:
-    """Prints the schedules of sidekiq-cron and sidekiq-scheduler as sections for the configuration file."""
+    """Prints schedules of Ruby gems as sections for the configuration. It reads sidekiq-cron and sidekiq-scheduler."""
     found = app.inspector.neighbours.schedules()
     for one in found:
         click.echo("\n".join(_section(one)))
@@ -147,10 +168,19 @@ def _show(found: Sequence[PeriodicJobStatus]) -> None:
     )  # fmt: skip
 
 
+def _show_history(found: Sequence[HistoryEntry]) -> None:
+    table = Table("slot", "what", "late>", "job", "missed since")
+    table.add([_row(one) for one in found])
+
+
 def _row(one: HistoryEntry) -> tuple[str, str, str, str, str]:
     late = duration(max(0.0, one.at - one.slot)) if one.word == "fired" else "-"
     since = clock_time(one.missed_from) if one.missed_from is not None else "-"
     return clock_time(one.slot), one.word, late, one.jid or "-", since
+
+
+def _is_named(one: PeriodicJobStatus, name: str) -> bool:
+    return name in (one.name, f"{one.source}:{one.name}")
 
 
 def _of_foreign(one: ForeignSchedule) -> PeriodicJobStatus:

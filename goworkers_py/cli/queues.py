@@ -36,7 +36,7 @@ from goworkers_py.wire import payload
 @as_json
 @connected
 def queues(app: App, as_json: bool) -> None:
-    """Lists the queues: size, how long the next job has waited, paused or not."""
+    """Lists the queues. Tells their size, how long the next job has waited, and whether they are paused."""
     show_all(app.inspector.queues(), as_json, _show, "queues")
     if damaged := app.inspector.damaged_queues():
         fail("; ".join(damaged), FAILED)
@@ -62,7 +62,7 @@ named = click.argument("name", callback=_name)
 @as_json
 @connected
 def show(app: App, name: str, limit: int, as_json: bool) -> None:
-    """Shows the queue and its next jobs, in the order in which they will run. `pyworkers jobs` lists all jobs."""
+    """Shows the queue and its next jobs in the order of their runs. `pyworkers jobs` lists all jobs."""
     found = _existing(app.inspector, name)
     jobs = app.inspector.first(waiting_in(name), limit or found.size)
     if as_json:
@@ -104,7 +104,7 @@ def delete(app: App, name: str, wanted: Filter, dry_run: bool, as_json: bool) ->
 @named
 @connected
 def pause(app: App, name: str) -> None:
-    """Pauses the queue: no pyworkers process begins a job of it until `resume`. Running jobs go on."""
+    """Pauses the queue until `resume`. No pyworkers process begins a job of it meanwhile. Running jobs go on."""
     known = app.inspector.queue(name)
     changed = app.inspector.pause(name)
     click.echo(f"{name} is paused" if changed else f"{name} was paused already")

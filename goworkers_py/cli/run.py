@@ -35,8 +35,8 @@ def config() -> None:
 @queue_flags
 @configured
 def check(app: App) -> None:
-    """Reads the configuration and imports the modules that it names, without connecting. Exit code 1 when registered
-    jobs name a queue that no process with this configuration fetches from."""
+    """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a
+    queue that no process with this configuration fetches from."""
     plan = app.checked_plan()
     for pool in plan.pools:
         title = str(pool) if len(pool.queues) > 1 else f"queue {pool.queues[0]}"

@@ -63,6 +63,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
+def exact_duration(seconds: float) -> str:
+    """Not rounded: for a setting."""
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds and seconds % size == 0), (1, "s"))
+    return f"{seconds / size:g} {unit}"
+
+
 def when(at: float | None) -> str:
     if at is None:
         return "-"

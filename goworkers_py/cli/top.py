@@ -38,7 +38,7 @@ _CLEAR_BELOW = "\x1b[J"
 @click.option("--once", is_flag=True, help="print the screen once, for scripts")
 @connected
 def top(app: App, once: bool) -> None:
-    """Shows a live screen: counters, queues, processes and running jobs. q or Ctrl-C ends it."""
+    """Shows counters, queues, processes and running jobs live. Ctrl-C or q ends it."""
     screen = Screen(app)
     if once:
         click.echo("\n".join(screen.lines(height=0)))

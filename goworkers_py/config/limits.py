@@ -9,7 +9,7 @@ from dataclasses import replace
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.limit import LimitSpec
+from goworkers_py.core.limit import LimitSettings, LimitSpec
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +25,22 @@ def configured(limit: LimitSpec, config: Config) -> LimitSpec:
     return replace(limit, concurrent=concurrent, rate=rate)
 
 
+def known_limits(declared: Mapping[str, LimitSpec], config: Config) -> list[LimitSettings]:
+    """The limits of the code and of the configuration, by name. A limit of the configuration may be that of code that
+    this process has not imported."""
+    names = sorted({*declared, *(told.name for told in config.limits)})
+    return [configured(declared.get(name) or LimitSpec(name), config).settings for name in names]
+
+
 def check_limits(declared: Mapping[str, LimitSpec], config: Config) -> None:
     """Of a process whose code is imported. Programs may share a file: a limit may be that of another program's code."""
     for told in config.limits:
         if told.name not in declared:
-            unknown = f"[limit:{told.name}]: no code declares this limit"
-            if meant := did_you_mean(told.name, declared):
-                raise ConfigError(unknown + meant)
-            log.warning("%s", unknown)
+            log.warning(
+                "[limit:%s] does nothing here: no code of this program declares this limit%s Correct the name or "
+                "delete the section, unless the limit is another program's",
+                told.name,
+                did_you_mean(told.name, declared) or ".",
+            )
         elif told.burst is not None and configured(declared[told.name], config).rate is None:
             raise ConfigError(f"[limit:{told.name}]: burst needs a rate")

@@ -126,7 +126,12 @@ def size(lowest: int) -> Callable[[str], int]:
 
 def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
     def parse(value: str) -> T | None:
-        return None if value.strip().lower() == "auto" else other(value)
+        if value.strip().lower() == "auto":
+            return None
+        try:
+            return other(value)
+        except ValueError as error:
+            raise ValueError(f"may be auto; otherwise it {error}") from None
 
     return parse
 

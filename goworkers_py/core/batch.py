@@ -24,6 +24,7 @@ OPEN_LIFE_S = 90 * 86_400
 RETAIN_S = 86_400
 # The newest deaths of its jobs that a batch tells.
 MOST_DEATHS = 100
+# The figures of batches, and those of chains, look at so many.
 MOST_FOR_FIGURES = 500
 
 

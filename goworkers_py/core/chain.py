@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from goworkers_py.core.batch import MOST_FOR_FIGURES
+
 # In the payload of a link as a broker keeps it, this stands for the result of the link before. It is in no JSON.
 GAP: Final = b"\x01"
 MOST_PARTS = 1_000
 MOST_AT_WORK = 10
-MOST_FOR_FIGURES = 500
 
 
 class Previous:

@@ -95,7 +95,7 @@ class DuplicateJob(WorkersError):
 
     def __init__(self, jid: str, state: str = "", lock: str = "") -> None:
         there = f"holds the lock {lock}" if lock else f"is {state}"
-        super().__init__(f"job {jid} {there}: nothing was pushed")
+        super().__init__(f"job {jid} {there}: no second one was pushed")
         self.jid, self.state, self.lock = jid, state, lock
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 GRACE_S = 60.0
-MOST_FOR_FIGURES = 10_000
+MOST_GROUPS_FOR_FIGURES = 10_000
 
 
 class Group(NamedTuple):
@@ -75,7 +75,7 @@ class GroupEntry:
 
 
 class GroupFigures(NamedTuple):
-    """Of the first MOST_FOR_FIGURES groups and sets: a fleet may have a million."""
+    """Of the first MOST_GROUPS_FOR_FIGURES groups and sets: a fleet may have a million."""
 
     groups: int
     members: int
@@ -83,7 +83,7 @@ class GroupFigures(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[GroupEntry], now: float) -> GroupFigures:
-        found = [entry for entry in itertools.islice(entries, MOST_FOR_FIGURES) if entry.size]
+        found = [entry for entry in itertools.islice(entries, MOST_GROUPS_FOR_FIGURES) if entry.size]
         first = min((entry.first for entry in found if entry.first is not None), default=now)
         return cls(len(found), sum(entry.size for entry in found), max(0, int(now - first)))
 

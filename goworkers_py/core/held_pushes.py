@@ -26,7 +26,8 @@ class Destination(Protocol):
 
     home: Home
 
-    def publish(self, pushes: Sequence[Push]) -> object: ...
+    def publish_held(self, pushes: Sequence[Push]) -> object:
+        """Publishes pushes that were held back."""
 
 
 class HeldPushes:

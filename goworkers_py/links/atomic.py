@@ -62,7 +62,7 @@ def hold_back() -> Iterator[None]:
     # In a child that the block forked, the pushes are those of the parent.
     if FORKS.count == forks:
         for destination, pushes in held.end().items():
-            destination.publish(pushes)
+            destination.publish_held(pushes)
 
 
 def _outer() -> HeldPushes | None:

@@ -103,8 +103,7 @@ class _Assembly:
         self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
         special_runs = self._special_runs()
         self._managers = [self._manager(Pool(config), special_runs) for config in plan.pools]
-        self._health = Health(self._managers, self._watchdog, self._vital, self._shared)
-        self._health.limited = self._limit_begin.running
+        self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._limit_begin.running)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
         self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others

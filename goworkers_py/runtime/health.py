@@ -35,13 +35,14 @@ class Health:
         watchdog: Watchdog,
         loops: Callable[[], Iterable[BrokerService]],
         shared: Shared,
+        limited: Callable[[], dict[str, int]] = dict,
     ) -> None:
-        """`loops` returns the services whose loop must not stand still."""
+        """`loops` returns the services whose loop must not stand still; `limited`, how many jobs of each limit run."""
         self.managers = managers
         self._watchdog = watchdog
         self._loops = loops
         self._shared = shared
-        self.limited: Callable[[], dict[str, int]] = dict  # how many jobs of each limit run
+        self._limited = limited
 
     @property
     def state(self) -> str:
@@ -101,7 +102,7 @@ class Health:
                 for manager in self.managers
                 for queue in manager.queues
             },
-            limited=self.limited(),
+            limited=self._limited(),
         )
 
     def _stale(self) -> list[str]:

@@ -88,7 +88,7 @@ class Relay(BrokerService):
         """Returns those that the other broker has taken, and its error if these are not all. If it refuses them
         together, one of them may be the reason: then each is published by itself."""
         try:
-            destination.publish([one.push for one in posted])
+            destination.publish_held([one.push for one in posted])
             return posted, None
         except BrokerRefused as error:
             refused: BrokerError = error

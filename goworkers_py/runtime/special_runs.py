@@ -86,7 +86,8 @@ class SpecialRuns:
         return outcome
 
     def run_member(self, message: Message, member: Membership, chain: Run) -> Outcome:
-        """Runs a job that is in a batch, and is nothing else for which `run` looks."""
+        """Runs a job whose only need is its batch: it has no lock, limit, group or record. The step that settles the
+        job counts its end in the batch."""
         outcome = chain(message)
         if message.cancel is not None:
             outcome = self.ended(message, outcome)

@@ -22,7 +22,9 @@ TYPED = "typed"  # the job's code gets values of the types of its hints, not the
 RESULT = "result"  # its result is kept
 GROUP = "group"  # it waits in a group, or aggregates one
 UNIQUE = "unique"  # it holds a lock, which is freed at its end
-SPEAKS: frozenset[str] = frozenset({BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE})
+# Each with the first release that knows it.
+SINCE = dict.fromkeys((BATCH, CHAIN, EXPIRES, GROUP, ITERATE, KWARGS, LIMITS, RESULT, TYPED, UNIQUE), "0.4.0")
+SPEAKS: frozenset[str] = frozenset(SINCE)
 
 # Payloads come from strangers: the text of each need is cut to this length.
 LONGEST_NEED = 100

@@ -191,6 +191,16 @@ def test_queues_without_a_process_and_classes_without_code_are_problems(
     ]
 
 
+def test_echoes_that_nobody_works_need_a_ruby_process(
+    redis_url: str, redis: redis_py.Redis, call: Call, here: Path
+) -> None:
+    redis.sadd("queues", "echoes")
+    redis.lpush("queue:echoes", job())
+    (here / "conf.ini").write_text("[pyworkers]\nrequire = jobs\n[echo]\nqueue = echoes\n")
+    done = call("doctor", "-c", "conf.ini", "--redis", redis_url)
+    assert "fetches from it; start a Ruby process that works it: it holds echoes\n" in done.stdout
+
+
 def test_a_queue_with_a_handler_knows_every_class(
     redis_url: str, redis: redis_py.Redis, call: Call, here: Path
 ) -> None:

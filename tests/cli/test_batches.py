@@ -42,7 +42,7 @@ def test_batches_are_listed_and_shown(app: App) -> None:
     assert batch.id in listed.stdout
     assert "import" in listed.stdout
     assert "held by a program" not in listed.stdout
-    assert "1 of its jobs have not ended" in call(app, "show", batch.id).stdout
+    assert "\n1 job has not ended" in call(app, "show", batch.id).stdout
     with working(app):
         assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
     shown = json.loads(call(app, "show", batch.id, "--json").stdout)

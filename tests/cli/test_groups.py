@@ -82,16 +82,29 @@ def test_a_group_is_flushed_by_hand(broker: RedisBroker, call: Call) -> None:
     assert call("groups", "flush", "Invoice", "user:7").stdout == "user:7: is due now\n"
     assert broker.groups.due("Invoice", 1).groups == [GROUP]
     done = call("groups", "flush", "Invoice", "other", "--queue", "billing")
-    assert (done.returncode, one_line(done.stderr)) == (1, "group other of Invoice has no members")
+    assert (done.returncode, one_line(done.stderr)) == (1, "no members in group other of Invoice")
+
+
+def test_a_group_whose_members_are_in_a_set_tells_which(broker: RedisBroker, call: Call) -> None:
+    push(broker, "a", settings=GroupSettings(grace_s=0))
+    broker.groups.flush(GROUP, GROUP._replace(set="s1"), job("Invoice", jid="f"))
+    for command in ("show", "flush"):
+        done = call("groups", command, "Invoice", "user:7")
+        assert one_line(done.stderr) == (
+            "no members in group user:7 of Invoice; to see those whose aggregation job was pushed, add --set: s1"
+        )
+    assert call("groups", "show", "Invoice", "user:7", "--set", "s1", "--json").stdout.count('"jid":"a"') == 1
 
 
 def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> None:
     push(broker, "a")
     assert call("groups", "set", "Invoice", "user:7", "--grace", "5", "--dry-run").stdout == (
-        "user:7: would have grace 5\n"
+        "user:7: would have grace 5 s\n"
     )
-    assert call("groups", "set", "Invoice", "user:7", "--grace", "5").stdout == "user:7: has grace 5\n"
-    assert call("groups", "set", "Invoice", "user:7", "--max-size", "9").stdout == ("user:7: has grace 5, max size 9\n")
+    assert call("groups", "set", "Invoice", "user:7", "--grace", "5").stdout == "user:7: has grace 5 s\n"
+    assert call("groups", "set", "Invoice", "user:7", "--max-size", "9").stdout == (
+        "user:7: has grace 5 s, max size 9\n"
+    )
     entry = broker.groups.entry(GROUP)
     assert entry is not None
     assert entry.settings == (5, 0, 9)
@@ -100,17 +113,21 @@ def test_a_group_gets_settings_of_its_own(broker: RedisBroker, call: Call) -> No
     again = call("groups", "set", "Invoice", "user:7", "--reset")
     assert (again.returncode, one_line(again.stderr)) == (1, "user:7: nothing is set")
     assert call("groups", "set", "Invoice", "user:7").returncode == 2
-    assert call("groups", "set", "Invoice", "new", "--grace", "5").returncode == 1
+    unknown = call("groups", "set", "Invoice", "new", "--grace", "5")
+    assert (unknown.returncode, "takes settings with --queue" in unknown.stderr) == (1, True)
     new = call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "5m")
-    assert (new.stdout, new.returncode) == ("new: has grace 300\n", 0)
+    assert (new.stdout, new.returncode) == ("new: has grace 5 min\n", 0)
     assert one_line(new.stderr) == ("warning: no live process fetches from queue billing: look for a misspelt name")
+    exact = call("groups", "set", "Invoice", "new", "--queue", "billing", "--grace", "90", "--max-delay", "0")
+    assert exact.stdout == "new: has grace 90 s, max delay 0\n"
+    assert "grace 90 s (set by hand)" in call("groups", "list").stdout
     wrong = call("groups", "set", "Invoice", "user:7", "--grace", "5x")
     assert (wrong.returncode, "'5x' is no length of time; give 5m, 2h, 1d or seconds" in wrong.stderr) == (2, True)
     assert "class Invioce has no groups now, and no live process" in (
         call("groups", "set", "Invioce", "user:7", "--queue", "billing", "--grace", "5", "--dry-run").stderr
     )
     told = [json.loads(line) for line in call("groups", "list", "--json").stdout.splitlines()]
-    assert {one["group"]["name"]: one["own"]["grace_s"] for one in told} == {"user:7": None, "new": 300}
+    assert {one["group"]["name"]: one["own"]["grace_s"] for one in told} == {"user:7": None, "new": 90}
 
 
 def test_the_help_of_set_has_the_settings_first(call: Call) -> None:

@@ -64,6 +64,35 @@ def test_the_history_shows_what_became_of_each_slot(call: Call) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
+def test_one_schedule_is_shown_with_its_next_slots_and_its_last_firings(call: Call) -> None:
+    shown = call("periodic", "show", "nightly").stdout
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:8])
+    assert (lines["source"], lines["state"]) == ("shop, generation 7", "fires")
+    assert (lines["when"], lines["arguments"]) == ("0 3 * * * Europe/Berlin", '["eu"]')
+    assert re.search(r"^next +\S+ 0[12]:00:00 UTC \(in ", shown, re.M)
+    assert re.search(r" fired  +[\d.]+ s  abc  ", shown)
+    call("periodic", "set", "nightly", "--cron", "30 4 * * *", "--args", '["us"]')
+    call("periodic", "pause", "shop:nightly")
+    shown = call("periodic", "show", "shop:nightly").stdout
+    assert "30 4 * * * Europe/Berlin, set by hand; the code says 0 3 * * * Europe/Berlin\n" in shown
+    assert '["us"], set by hand; in the code ["eu"]\n' in shown
+    assert re.search(r"^state +paused$", shown, re.M)
+    assert not re.search(r"^next ", shown, re.M)
+
+
+@pytest.mark.usefixtures("nightly")
+def test_one_schedule_is_shown_as_json(call: Call) -> None:
+    told = json.loads(call("periodic", "show", "nightly", "--json").stdout)
+    first, second = told["next_slots"][:2]
+    assert len(told["next_slots"]) == 5
+    assert time.time() < first < second
+    assert [one["jid"] for one in told["history"]] == ["abc"]
+    assert (told["rule"], told["generation"], told["paused"]) == ("0 3 * * * Europe/Berlin", "7", False)
+    unknown = call("periodic", "show", "x")
+    assert (unknown.returncode, one_line(unknown.stderr)) == (2, "there is no periodic job 'x'; there are nightly")
+
+
+@pytest.mark.usefixtures("nightly")
 def test_a_schedule_is_paused_and_resumed(call: Call) -> None:
     assert call("periodic", "pause", "nightly", "--dry-run").stdout == "nightly: would be paused\n"
     assert call("periodic", "pause", "nightly").stdout == "nightly: paused\n"
@@ -205,6 +234,11 @@ def foreign(redis: redis_py.Redis) -> redis_py.Redis:
         },
     )
     return redis
+
+
+@pytest.mark.usefixtures("foreign")
+def test_a_schedule_of_another_program_is_shown(call: Call) -> None:
+    assert re.search(r"^source +sidekiq-cron\nstate +disabled$", call("periodic", "show", "old").stdout, re.M)
 
 
 @pytest.mark.usefixtures("foreign")

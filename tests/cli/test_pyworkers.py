@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import redis as redis_py
-from apps import fields, job, queue
+from apps import fields, job, own_app, queue
 from calls import JOBS, Call, one_line
 from daemon import Daemon, pyworkers
 from servers import RedisServer
@@ -23,6 +25,7 @@ from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.app import App
 from goworkers_py.brokers.memory.broker import forget
 from goworkers_py.cli.hide_password import without_addresses
+from goworkers_py.cli.pyworkers import main
 
 NOWHERE = "redis://127.0.0.1:1/0"
 
@@ -692,6 +695,19 @@ def test_stats_are_a_table_for_people(redis_url: str) -> None:
     assert max(map(len, done.stdout.splitlines())) < 80
 
 
+def test_stats_show_ages_as_other_lists_do(call: Call, redis_url: str, redis: redis_py.Redis) -> None:
+    with own_app(redis_url) as app:
+        old = app.job("Old", queue="q")(print)
+        with app.batch("old") as batch:
+            old.enqueue()
+        cid = app.chain(old.s()).enqueue()
+    redis.hset(f"pyworkers:batch:{batch.id}", "at", time.time() - 3 * 3_600)
+    redis.hset(f"pyworkers:chain:{cid}", "since", time.time() - 3 * 3_600)
+    shown = call("stats", PYWORKERS_REDIS=redis_url).stdout
+    ages = [line.split(maxsplit=2) for line in shown.splitlines() if line.startswith("oldest")]
+    assert ages == [["oldest", "batch", "3 h"], ["oldest", "link", "3 h"]]
+
+
 @pytest.mark.usefixtures("some_jobs")
 def test_stats_are_json_for_programs(call: Call, redis_url: str) -> None:
     figures = json.loads(call("stats", "--json", "--redis", redis_url).stdout)
@@ -721,6 +737,22 @@ def test_the_version_is_printed(arguments: list[str], call: Call) -> None:
     done = call(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     assert goworkers_py.__version__ in done.stdout
+
+
+def groups_of_commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from groups_of_commands(command, *path, name)
+
+
+@pytest.mark.parametrize("path", [*groups_of_commands(main)], ids=" ".join)
+def test_no_line_about_a_command_is_cut_in_the_help(path: tuple[str, ...], call: Call) -> None:
+    told = call(*path, "--help").stdout.partition("Commands:\n")[2].splitlines()
+    assert told
+    assert [line for line in told if line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["config", "check", "--help"]])

@@ -456,8 +456,15 @@ def test_a_second_password_is_refused(address: str) -> None:
         ("[pyworkers]\nlog_level = warn", "must be one of debug, info, warning, error; did you mean 'warning'?"),
         ("[queue:mail]\nconcurrency = 0", "[queue:mail] concurrency must be at least 1, is 0"),
         ("[queue:mail]\nconcurrency =", "[queue:mail] concurrency must be a whole number, is ''"),
-        ("[queue:mail]\nprefetch = some", "[queue:mail] prefetch must be a whole number, is 'some'"),
-        ("[queue:mail]\nprefetch = -1", "[queue:mail] prefetch must be at least 0, is -1"),
+        (
+            "[queue:mail]\nprefetch = some",
+            "[queue:mail] prefetch may be auto; otherwise it must be a whole number, is 'some'",
+        ),
+        (
+            "[queue:mail]\npriorities = maybe",
+            "[queue:mail] priorities may be auto; otherwise it must be one of yes, no",
+        ),
+        ("[queue:mail]\nprefetch = -1", "[queue:mail] prefetch may be auto; otherwise it must be at least 0, is -1"),
         ("redis = x", "File contains no section headers"),
         ("[pyworkers]\nredis", "contains parsing errors"),
         ("[queue:a]\n[queue:a]", "section 'queue:a' already exists"),

@@ -444,12 +444,18 @@ def test_close_ends_a_batch_whose_jobs_have_all_ended(me: Process, batches: Batc
     assert fired(me) == ["complete of b"]
 
 
-def test_batches_are_listed_the_open_ones_first(me: Process, batches: Batches) -> None:
+def test_batches_are_listed_the_last_changed_first_and_those_that_ended_well_last(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new("failed"))
+    publish(push(1, bid="failed"))
     for bid in ("old", "new", "done"):
         batches.open(new(bid))
+        time.sleep(0.002)  # the order is by milliseconds at the finest
     batches.let_go("done", "hold")
-    assert [one.bid for one in batches.entries()][2:] == ["done"]
-    assert {one.bid for one in batches.entries()} == {"old", "new", "done"}
+    batches.let_go("failed", "hold")
+    me.settle(*(ended(one, DISCARD) for one in me.consume(1)))
+    assert [one.bid for one in batches.entries()] == ["failed", "new", "old", "done"]
     assert batches.status("none") is None
 
 

@@ -250,10 +250,14 @@ def test_the_figures_of_chains_are_those_that_run_and_those_that_were_stopped(me
     assert (told.chains, told.stopped_chains, told.oldest_link_s) == (0, 1, 0)
 
 
-def test_chains_are_listed(me: Process, chains: Chains) -> None:
-    for cid in ("a", "b"):
+def test_chains_are_listed_the_last_changed_first_and_those_that_ended_last(me: Process, chains: Chains) -> None:
+    run(me, chains, 1)
+    for cid in ("a", "b", "c2"):
         chains.push(NewChain(cid, [[link_job(1)]]))
-    assert {one.cid for one in chains.entries()} == {"a", "b"}
+        time.sleep(0.002)  # the order is by milliseconds at the finest
+    chains.cancel("a")
+    end_next(me, None)
+    assert [one.cid for one in chains.entries()] == ["a", "c2", "b", CID]
     assert chains.status("none") is None
 
 

@@ -73,7 +73,7 @@ def test_a_process_that_was_killed_before_the_removal_makes_no_second_job(
     broker: RedisBroker, far: App, own_redis: RedisServer
 ) -> None:
     post(broker, job(1), job(2))
-    far.client.publish([one.push for one in broker.store.posted(FAR, 9)])  # and then it was killed
+    far.client.publish_held([one.push for one in broker.store.posted(FAR, 9)])  # and then it was killed
     relay_of(broker, {FAR: far.client}).run_once()
     assert waiting(own_redis) == [job(1), job(2)]
     assert broker.admin.outboxes() == []
@@ -169,7 +169,7 @@ class Counting:
         self.error = error
         self.tries = 0
 
-    def publish(self, pushes: Sequence[Push]) -> None:
+    def publish_held(self, pushes: Sequence[Push]) -> None:
         self.tries += 1
         raise self.error
 
@@ -195,7 +195,7 @@ def test_a_hang_among_pushes_that_are_sent_one_by_one_ends_the_look(broker: Redi
         failing.tries += 1
         raise BrokerRefused("one of them") if len(pushes) > 1 else BrokerUnavailable("does not answer")
 
-    failing.publish = publish  # type: ignore[method-assign]
+    failing.publish_held = publish  # type: ignore[method-assign]
     relay_of(broker, {FAR: failing}).run_once()
     assert failing.tries == 2
 
@@ -217,9 +217,9 @@ def test_large_pushes_are_relayed_a_few_at_a_time(broker: RedisBroker, far: App,
     client = far.client
 
     class Noting(Counting):
-        def publish(self, pushes: Sequence[Push]) -> None:
+        def publish_held(self, pushes: Sequence[Push]) -> None:
             sizes.append(len(pushes))
-            client.publish(pushes)
+            client.publish_held(pushes)
 
     relay_of(broker, {FAR: Noting(ValueError())}).run_once()
     assert waiting(own_redis) == children

@@ -57,4 +57,5 @@ class Batches(Protocol):
         """Returns the newest deaths of its jobs, the newest first."""
 
     def entries(self) -> Iterator[BatchStatus]:
-        """Yields the open batches, then the ended ones, those first to which something has happened last."""
+        """Yields the batches in the order in which they will be forgotten, the last one first: the open and the failed
+        ones, the last changed first, and then the others."""

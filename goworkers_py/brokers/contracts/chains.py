@@ -35,4 +35,5 @@ class Chains(Protocol):
         """Returns a chain; None when there is none, or not any more."""
 
     def entries(self) -> Iterator[ChainStatus]:
-        """Yields the chains, those first that are forgotten last."""
+        """Yields the chains in the order in which they will be forgotten, the last one first: those that go on, have
+        stopped or were cancelled, the last changed first, and then those that have ended."""

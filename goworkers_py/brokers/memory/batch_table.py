@@ -171,7 +171,6 @@ class BatchTable:
         return [] if batch is None else list(batch.deaths)
 
     def entries(self) -> list[BatchStatus]:
-        """The open ones first."""
         bids = sorted(self._batches, key=lambda bid: self._batches[bid].expires_at, reverse=True)
         return [one for bid in bids if (one := self.status(bid)) is not None]
 

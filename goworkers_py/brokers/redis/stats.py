@@ -17,8 +17,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.lines import Lines
 from goworkers_py.brokers.redis.owner_entry import OwnerEntry, read_entries
 from goworkers_py.brokers.redis.queue_list import QueueList
-from goworkers_py.core import batch, chain
-from goworkers_py.core.batch import BatchFigures
+from goworkers_py.core.batch import MOST_FOR_FIGURES, BatchFigures
 from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import GroupFigures
@@ -64,14 +63,14 @@ def _of_batches(connections: Connections, keys: Keys) -> BatchFigures:
     """Nothing where the access rules do not allow to read them."""
     with suppress(BrokerRefused):
         now = time.time()
-        return BatchFigures.of(RedisBatches(connections, keys).idle(batch.MOST_FOR_FIGURES, now), now)
+        return BatchFigures.of(RedisBatches(connections, keys).idle(MOST_FOR_FIGURES, now), now)
     return BatchFigures.of((), 0.0)
 
 
 def _of_chains(connections: Connections, keys: Keys) -> ChainFigures:
     with suppress(BrokerRefused):
         now = time.time()
-        return ChainFigures.of(RedisChains(connections, keys).idle(chain.MOST_FOR_FIGURES, now), now)
+        return ChainFigures.of(RedisChains(connections, keys).idle(MOST_FOR_FIGURES, now), now)
     return ChainFigures.of((), 0.0)
 
 
