@@ -24,6 +24,7 @@ HEADINGS = {
     "sleep": "Jobs that wait",
     "latency": "Latency",
     "footprint": "Memory and start",
+    "memory": "Memory in Redis",
     "payload": "Large payloads",
     "durable": "Append-only file",
     "backlog": "Backlog",
