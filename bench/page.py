@@ -24,6 +24,7 @@ HEADINGS = {
     "sleep": "Jobs that wait",
     "latency": "Latency",
     "footprint": "Memory and start",
+    "memory": "Memory in Redis",
     "payload": "Large payloads",
     "durable": "Append-only file",
     "backlog": "Backlog",
@@ -244,7 +245,7 @@ def _load(record: Record) -> str:
     load = record.settings.get("load")
     if load is None:
         return ""
-    busy = " Other programs were at work, so the figures are not to be trusted."
+    busy = " Other programs were at work, so figures of time are not to be trusted."
     return f" The load average at the start was {load:g}.{busy if load > BUSY * record.machine['cores'] else ''}"
 
 

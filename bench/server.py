@@ -19,6 +19,8 @@ from goworkers_py.brokers.redis.embedded_server import find_server
 START_S = 20.0
 QUIET_S = 3.0
 REWRITE_S = 30.0
+LOOK_S, SETTLED_BYTES, SETTLE_S = 0.5, 4_096, 30.0  # of memory
+HURRIED_HZ = "500"  # hash tables that have grown are moved by the timer, for a millisecond each time
 OPTIONS = {"bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": "."}
 FILE_OPTIONS = {"appendfsync": "everysec", "auto-aof-rewrite-percentage": "0"}
 
@@ -79,6 +81,29 @@ class OwnRedis:
     def cpu_s(self) -> float:
         used = self.client.info("cpu")
         return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
+    @property
+    def allocator(self) -> str:
+        return str(self.client.info("memory")["mem_allocator"])
+
+    def used_bytes(self) -> int:
+        """Of memory, without scripts."""
+        self.client.script_flush()
+        return int(self.client.info("memory")["used_memory"])
+
+    def settled_bytes(self) -> int:
+        """Once no connection of others holds a buffer and no hash table moves any more."""
+        usual = self.client.config_get("hz")["hz"]
+        self.client.config_set("hz", HURRIED_HZ)
+        deadline = time.monotonic() + SETTLE_S
+        before, used = -1, self.used_bytes()
+        while abs(used - before) > SETTLED_BYTES or self.connections() > 0:
+            if time.monotonic() > deadline:
+                raise Failed(f"the memory of Redis does not settle: {before} bytes, then {used}")
+            time.sleep(LOOK_S)
+            before, used = used, self.used_bytes()
+        self.client.config_set("hz", usual)
+        return used
 
     @contextmanager
     def append_only_file(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from bench.bars.backlog import backlog, queues
 from bench.bars.durable import durable
 from bench.bars.fairness import fairness
 from bench.bars.latency import latency
+from bench.bars.memory import memory
 from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
@@ -36,5 +37,6 @@ BARS: dict[str, Bar] = {
         enqueue,
         shapes,
         footprint,
+        memory,
     )
 }

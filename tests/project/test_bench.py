@@ -109,6 +109,19 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
             ("no-op jobs, 10 threads, by their shape", "links of one chain", "push of one job, p50"),
         ),
         ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
+        (
+            "memory",
+            "100",
+            (
+                "waiting job",
+                "unique job",
+                "kept result of a no-op job: a number",
+                "kept result of a job of 0.1 s: a number, of 100",
+                "kept result of a no-op job: 100 characters, of 100",
+                "member of a group",
+                "an entry of each feature of goworkers-py",
+            ),
+        ),
     ],
 )
 def test_a_bar_measures_each_of_its_tables(tmp_path: Path, bar: str, jobs: str, titles: tuple[str, ...]) -> None:

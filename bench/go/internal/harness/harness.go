@@ -23,11 +23,12 @@ const (
 type Push func(job string, args []interface{}) error
 
 type request struct {
-	Do    string        `json:"do"`
-	Job   string        `json:"job"`
-	Args  []interface{} `json:"args"`
-	Count int           `json:"count"`
-	Clock *bool         `json:"clock"`
+	Do       string        `json:"do"`
+	Job      string        `json:"job"`
+	Args     []interface{} `json:"args"`
+	Count    int           `json:"count"`
+	Clock    *bool         `json:"clock"`
+	Numbered bool          `json:"numbered"` // fill: the argument of each job is its number
 }
 
 var stamps *os.File
@@ -109,7 +110,11 @@ func fill(r request, push Push) {
 		go func(first int) {
 			defer all.Done()
 			for i := first; i < r.Count; i += pushers {
-				Check(push(r.Job, r.Args))
+				args := r.Args
+				if r.Numbered {
+					args = []interface{}{i}
+				}
+				Check(push(r.Job, args))
 			}
 		}(pusher)
 	}
