@@ -2,7 +2,7 @@
 
 id     of the batch, see `core.batch`
 to     the queues of the callbacks of the batch and of those around it
-over   true: the job is dead, and its batch has counted that. It may be retried by hand
+over   true: the job is dead, and its batch has counted or noted that. It may be retried by hand
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def batch_of(fields: Mapping[str, Any]) -> Membership | None:
 
 
 def is_over(fields: Mapping[str, Any]) -> bool:
-    """Whether the batch of this job, which has one, has counted its death."""
+    """Whether the batch of this job, which has one, knows that it was dead."""
     return fields[FIELD][BATCH].get(OVER) is True
 
 
 def buried(raw: bytes) -> bytes:
-    """The payload of a job that dies now. It says that its batch has counted that."""
+    """The payload of a job that dies now. It says that its batch knows that."""
     if _read(raw) is None:
         return raw
     return payload.splice_into(raw, FIELD, {BATCH: {**deep.fields_of(raw)[FIELD][BATCH], OVER: True}})

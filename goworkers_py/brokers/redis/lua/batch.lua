@@ -4,6 +4,7 @@
 --   succeeded, failed, cancelled, expired    how many of them have ended so
 --   holds                     how many keep it open; `hold:NAME` is one of those
 --   ended, stopped            when it ended, and when it was cancelled
+--   late:NAME                 a job, or a batch inside, whose failure came too late to be counted
 --   retain                    for how many seconds it is kept after its end
 --   EVENT, EVENT:queue        a callback that was not pushed: its payload without `enqueued_at`
 --   ms                        `enqueued_at` is written in milliseconds
@@ -155,16 +156,26 @@ local function count_in_batch(place, level, batch, way, amount, death)
   keep_around(place, level)
 end
 
+-- A failure that is not counted is noted, because the job may be retried by hand: its success must not take the failure
+-- of another job off the count. Returns whether that is so.
+local function is_late(key, batch, way, name)
+  if way == 'revived' then return redis.pcall('HDEL', key, 'late:' .. name) == 1 end
+  if way ~= 'failed' or (batch.pending > 0 and batch.ended == 0) then return false end
+  redis.pcall('HSET', key, 'late:' .. name, now)
+  return true
+end
+
 -- Counts the ends of jobs in a batch; where the batch ends by that, counts its end in the one around it, and so on.
-local function end_in_batch(place, level, way, amount, death)
+-- `name`: the jid of a job that has failed or was revived.
+local function end_in_batch(place, level, way, amount, death, name)
   while way and level <= #place do
     local batch = read_batch(place[level].key)
-    if not batch then return end
+    if not batch or is_late(place[level].key, batch, way, name) then return end
     if way == 'revived' then
       way = revive_in_batch(place, level, batch) and way
     else
       way = count_in_batch(place, level, batch, way, amount, death)
     end
-    level, amount, death = level + 1, 1, ''
+    level, amount, death, name = level + 1, 1, '', place[level].bid
   end
 end

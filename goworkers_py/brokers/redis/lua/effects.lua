@@ -161,9 +161,9 @@ function EFFECTS.relock(key, jid, first)
   take_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid, arguments[first + 7], arguments[first + 8])
 end
 
--- The values: how a job has died, and the place of its batch.
+-- The values: how a job has died, its jid, and the place of its batch.
 EFFECTS['end'] = function(_, way, first)
-  end_in_batch(batch_place(first + 1), 1, way, 1, arguments[first])
+  end_in_batch(batch_place(first + 2), 1, way, 1, arguments[first], arguments[first + 1])
 end
 
 function EFFECTS.meet(key, jid, first)

@@ -100,7 +100,7 @@ local function count_ends()
     for _, number in ipairs(of_batch.numbers) do
       if not stays[number] then amount = amount + 1 end
     end
-    end_in_batch(of_batch.place, 1, 'succeeded', amount, '')
+    end_in_batch(of_batch.place, 1, 'succeeded', amount, '', '')
   end
 end
 

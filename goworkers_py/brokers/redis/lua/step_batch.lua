@@ -25,7 +25,7 @@ end
 
 local function end_if_done(batch, force)
   if batch.ended == 0 and (force or (batch.holds < 1 and batch.pending < 1)) then
-    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '')
+    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '', own.bid)
   end
 end
 
