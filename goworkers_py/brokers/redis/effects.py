@@ -8,10 +8,10 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.chain_place import chain_place
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.effect import (

@@ -13,18 +13,24 @@
 local BATCH_V, BATCH_LIVES_S, BATCH_DEATHS = '1', 7776000, 100
 local BATCH_FIELDS = {'v', 'holds', 'total', 'succeeded', 'failed', 'cancelled', 'expired', 'ended', 'stopped', 'retain'}
 
--- The place of a batch in the arguments: how many levels, for each level, from the batch outwards, its name and the
--- numbers of its record and of its deaths; the numbers of the tombstones, their version, the schedule and the set of
--- batches; then how many queues, and the name and the number of each. The second result is where the place ends.
-local function batch_place(at)
-  local place = {queues = {}}
+-- The place of a batch that a job joins: the number of the set of batches, how many levels, and for each level, from the
+-- batch outwards, its name and the numbers of its record and of its deaths. The second result is where the place ends.
+local function joined_place(at)
+  local place = {batches = key_at(at)}
+  at = at + 1
   for level = 1, arguments[at] do
     place[level] = {bid = arguments[at + 1], key = key_at(at + 2), deaths = key_at(at + 3)}
     at = at + 3
   end
-  place.tombstones, place.version = key_at(at + 1), key_at(at + 2)
-  place.schedule, place.batches = key_at(at + 3), key_at(at + 4)
-  at = at + 5
+  return place, at
+end
+
+-- The place of a batch that may end: the same, then the numbers of the tombstones, their version and the schedule; how
+-- many queues, and the name and the number of each.
+local function batch_place(first)
+  local place, at = joined_place(first)
+  place.queues, place.tombstones, place.version, place.schedule = {}, key_at(at + 1), key_at(at + 2), key_at(at + 3)
+  at = at + 4
   for _ = 1, arguments[at] do
     place.queues[arguments[at + 1]] = key_at(at + 2)
     at = at + 2
@@ -46,35 +52,25 @@ local function takes_jobs(key)
   return not told.err and told[1] == BATCH_V and not told[2] and not told[3]
 end
 
--- By the key of a batch, for the rest of the script.
-local joinable = {}
-
--- Whether the batch takes a job. The numbers of the batches around it are in the arguments.
-local function may_join(key, first, last)
-  if joinable[key] == nil then
-    local takes = takes_jobs(key)
-    for at = first, last do takes = takes and takes_jobs(key_at(at)) end
-    joinable[key] = takes
-    if takes then
-      redis.pcall('EXPIRE', key, BATCH_LIVES_S)
-      for at = first, last do redis.pcall('EXPIRE', key_at(at), BATCH_LIVES_S) end
-    end
-  end
-  return joinable[key]
-end
-
--- Whether the batch, or one around it, was cancelled. The numbers of those around it are in the arguments.
-local function is_line_stopped(key, first, last)
-  local stopped = redis.pcall('HEXISTS', key, 'stopped') == 1
-  for at = first, last do stopped = stopped or redis.pcall('HEXISTS', key_at(at), 'stopped') == 1 end
-  return stopped
-end
-
 local function keep_batch(place, level, life)
   local own = place[level]
   redis.pcall('EXPIRE', own.key, life)
   redis.pcall('EXPIRE', own.deaths, life)
   redis.pcall('ZADD', place.batches, now + life, own.bid)
+end
+
+-- By the key of a batch, for the rest of the script.
+local joinable = {}
+
+-- Whether the batch takes a job. Its place begins at this argument.
+local function may_join(key, at)
+  if joinable[key] == nil then
+    local place, takes = joined_place(at), true
+    for _, around in ipairs(place) do takes = takes and takes_jobs(around.key) end
+    for level = 1, takes and #place or 0 do keep_batch(place, level, BATCH_LIVES_S) end
+    joinable[key] = takes
+  end
+  return joinable[key]
 end
 
 -- An event of a batch is one of those around it too.

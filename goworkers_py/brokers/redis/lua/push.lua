@@ -8,7 +8,7 @@
 --   'lock'    jid, life of the lock, what to do when another job holds it, the jid of a holder that does not count,
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
---   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
+--   'batch'   its place, see batch.lua: a push into a batch that has ended does not happen
 --   'group'   see group.lua: the job joins this group, and its goal is not used
 --   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
 --             full, and takes a place with it else. Only of a push into a queue
@@ -90,8 +90,8 @@ local function push(first, reason, insists)
   if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
     return 0
   end
-  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then
-    if not insists or is_line_stopped(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
+  if batch and not may_join(batch_key, batch + TIE_SIZE) then
+    if not insists or is_stopped(joined_place(batch + TIE_SIZE), 1) then return -1 end
     if not takes_jobs(batch_key) then batch = nil end
   end
   local met, failed, held, reply

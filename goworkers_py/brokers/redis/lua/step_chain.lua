@@ -15,7 +15,7 @@ local key, steps, AT_ONCE = place.key, {}, 1000
 
 function steps.push()
   if redis.call('HGET', key, 'v') then return 1 end
-  if place.batch and not may_join(place.batch, place.around, place.last) then return 0 end
+  if place.batch and not may_join(place.batch[1].key, place.joins) then return 0 end
   redis.call('HSET', key, 'v', CHAIN_V, 'at', now)
   for first = last + 2, #ARGV, AT_ONCE do
     redis.call('HSET', key, unpack(ARGV, first, math.min(#ARGV, first + AT_ONCE - 1)))
