@@ -13,7 +13,7 @@ from typing import Any
 from goworkers_py.core.batch import MOST_LEVELS, Death, Membership
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.needs import FIELD, V
+from goworkers_py.wire.needs import FIELD, V, part_of
 
 BATCH, OVER = "batch", "over"
 _MARK = b'"batch"'
@@ -27,8 +27,7 @@ def batch_field(member: Membership) -> dict[str, Any]:
 
 def batch_of(fields: Mapping[str, Any]) -> Membership | None:
     """The batch of a job with these fields; None for a job without one, and for one that this release cannot read."""
-    value = fields.get(FIELD)
-    batch = value.get(BATCH) if isinstance(value, dict) and value.get("v") == V else None
+    batch = part_of(fields, BATCH)
     if not isinstance(batch, dict):
         return None
     bid, to = batch.get("id"), batch.get("to", [])

@@ -34,6 +34,7 @@ def test_each_job_of_a_batch_is_told_its_batch() -> None:
         field(lock={"name": "n", "for": 60}),
         field(needs=["batch", "telepathy"]),
         field(v=2),
+        field(v=True),
         field(batch={**BATCH, "over": True}),
         field(batch={"id": 7}),
     ],
