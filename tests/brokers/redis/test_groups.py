@@ -102,6 +102,18 @@ def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis
         assert entry.size == 1
 
 
+def test_entries_that_this_release_cannot_read_do_not_hide_a_group(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    broker.transport.publish([member("1")])
+    redis.zadd("pyworkers:groups:J", {f"later:{number}": number for number in range(7)})
+    told = broker.groups.due("J", 2)
+    assert told.groups == []
+    assert told.next_in_s is not None
+    assert told.next_in_s > 0
+    broker.groups.make_due(GROUP)
+    assert broker.groups.due("J", 2) == ([GROUP], None)
+    assert broker.groups.due("J", 2, passed=1) == ([], None)
+
+
 @pytest.mark.parametrize("name", ["a", 'q"uote', "sp ace", "ä\n\x00"])
 def test_the_entry_of_a_group_or_a_set_names_it(name: str) -> None:
     for group in (Group(name, "J", name), Group(name, "J", name, "set-1")):

@@ -28,6 +28,13 @@ def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, mon
         assert len({at for _, at in redis.zrange("pyworkers:limits:due", 0, -1, withscores=True)}) == len(slots)
 
 
+def test_names_that_this_release_cannot_read_do_not_hide_a_line(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.zadd("pyworkers:limits:due", {f"later:{number}": number for number in range(7)} | {"limit:order": 8})
+    with own_broker(redis_url) as broker:
+        told = broker.limits.due(2)
+    assert (told.slots, told.next_in_s) == ([Slot("order")], None)
+
+
 def test_lines_are_read_without_the_right_to_read_them_in_pages(redis_url: str, redis: redis_py.Redis) -> None:
     redis.sadd("pyworkers:lines", "limit:order")
     redis.lpush("pyworkers:line:limit:order", b"entry")
