@@ -75,7 +75,9 @@ end
 local function note_block(slot, name)
   local other, since = waiting_block(slot)
   if other and other ~= name then return end
-  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. now + BLOCK_S)
+  -- Lua writes a time with four decimals by itself. Rounded up, it would be too far away to count.
+  local till = string.format('%.6f', now + BLOCK_S)
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. till)
 end
 
 -- The theoretical arrival time of the rate. One that the rate cannot make is from before the clock was set back, or the
