@@ -38,6 +38,38 @@ local function batch_place(first)
   return place, at
 end
 
+-- The end of a job in a batch or a chain is several writes, and half of them would leave it open for ever. So the script
+-- tries the commands first, by calls that change nothing. Returns the error, if any. A record that is not there, is of
+-- another version, or is no hash, is not written. HDEL first: a server that is out of memory allows the others after it.
+local function count_refusal(key, field)
+  local told = redis.pcall('HGET', key, 'v')
+  if type(told) == 'table' then return not string.find(told.err, '^WRONGTYPE') and told.err end
+  if told ~= '1' then return false end
+  local replies = {
+    redis.pcall('HDEL', key, ''), redis.pcall('HMGET', key, 'v'), redis.pcall('HEXISTS', key, 'v'),
+    redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'), redis.pcall('HINCRBY', key, field, '0'),
+  }
+  for _, reply in ipairs(replies) do
+    if type(reply) == 'table' and reply.err then return reply.err end
+  end
+  return false
+end
+
+-- Lists a new batch or chain, and takes the forgotten ones off the list. Where that, or a count in its record, is not
+-- allowed, nothing stays. Returns the error, if any.
+local function list_new(key, field, set, life, name)
+  local failed = count_refusal(key, field)
+  if not failed then
+    local cleaned, listed = redis.pcall('ZREMRANGEBYSCORE', set, '-inf', now), redis.pcall('ZADD', set, now + life, name)
+    failed = (type(cleaned) == 'table' and cleaned.err) or (type(listed) == 'table' and listed.err)
+  end
+  if failed then
+    redis.pcall('ZREM', set, name)
+    redis.call('DEL', key)
+  end
+  return failed
+end
+
 local function read_batch(key)
   local told = redis.pcall('HMGET', key, unpack(BATCH_FIELDS))
   if told.err or told[1] ~= BATCH_V then return end
@@ -47,9 +79,10 @@ local function read_batch(key)
   return batch
 end
 
+-- The second result is the error, if it cannot be read.
 local function takes_jobs(key)
   local told = redis.pcall('HMGET', key, 'v', 'ended', 'stopped')
-  return not told.err and told[1] == BATCH_V and not told[2] and not told[3]
+  return not told.err and told[1] == BATCH_V and not told[2] and not told[3], told.err
 end
 
 local function keep_batch(place, level, life)
@@ -62,11 +95,15 @@ end
 -- By the key of a batch, for the rest of the script.
 local joinable = {}
 
--- Whether the batch takes a job. Its place begins at this argument.
+-- Whether the batch takes a job. Its place begins at this argument. The second result is the error, if a record cannot be
+-- read.
 local function may_join(key, at)
   if joinable[key] == nil then
-    local place, takes = joined_place(at), true
-    for _, around in ipairs(place) do takes = takes and takes_jobs(around.key) end
+    local place, takes, failed = joined_place(at), true, nil
+    for _, around in ipairs(place) do
+      if takes then takes, failed = takes_jobs(around.key) end
+    end
+    if failed then return false, failed end
     for level = 1, takes and #place or 0 do keep_batch(place, level, BATCH_LIVES_S) end
     joinable[key] = takes
   end

@@ -31,28 +31,16 @@ local function registry_error(key, name)
   return type(reply) == 'table' and reply.err
 end
 
--- The end of a job in a batch or a chain is several writes, and half of them would leave it open for ever. So the script
--- tries the commands first, by writes that change nothing. Returns the error, if any. A record that is not there, or is
--- of another version, is not written.
-local function count_refusal(key, field)
-  if redis.pcall('HGET', key, 'v') ~= '1' then return false end
-  local replies = {
-    redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'),
-    redis.pcall('HINCRBY', key, field, '0'), redis.pcall('HDEL', key, ''),
-  }
-  for _, reply in ipairs(replies) do
-    if type(reply) == 'table' and reply.err then return reply.err end
-  end
-  return false
-end
-
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
   if MAY_FAIL[word] then return false end
   if word == 'end' then return count_refusal(key, 'total') end
   if word == 'link' then return count_refusal(key, 'open') end
-  if word == 'endset' then return each_effect(first + 3, last, effect_refusal) end
+  if word == 'endset' then
+    local reply = redis.pcall('ZREM', key_at(first), '')
+    return type(reply) == 'table' and reply.err or each_effect(first + 3, last, effect_refusal)
+  end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
