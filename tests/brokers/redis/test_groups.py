@@ -93,8 +93,9 @@ def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis
     with own_broker(own_redis.url) as broker:
         broker.transport.publish([member("1")])
         admin.config_set("maxmemory", "1")
-        with pytest.raises(BrokerFull):
-            broker.transport.publish([member("2")])
+        for pushes in ([member("2")], [Push("q", job()), member("2")], [member("2"), Push("q", job(), 4e9, id="1")]):
+            with pytest.raises(BrokerFull):
+                broker.transport.publish(pushes)
         admin.config_set("maxmemory", "0")
         assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
         entry = broker.groups.entry(GROUP)

@@ -24,6 +24,7 @@
 -- include sidekiq_status.lua
 -- include lock.lua
 -- include push.lua
+trial = NOTHING
 
 -- An item that does not only leave goes to its goal. Returns the error, if any.
 local function put(what, key, goal)
