@@ -87,18 +87,23 @@ Scenario = Callable[[Scene], Step]
 
 
 def check_with_each_command_denied(walled: Walled, scenario: Scenario) -> None:
-    wrong = {command: told for command in ["nothing", *COMMANDS] if (told := _wrong_without(command, walled, scenario))}
-    assert not wrong, "\n".join(f"{command}: {told}" for command, told in wrong.items())
+    """Also with all commands allowed, and on a server that is out of memory."""
+    denied = [(), *((command,) for command in COMMANDS)]
+    wrong = {f"without {commands}": _wrong_with(walled, scenario, *commands) for commands in denied}
+    wrong["out of memory"] = _wrong_with(walled, scenario, memory="1")
+    assert not any(wrong.values()), "\n".join(f"{how}: {told}" for how, told in wrong.items() if told)
 
 
-def _wrong_without(command: str, walled: Walled, scenario: Scenario) -> str:
+def _wrong_with(walled: Walled, scenario: Scenario, *denied: str, memory: str = "0") -> str:
     """Tries the step twice while the command is denied, then until it is done. Returns how it ended, if not well."""
     walled.redis.flushall()
     walled.allow_all_but()
     with own_broker(walled.url) as broker:
         step = scenario(Scene(broker, walled.redis))
-        walled.allow_all_but(*[command for command in [command] if command != "nothing"])
+        walled.allow_all_but(*denied)
+        walled.redis.config_set("maxmemory", memory)
         done = _is_done(step) or _is_done(step)
+        walled.redis.config_set("maxmemory", "0")
         walled.allow_all_but()
         done = done or any(_is_done(step) for _ in range(3))
         found = step.look()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from apps import job
+from apps import job, own_broker
 from denied import Walled
 from scenes import END, SUCCEEDED, Scenario, Scene, Step, check_with_each_command_denied
 from servers import RedisServer
@@ -146,3 +146,17 @@ def server(server_program: str) -> Iterator[RedisServer]:
 @pytest.mark.parametrize("step", SCENARIOS)
 def test_a_step_of_a_line_or_a_group_is_done_or_not(server: RedisServer, step: str) -> None:
     check_with_each_command_denied(Walled(server), SCENARIOS[step])
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_lines_and_groups_go_on_when_the_server_is_out_of_memory(server: RedisServer, name: str) -> None:
+    redis = server.client()
+    redis.flushall()
+    with own_broker(server.url) as broker:
+        step = SCENARIOS[name](Scene(broker, redis))
+        redis.config_set("maxmemory", "1")
+        try:
+            step.act()
+        finally:
+            redis.config_set("maxmemory", "0")
+        assert step.look() == step.expected

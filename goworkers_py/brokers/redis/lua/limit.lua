@@ -162,12 +162,13 @@ local function look_later(slot, at)
 end
 
 -- Fails where the access rules do not allow to take a job out of the line, or to give it its place: it would be lost.
+-- LTRIM first: a server that is out of memory allows the others after it.
 local function check_line(slot)
+  redis.call('LTRIM', slot.line, '0', '-1')
+  redis.call('LREM', slot.line, '-1', '')
   redis.call('HSET', slot.places, 'v', LIMIT_V)
   redis.call('EXPIRE', slot.places, LET_GO_LIFE_S)
   redis.call('PERSIST', slot.places)
-  redis.call('LTRIM', slot.line, '0', '-1')
-  redis.call('LREM', slot.line, '-1', '')
   redis.call('ZADD', slot.due, 'XX', now, slot.name)
 end
 
