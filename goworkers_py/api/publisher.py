@@ -43,10 +43,13 @@ class Publisher:
     def publish_held(self, pushes: Sequence[Push]) -> None:
         """Publishes pushes that `atomic` has held back. Their `enqueue` has returned already, so none of them raises:
         also with `on_conflict="raise"`, a job whose lock another job holds is not pushed. A job whose batch has ended
-        meanwhile is pushed in no batch; if the batch was cancelled, the job is not pushed."""
+        meanwhile is pushed in no batch; if the batch was cancelled, the job is not pushed. Of a batch that the broker
+        has forgotten nobody knows whether it was cancelled: its jobs are pushed, because a job must not be lost."""
         results = zip(pushes, self.publish(pushes), strict=True)
         refused = [push for push, one in results if one is Published.REFUSED]
         stopped = {bid for bid in {push.batch for push in refused} if self._is_cancelled(bid)}
+        for bid in stopped:
+            log.info("batch %s was cancelled: jobs that were held back for it are not pushed", bid)
         late = [push for push in refused if push.batch not in stopped]
         for bid in dict.fromkeys(push.batch for push in late):
             log.warning("batch %s ended before jobs joined it that were held back: they are pushed in no batch", bid)

@@ -22,13 +22,13 @@ class BatchMembers:
 
     def __init__(self, needs: Needs) -> None:
         self._needs = needs
-        self._last: tuple[object, Membership | None] = (None, None)
+        self._last: tuple[object, Membership | None] = (object(), None)
 
     def batch_of(self, fields: Mapping[str, Any]) -> Membership | None:
         """The batch of a job that has no other tie and needs nothing that this release does not know."""
-        field = fields.get(FIELD)
+        field: Any = fields.get(FIELD)
         known, member = self._last
-        if field == known:
+        if field == known and field["v"] is not True:  # True is equal to 1
             return member
         if not isinstance(field, dict) or field.keys() != _MEMBERS or lacking(field, self._needs.speaks):
             return None

@@ -104,7 +104,7 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
     member, way = batch_of(fields), _WAYS.get(change.state)
     if member is None or way is None:
         return
-    if is_over(fields):  # its batch has counted its death, and it was retried by hand
+    if is_over(fields):  # its batch knows its death, and it was retried by hand
         if way == "succeeded":
             yield EndInBatch(change.jid, member, "revived")
         return

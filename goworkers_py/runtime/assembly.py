@@ -145,7 +145,8 @@ class _Assembly:
 
     def _manager(self, pool: Pool, runs: SpecialRuns) -> Manager:
         transport, shared = self._broker.transport, self._shared
-        settler = Settler(transport, pool, shared, on_later=self._hints.scheduled, on_posted=self._relay.wake)
+        on_later, on_posted = self._hints.scheduled, self._relay.wake
+        settler = Settler(transport, pool, shared, on_later, on_posted, lambda: self._limit_begin.on_line())
         lanes = [lane_of(self._plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
         return Manager(pool, lanes, settler, transport, shared)
 
@@ -175,7 +176,7 @@ class _Assembly:
             return None
         declare = self._limit_begin.declare
         releaser = LimitReleaser(self._broker, self._limiting, declare, self._shared.outage)
-        self._limit_begin.on_waits = releaser.look_soon
+        self._limit_begin.on_line = releaser.look_soon
         return releaser
 
     def _recoverer(self, releaser: LimitReleaser | None) -> Recoverer:

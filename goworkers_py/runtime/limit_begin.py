@@ -45,7 +45,7 @@ class LimitBegin:
         self._limiting = limiting
         self._tracking = tracking
         self._wall = wall
-        self.on_waits: Callable[[], None] = lambda: None  # called when a job has come into a line
+        self.on_line: Callable[[], None] = lambda: None  # called when a line is to be looked at
         self._running: Counter[str] = Counter()  # by the name of the limit; under the lock
         self._lock = threading.Lock()
 
@@ -74,7 +74,7 @@ class LimitBegin:
         match answer:
             case Waits(line):
                 log.debug("waits in line %s", line)
-                self.on_waits()
+                self.on_line()
                 return MOVED
             case Lost():
                 return LOST

@@ -1,7 +1,8 @@
 """The limit releaser's thread: looks at lines of limits when that is due, and lets jobs go.
 
-The end of a job lets the next one go by itself. A look is needed when the time of a rate has come, when an owner of a
-place has died, when people have changed a limit, and when another program has deleted a job that had a place.
+The end of a job lets the next one go by itself, if that is of a queue that the settlement names. A look is needed for
+other queues, when the time of a rate has come, when an owner of a place has died, when people have changed a limit, and
+when another program has deleted a job that had a place.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class LimitReleaser(BrokerService):
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
 
     def look_soon(self) -> None:
-        """From any thread: a job has come into a line."""
+        """From any thread: a job has come into a line; or it has left its place, and the next job of the line may be of
+        a queue that the settlement did not name."""
         if self._told.empty():
             self._told.put(None)
 
@@ -151,8 +153,9 @@ class LimitReleaser(BrokerService):
         ]
 
     def wait_between(self, seconds: float) -> None:
+        self.stopping.wait(OFTEN_S)  # the ends of many jobs are told in one round
         with suppress(queue.Empty):
-            self._told.get(timeout=seconds)
+            self._told.get(timeout=max(0.0, seconds - OFTEN_S))
 
     def wake(self) -> None:
         self._told.put(None)

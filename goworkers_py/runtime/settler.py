@@ -21,6 +21,7 @@ from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
+from goworkers_py.core.slot_effects import LeaveSlot
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
@@ -56,9 +57,10 @@ class Settler(Service):
         shared: Shared,
         on_later: Callable[[float], None],
         on_posted: Callable[[], None] = lambda: None,
+        on_left: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
-        were put into an outbox."""
+        were put into an outbox; `on_left` when a job has left its place in a limit."""
         super().__init__(f"settler:{pool.name}")
         self._transport = transport
         self._unsettled = pool.unsettled
@@ -68,6 +70,7 @@ class Settler(Service):
         self._outage = shared.outage
         self._on_later = on_later
         self._on_posted = on_posted
+        self._on_left = on_left
         self._id = f"{pool.name}:{secrets.token_hex(6)}"
         self._outcomes: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         # The next eight: settler's thread only, so no lock. `_batch` is kept until the broker has answered it.
@@ -252,6 +255,8 @@ class Settler(Service):
                     self._on_later(at)
             elif type(effect) is PostJobs:
                 self._on_posted()
+            elif type(effect) is LeaveSlot:
+                self._on_left()
         if type(outcome) is not Done and isinstance(outcome, Retry | Reschedule):
             self._on_later(outcome.at)
 

@@ -2,7 +2,7 @@
 
 id     of the batch, see `core.batch`
 to     the queues of the callbacks of the batch and of those around it
-over   true: the job is dead, and its batch has counted that. It may be retried by hand
+over   true: the job is dead, and its batch has counted or noted that. It may be retried by hand
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from goworkers_py.core.batch import MOST_LEVELS, Death, Membership
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import deep, payload
-from goworkers_py.wire.needs import FIELD, V
+from goworkers_py.wire.needs import FIELD, V, part_of
 
 BATCH, OVER = "batch", "over"
 _MARK = b'"batch"'
@@ -27,8 +27,7 @@ def batch_field(member: Membership) -> dict[str, Any]:
 
 def batch_of(fields: Mapping[str, Any]) -> Membership | None:
     """The batch of a job with these fields; None for a job without one, and for one that this release cannot read."""
-    value = fields.get(FIELD)
-    batch = value.get(BATCH) if isinstance(value, dict) and value.get("v") == V else None
+    batch = part_of(fields, BATCH)
     if not isinstance(batch, dict):
         return None
     bid, to = batch.get("id"), batch.get("to", [])
@@ -40,12 +39,12 @@ def batch_of(fields: Mapping[str, Any]) -> Membership | None:
 
 
 def is_over(fields: Mapping[str, Any]) -> bool:
-    """Whether the batch of this job, which has one, has counted its death."""
+    """Whether the batch of this job, which has one, knows that it was dead."""
     return fields[FIELD][BATCH].get(OVER) is True
 
 
 def buried(raw: bytes) -> bytes:
-    """The payload of a job that dies now. It says that its batch has counted that."""
+    """The payload of a job that dies now. It says that its batch knows that."""
     if _read(raw) is None:
         return raw
     return payload.splice_into(raw, FIELD, {BATCH: {**deep.fields_of(raw)[FIELD][BATCH], OVER: True}})

@@ -16,7 +16,7 @@ from goworkers_py.core.chain import GAP, PREVIOUS, ChainLink, JobAtWork, LinkJob
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import deep, payload
 from goworkers_py.wire.batch import shown_class
-from goworkers_py.wire.needs import FIELD, V
+from goworkers_py.wire.needs import part_of
 
 CHAIN = "chain"
 # A result gets into the arguments of another job, which has levels of its own.
@@ -40,8 +40,7 @@ def chain_field(link: ChainLink) -> dict[str, Any]:
 
 def chain_of(fields: Mapping[str, Any]) -> ChainLink | None:
     """The link that a job with these fields is; None for a job in no chain, and for one that cannot be read."""
-    value = fields.get(FIELD)
-    chain = value.get(CHAIN) if isinstance(value, dict) and value.get("v") == V else None
+    chain = part_of(fields, CHAIN)
     if not isinstance(chain, dict):
         return None
     cid, to = chain.get("id"), chain.get("to", [])

@@ -18,6 +18,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import error_class
 from goworkers_py.wire.message import new_jid
+from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.ruby import ruby_flaw
 
 CLASS = "pyworkers.Unreadable"
@@ -73,7 +74,7 @@ def _enclosed(raw: bytes, queue: str, at: float, fields: Mapping[str, Any], why:
 def original(fields: Mapping[str, Any]) -> bytes | None:
     """The payload inside an enclosing job; None for any other job."""
     record, args = fields.get(FIELD), fields.get("args")
-    if fields.get("class") != CLASS or not isinstance(record, dict) or record.get("v") != V:
+    if fields.get("class") != CLASS or not isinstance(record, dict) or not is_version(record.get("v"), V):
         return None
     match record.get("as"), args:
         case "text", [str(text)] if payload.encodable(text):

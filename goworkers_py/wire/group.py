@@ -21,7 +21,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import FIELD, V
+from goworkers_py.wire.needs import part_of
 
 GROUP = "group"
 _MARK = b'"group"'
@@ -62,8 +62,7 @@ def set_field(group: Group) -> dict[str, Any]:
 def group_of(fields: Mapping[str, Any], queue: str) -> JobGroup | None:
     """The group of a job with these fields, found in this queue; None for a job without one, and for one that this
     release cannot read."""
-    value = fields.get(FIELD)
-    field = value.get(GROUP) if isinstance(value, dict) and value.get("v") == V else None
+    field = part_of(fields, GROUP)
     job_class: Any = fields.get("wrapped") or fields.get("class")
     if not isinstance(field, dict) or not _is_name(field.get("name")) or not _is_name(job_class):
         return None

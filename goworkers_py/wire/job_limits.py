@@ -15,7 +15,7 @@ from typing import Any
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.limit import Slot, SlotClaim, SlotTie, is_limit_name
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import FIELD, LIMITS, V
+from goworkers_py.wire.needs import FIELD, LIMITS, V, part_of
 
 SLOTS = "limits"
 _MARK = b'"limits"'
@@ -30,8 +30,7 @@ def slots_field(ties: Iterable[SlotTie]) -> list[dict[str, Any]]:
 
 def slots_of(fields: Mapping[str, Any]) -> list[SlotTie]:
     """Those that this release can read."""
-    value = fields.get(FIELD)
-    told = value.get(SLOTS) if isinstance(value, dict) and value.get("v") == V else None
+    told = part_of(fields, SLOTS)
     return [tie for one in told if (tie := _tie(one)) is not None] if isinstance(told, list) else []
 
 

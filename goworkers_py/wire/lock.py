@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.lock import LockClaim, Until
 from goworkers_py.wire import payload
-from goworkers_py.wire.needs import FIELD, V
+from goworkers_py.wire.needs import FIELD, part_of
 
 LOCK, BEGUN = "lock", "begun"
 _UNTIL: dict[Any, Until] = {"start": "start", "expiry": "expiry"}
@@ -52,8 +52,7 @@ def lock_field(name: str, for_s: int, until: str, on_conflict: str) -> dict[str,
 
 def lock_of(fields: Mapping[str, Any]) -> JobLock | None:
     """The lock of a job with these fields; None for a job without one, and for one that this release cannot read."""
-    value = fields.get(FIELD)
-    lock = value.get(LOCK) if isinstance(value, dict) and value.get("v") == V else None
+    lock = part_of(fields, LOCK)
     if not isinstance(lock, dict):
         return None
     name, for_s, conflict = lock.get("name"), lock.get("for"), lock.get("conflict")

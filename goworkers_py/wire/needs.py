@@ -6,7 +6,7 @@ field, and only since 0.2.0. `policy.needs` decides what a worker does with such
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 FIELD = "pyworkers"
@@ -35,11 +35,22 @@ def field_of(needs: Collection[str]) -> dict[str, Any]:
     return {"v": V, "needs": sorted(needs)}
 
 
+def is_version(told: Any, version: int) -> bool:
+    """True is equal to 1, and is no version."""
+    return told == version and told is not True
+
+
+def part_of(fields: Mapping[str, Any], word: str) -> Any:
+    """What the field of a job with these fields says under this word; None where this release cannot read the field."""
+    value = fields.get(FIELD)
+    return value.get(word) if isinstance(value, dict) and is_version(value.get("v"), V) else None
+
+
 def lacking(value: Any, speaks: Collection[str]) -> list[str]:
     """The needs in a payload's field that are not in `speaks`. A value that this release cannot read is such a need."""
     if not isinstance(value, dict):
         return [f"a field `{FIELD}` of another shape"]
-    if value.get("v") != V or isinstance(value["v"], bool):
+    if not is_version(value.get("v"), V):
         return [f"version {_brief(value.get('v'))} of the field `{FIELD}`"]
     wanted = value.get("needs")
     if not isinstance(wanted, list):

@@ -231,6 +231,47 @@ def test_a_dead_job_that_people_delete_is_not_counted_again(me: Process, batches
     assert (told.failed, told.cancelled, told.pending) == (1, 0, 1)
 
 
+def retry(me: Process, jid: str, dies: bool = False) -> None:
+    """People retry this dead job."""
+    list(Inspector(lambda: me.broker).retry(DEAD, Filter(jids=[jid])))
+    [one] = me.consume(1)
+    me.settle(ended(one, Dead(one.payload) if dies else DONE))
+
+
+def test_a_death_that_its_batch_has_not_counted_is_not_taken_off_another(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID, *ALL))
+    publish(push("counted"))
+    batches.close(BID, TO)
+    publish(Push("q", member_job("late")))  # as a push at the end of a job, after its batch has ended
+    me.settle(*(ended(one, Dead(one.payload)) for one in me.consume(2)))
+    assert (status(batches).failed, status(batches).state) == (1, "ended")
+    retry(me, "late", dies=True)
+    retry(me, "late")
+    assert (status(batches).failed, status(batches).succeeded) == (1, 0)
+    assert fired(me) == ["death of b", "complete of b"]
+    retry(me, "counted")
+    assert (status(batches).failed, status(batches).succeeded) == (0, 1)
+    assert fired(me) == ["death of b", "complete of b", "success of b"]
+
+
+def test_a_batch_whose_failure_the_one_around_it_has_not_counted_is_not_taken_off_another(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    batches.open(new(BID))
+    batches.open(new(INNER, "success"))
+    publish(push("counted"), push("late", INNER))
+    batches.close(INNER, TO)
+    one, two = me.consume(2)
+    me.settle(ended(one, Dead(one.payload)))
+    batches.close(BID, TO, force=True)
+    me.settle(ended(two, Dead(two.payload)))
+    retry(me, "late")
+    assert fired(me) == ["success of b.inner"]
+    assert (status(batches).failed, status(batches).succeeded) == (1, 0)
+
+
 @pytest.mark.parametrize("how", ["delete", "kill"])
 @pytest.mark.parametrize("place", [SCHEDULED, RETRIES, PARKED, waiting_in("q")])
 def test_a_job_that_people_delete_or_kill_is_counted(

@@ -45,12 +45,44 @@ def test_a_job_that_waits_for_a_strict_limit_gives_up_the_others(me: Process, li
     me.publish(job(1), job(2), job(3))
     one, two, three = me.consume(3)
     limits.begin(wish(one, A))
-    limits.begin(wish(two, STRICT))
     assert limits.begin(wish(three, A, STRICT)) == Waits("limit:a")
+    limits.begin(wish(two, STRICT))
     end(me, one, A)
     [three] = me.consume(1)
     assert limits.begin(wish(three, A, STRICT)) == Waits("limit:strict")
     assert holders(limits, A) == []
+
+
+def test_a_job_that_waits_for_its_key_holds_no_place_that_jobs_of_other_keys_need(me: Process, limits: Limits) -> None:
+    limits.declare([LimitSettings("api", 2), LimitSettings("customer", 1)])
+    api, ada, bob = Slot("api"), Slot("customer", "ada"), Slot("customer", "bob")
+    me.publish(*map(job, range(1, 6)))
+    one, two, three, four, five = me.consume(5)
+    assert limits.begin(wish(one, api, ada)) == Begins()
+    for waits in (two, three):
+        assert limits.begin(wish(waits, api, ada)) == Waits("limit:customer:ada")
+    assert limits.begin(wish(four, api, bob)) == Begins()
+    assert limits.begin(wish(five, api, bob)) == Waits("limit:customer:bob"), "the first full one in the order"
+    end(me, one, api, ada)
+    [two] = me.consume(1)
+    assert limits.begin(wish(two, api, ada)) == Begins()
+    assert (holders(limits, ada), holders(limits, api)) == (["2"], ["4", "2"])
+
+
+def test_a_job_that_was_let_go_and_then_waits_for_its_key_gives_its_place_to_another(
+    me: Process, limits: Limits
+) -> None:
+    limits.declare([LimitSettings("api", 1), LimitSettings("customer", 1)])
+    api, ada, bob = Slot("api"), Slot("customer", "ada"), Slot("customer", "bob")
+    me.publish(*map(job, range(1, 5)))
+    one, two, three, four = me.consume(4)
+    limits.begin(wish(one, api))
+    assert limits.begin(wish(two, api, ada)) == limits.begin(wish(three, api, bob)) == Waits("limit:api")
+    limits.begin(wish(four, ada))
+    end(me, one, api)
+    [two] = me.consume(1)
+    assert limits.begin(wish(two, api, ada)) == Waits("limit:customer:ada")
+    assert holders(limits, api) == ["3"]
 
 
 def test_jobs_that_begin_while_any_number_may_count_after_that(me: Process, limits: Limits) -> None:
@@ -72,10 +104,17 @@ def push(jid: str, slots: list[Slot]) -> Push:
     return Push("q", job(jid), slot=strict and SlotClaim(strict, jid))
 
 
+KEYED = [Slot("a2", "k1"), Slot("z", "k1"), Slot("z", "k2"), Slot("strict3", "k1")]
+
+
+@pytest.mark.parametrize("keyed", [[], KEYED], ids=["plain", "keyed"])
 @pytest.mark.parametrize("seed", range(5))
-def test_jobs_with_any_limits_never_wait_for_each_other(me: Process, limits: Limits, seed: int) -> None:
-    choose, names = random.Random(seed), [A, B, Slot("c"), STRICT, Slot("strict2")]
-    limits.declare([LimitSettings("c", 2), LimitSettings("strict2", 1, holds=True)])
+def test_jobs_with_any_limits_never_wait_for_each_other(
+    me: Process, limits: Limits, seed: int, keyed: list[Slot]
+) -> None:
+    choose, names = random.Random(seed), [A, B, Slot("c"), STRICT, Slot("strict2"), *keyed]
+    limits.declare([LimitSettings("c", 2), LimitSettings("a2", 1), LimitSettings("z", 2)])
+    limits.declare([LimitSettings(name, 1, holds=True) for name in ("strict2", "strict3")])
     slots_of = {str(number): sorted(choose.sample(names, choose.randint(1, 4))) for number in range(40)}
     me.broker.transport.publish([push(jid, slots) for jid, slots in slots_of.items()])
     running, ended = list[Delivery](), 0

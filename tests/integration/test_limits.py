@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from apps import own_app
+from apps import own_app, working
 from daemon import Daemon
 from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.admin.places import PARKED, RETRIES, waiting_in
 from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
 
 JOBS = """
 import os
@@ -146,3 +148,25 @@ def test_complaints_429_and_1090_four_processes_run_each_key_in_order(
         ended = [number for what, of, number, _ in told if what == "end" and of == key]
         assert [*dict.fromkeys(ended)] == [number for number in range(400) if f"k{number % 7}" == key]
     assert not list(app.inspector.slots("order"))
+
+
+def test_jobs_of_two_queues_take_turns_though_each_is_worked_by_a_process_of_its_own(own_redis: RedisServer) -> None:
+    ran = list[int]()
+
+    def run(number: int) -> None:
+        ran.append(number)
+        time.sleep(0.05)
+
+    with ExitStack() as stack:
+        apps = [stack.enter_context(own_app(own_redis.url, QueueConfig(queue, 1))) for queue in ("q1", "q2")]
+        jobs = [
+            app.job(f"Job{number}", queue=f"q{number}", limits=[app.limit("one", concurrent=1)])(run)
+            for number, app in enumerate(apps, 1)
+        ]
+        for number in range(20):
+            jobs[number % 2].enqueue(number)
+        for app in apps:
+            stack.enter_context(working(app))
+        # By a look each five seconds, the last one would run after a minute and a half.
+        assert eventually(lambda: len(ran) == 20)
+    assert ran == list(range(20))

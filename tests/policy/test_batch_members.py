@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from goworkers_py.core.batch import Membership
+from goworkers_py.policy import batch_members
 from goworkers_py.policy.batch_members import BatchMembers
 from goworkers_py.policy.needs import Needs
+from goworkers_py.wire.batch import batch_of
 
 BATCH = {"id": "b1", "to": ["cb"]}
 
@@ -25,6 +28,20 @@ def test_each_job_of_a_batch_is_told_its_batch() -> None:
     assert members.batch_of(field()) == Membership("b1", ("cb",))
 
 
+def test_the_field_of_a_batch_is_read_once_for_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[object]()
+
+    def counting(fields: Mapping[str, Any]) -> Membership | None:
+        read.append(fields)
+        return batch_of(fields)
+
+    monkeypatch.setattr(batch_members, "batch_of", counting)
+    members = BatchMembers(Needs())
+    for _ in range(100):
+        assert members.batch_of(field()) == Membership("b1", ("cb",))
+    assert len(read) == 1
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -34,6 +51,7 @@ def test_each_job_of_a_batch_is_told_its_batch() -> None:
         field(lock={"name": "n", "for": 60}),
         field(needs=["batch", "telepathy"]),
         field(v=2),
+        field(v=True),
         field(batch={**BATCH, "over": True}),
         field(batch={"id": 7}),
     ],

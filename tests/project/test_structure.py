@@ -346,12 +346,13 @@ def test_a_script_is_given_its_keys(script: Path) -> None:
         "lock_key",
         "batch_key",
         "goal",
+        "trial",
+        "set",
         # The keys of a slot, which `slot_at` of limit.lua makes of KEYS.
         *(f"slot.{name}" for name in ("settings", "places", "line", "due", "lines", "schedule")),
         "hash",
         "groups",
         "registry",
-        "set",
         *({"locked", "last", "queued", "primed", "keys[6]", "keys[7]"} if script.name == "ruby_lock.lua" else ()),
         *(["QUEUES"] if "Included" in script.read_text("utf-8") else []),
     }

@@ -140,6 +140,7 @@ def test_refused_pushes_do_not_hold_up_those_behind_them_and_a_look_at_them_ends
 def test_relayed_pushes_join_their_batch_or_happen_outside_of_it_after_its_end(
     broker: RedisBroker, far: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     with far.batch() as batch:
         far.enqueue("members", "Member", [])
     [member] = waiting(own_redis, "members")
@@ -158,6 +159,21 @@ def test_relayed_pushes_join_their_batch_or_happen_outside_of_it_after_its_end(
     post(broker, *waiting(own_redis, "others"))
     relay_of(broker, {FAR: far.client}).run_once()
     assert (len(waiting(own_redis)), broker.admin.outboxes()) == (2, [])
+    assert f"batch {batch.id} was cancelled: jobs that were held back for it are not pushed" in caplog.text
+
+
+def test_a_relayed_push_into_a_batch_that_is_forgotten_happens_outside_of_it(
+    broker: RedisBroker, far: App, own_redis: RedisServer
+) -> None:
+    """Also where the batch was cancelled, which nobody knows any more."""
+    with far.batch() as batch:
+        far.enqueue("members", "Member", [])
+    far.batches.cancel(batch.id)
+    own_redis.client().delete(f"pyworkers:batch:{batch.id}")
+    post(broker, *waiting(own_redis, "members"))
+    relay_of(broker, {FAR: far.client}).run_once()
+    [pushed] = map(json.loads, waiting(own_redis))
+    assert (pushed["class"], "batch" in pushed["pyworkers"]) == ("Member", False)
 
 
 class Counting:

@@ -37,6 +37,7 @@ class _Batch:
     ended: dict[Way, int] = field(default_factory=dict)
     ended_at: float | None = None
     stopped: bool = False
+    late: set[str] = field(default_factory=set)  # the jobs and batches whose failures came too late to be counted
     deaths: deque[bytes] = field(default_factory=lambda: deque(maxlen=MOST_DEATHS))
 
     def count(self, way: Way) -> int:
@@ -128,14 +129,17 @@ class BatchTable:
         self._end_if_done(bid, batch, force)
         return True
 
-    def end(self, bid: str, way: Way, death: bytes = b"") -> None:
-        """Counts the end of a job, and the ends of the batches that end by that."""
+    def end(self, bid: str, way: Way, name: str, death: bytes = b"") -> None:
+        """Counts the end of a job, and the ends of the batches that end by that. `name`: the jid of the job."""
         batch = self._get(bid)
         if batch is None:
             return
         if way == "revived":
-            self._revive(bid, batch)
-        elif batch.pending > 0 and batch.ended_at is None:
+            self._revive(bid, batch, name)
+        elif batch.pending < 1 or batch.ended_at is not None:
+            if way == "failed":
+                batch.late.add(name)
+        else:
             batch.ended[way] = batch.count(way) + 1
             batch.expires_at = self._clock() + OPEN_LIFE_S
             self._keep(parent_of(bid))
@@ -198,9 +202,12 @@ class BatchTable:
         if batch.stopped and batch.pending < 1:
             self._tombstones.remove(bid)
         batch.expires_at = now + max(batch.new.retain_s, OPEN_LIFE_S if batch.count("failed") else 1)
-        self.end(parent_of(bid), _way(batch))
+        self.end(parent_of(bid), _way(batch), bid)
 
-    def _revive(self, bid: str, batch: _Batch) -> None:
+    def _revive(self, bid: str, batch: _Batch, name: str) -> None:
+        if name in batch.late:
+            batch.late.discard(name)
+            return
         if not batch.count("failed"):
             return
         batch.ended["failed"] -= 1
@@ -208,7 +215,7 @@ class BatchTable:
         if batch.ended_at is not None and batch.succeeded and not batch.stopped:
             self._push(bid, batch, "success")
             batch.expires_at = self._clock() + max(1, batch.new.retain_s)
-            self.end(parent_of(bid), "revived")
+            self.end(parent_of(bid), "revived", bid)
 
     def _push(self, bid: str, batch: _Batch, event: Event) -> None:
         if event not in batch.callbacks or self.is_stopped(bid):

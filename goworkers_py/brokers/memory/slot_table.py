@@ -156,7 +156,7 @@ class SlotTable:
         line, so it passes neither a line nor a block."""
         if any(slot.limit not in self.limits for slot in slots):
             return Undeclared()
-        new = [slot for slot in slots if not self.has_place(slot, jid)]
+        new = [slot for slot in self._in_order(slots) if not self.has_place(slot, jid)]
         for slot in new:
             block = self._block(slot)
             is_anothers = block is not None and block[0] != jid
@@ -167,6 +167,14 @@ class SlotTable:
         for slot in slots:
             self._begin_in(slot, jid, owner, queue, slot in new)
         return None
+
+    def _in_order(self, slots: Sequence[Slot]) -> list[Slot]:
+        """As `is_before` in begin_limits.lua."""
+
+        def rank(slot: Slot) -> int:
+            return 0 if self.limits[slot.limit].declared.holds else 1 if slot.key else 2
+
+        return sorted(slots, key=rank)
 
     def _begin_in(self, slot: Slot, jid: str, owner: str, queue: str, is_new: bool) -> None:
         if is_new:
@@ -203,9 +211,9 @@ class SlotTable:
         self.leave(slot, jid)
 
     def give_up(self, slots: Sequence[Slot], full: Slot, jid: str) -> None:
-        """A job that waits for `full` gives up its other places, but for those before it in an order that all jobs
-        follow: strict slots first, then the others, each by name. So no two jobs wait for each other."""
-        order = sorted(slots, key=lambda slot: not self.limits[slot.limit].declared.holds)
+        """A job that waits for `full` gives up its other places, but for those before it in the order. So no two jobs
+        wait for each other."""
+        order = self._in_order(slots)
         for slot in order[: order.index(full)]:
             if self.has_place(slot, jid):
                 self.give(slot, jid, "", full.line)

@@ -33,8 +33,8 @@ class TieTables:
                     self.locks.keep(effect)
                 case EndSet():
                     self.groups.end_set(effect.group)
-                case EndInBatch(_, member, way, death):
-                    self.batches.end(member.bid, way, death)
+                case EndInBatch(jid, member, way, death):
+                    self.batches.end(member.bid, way, jid, death)
                 case EndLink():
                     self.chains.end(effect)
                 case _:

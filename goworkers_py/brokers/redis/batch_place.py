@@ -3,20 +3,24 @@ go. Only this module writes it, and only batch.lua reads it."""
 
 from __future__ import annotations
 
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.push_arguments import NumberOf
 from goworkers_py.core.batch import Membership, line_of
 
 
+def joined_place(bid: str, keys: Keys, number_of: NumberOf) -> list[Argument]:
+    """Of a batch that a job joins."""
+    levels = line_of(bid)
+    place: list[Argument] = [number_of(keys.batches), len(levels)]
+    for one in levels:
+        place += (one, number_of(keys.batch(one)), number_of(keys.deaths(one)))
+    return place
+
+
 def batch_place(member: Membership, keys: Keys, number_of: NumberOf) -> list[Argument]:
-    levels = line_of(member.bid)
-    place: list[Argument] = [len(levels)]
-    for bid in levels:
-        place += (bid, number_of(keys.batch(bid)), number_of(keys.deaths(bid)))
-    shared = keys.tombstones, keys.tombstones_version, keys.schedule, keys.batches
-    place += map(number_of, shared)
-    place.append(len(member.to))
+    """Of a batch that may end."""
+    shared = keys.tombstones, keys.tombstones_version, keys.schedule
+    place = [*joined_place(member.bid, keys, number_of), *map(number_of, shared), len(member.to)]
     for queue in member.to:
         place += (queue, number_of(keys.queue(queue)))
     return place

@@ -20,6 +20,7 @@ from goworkers_py.brokers.redis.listener import Listener
 from goworkers_py.brokers.redis.replies import one_of
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.wire.job_record import LIVE_S
+from goworkers_py.wire.needs import is_version
 
 V = 1
 _TOMBSTONE = Script(Path(__file__).parent / "lua" / "tombstone.lua", one_of(int))
@@ -101,6 +102,6 @@ def _read(raw: bytes) -> dict[str, Any] | None:
     with suppress(Exception):  # other programs write here too
         told: dict[str, Any] = simplejson.loads(raw)
         kinds = isinstance(told["jid"], str), isinstance(told["retry"], bool), isinstance(told["at"], float)
-        if told["v"] == V and all(kinds):
+        if is_version(told["v"], V) and all(kinds):
             return told
     return None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.batch_place import joined_place
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.push_arguments import NumberOf
-from goworkers_py.core.batch import line_of
 
 
 def chain_place(cid: str, to: Collection[str], bid: str, keys: Keys, number_of: NumberOf) -> list[Argument]:
@@ -16,5 +15,4 @@ def chain_place(cid: str, to: Collection[str], bid: str, keys: Keys, number_of: 
     place: list[Argument] = [cid, *map(number_of, shared), len(to)]
     for queue in to:
         place += (queue, number_of(keys.queue(queue)))
-    records = [number_of(keys.batch(one)) for one in line_of(bid)] if bid else []
-    return [*place, len(records), *records]
+    return [*place, *(joined_place(bid, keys, number_of) if bid else [0])]

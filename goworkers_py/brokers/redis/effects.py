@@ -8,10 +8,10 @@ from itertools import chain
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.batch_place import batch_place
 from goworkers_py.brokers.redis.chain_place import chain_place
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.group_entry import entry_of
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.push_arguments import NumberOf, push_arguments
+from goworkers_py.brokers.redis.push_arguments import push_arguments
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.cursor import CURSOR_LIFE_S
 from goworkers_py.core.effect import (
@@ -77,9 +77,9 @@ def _of_tie(
             told = link.part, why, jid, job_class, error, result
             yield from ("link", number_of(keys.chain(link.cid)), link.number, len(told) + len(place))
             yield from (*told, *place)
-        case EndInBatch(_, member, way, death):
+        case EndInBatch(jid, member, way, death):
             place = batch_place(member, keys, number_of)
-            yield from ("end", number_of(keys.batch(member.bid)), way, 1 + len(place), death, *place)
+            yield from ("end", number_of(keys.batch(member.bid)), way, 2 + len(place), death, jid, *place)
 
 
 def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

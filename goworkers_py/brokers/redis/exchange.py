@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from goworkers_py.brokers.redis.translation import (
 from goworkers_py.core.errors import BrokerError, WrongType
 
 Argument = str | bytes | int | float
+NumberOf = Callable[[str], int]  # gives the number of a key among the keys of a script
 RedisCommand = Sequence[Any]  # of Arguments; not typed so, because hiredis allows more types
 Driver = Any  # a connection of redis-py, whose methods are not typed
 

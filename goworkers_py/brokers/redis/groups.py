@@ -33,18 +33,23 @@ class RedisGroups(Groups):
         self._keys = keys
 
     def due(self, job_class: str, limit: int, passed: int = 0) -> DueGroups:
-        page = "LIMIT", passed, limit + 1
-        asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", *page)
-        (seconds, micros), listed = self._connections.exchange([("TIME",), asked])
-        now, found = int(seconds) + int(micros) / 1e6, list[Group]()
-        for entry, score in zip(listed[::2], listed[1::2], strict=True):
-            if float(score) > now:
-                return DueGroups(found, float(score) - now)
-            if len(found) == limit:
-                return DueGroups(found, 0.0)
-            group = group_in(text(entry), job_class)
-            found += [] if group is None else [group]
-        return DueGroups(found, None)
+        count, start, found = passed + limit + 1, 0, list[Group]()
+        while True:
+            page = "LIMIT", start, count
+            asked = ("ZRANGEBYSCORE", self._keys.groups_of(job_class), "-inf", "(inf", "WITHSCORES", *page)
+            (seconds, micros), listed = self._connections.exchange([("TIME",), asked])
+            now = int(seconds) + int(micros) / 1e6
+            for entry, score in zip(listed[::2], listed[1::2], strict=True):
+                if (group := group_in(text(entry), job_class)) is None:
+                    continue
+                if float(score) > now:
+                    return DueGroups(found[passed:], float(score) - now)
+                if len(found) == passed + limit:
+                    return DueGroups(found[passed:], 0.0)
+                found.append(group)
+            if len(listed) < 2 * count:
+                return DueGroups(found[passed:], None)
+            start += count
 
     def flush(self, group: Group, into: Group, payload: bytes) -> int:
         keys = [*self._four(group), self._keys.members(into), self._keys.queues, self._keys.queue(group.queue)]

@@ -125,12 +125,14 @@ class RedisLimits(Limits):
         seconds, micro = self._connections.call("TIME")
         clock = int(seconds) + int(micro) / 1e6
         now = clock + within_s
-        lines = [*itertools.islice(self._lines_due(min(limit + 1, DUE_PAGE)), limit + 1)]
-        due = [slot for name, at in lines[:limit] if at <= now and (slot := slot_of_line(name)) is not None]
-        later = [at for _, at in lines if at > now]
+        lines = self._lines_due(min(limit + 1, DUE_PAGE))
+        readable = ((slot, at) for name, at in lines if (slot := slot_of_line(name)) is not None)
+        found = [*itertools.islice(readable, limit + 1)]
+        due = [slot for slot, at in found[:limit] if at <= now]
+        later = [at for _, at in found if at > now]
         if later:
             return DueSlots(due, later[0] - now, clock)
-        return DueSlots(due, 0.0 if len(lines) > limit else None, clock)
+        return DueSlots(due, 0.0 if len(found) > limit else None, clock)
 
     def _lines_due(self, page: int = DUE_PAGE) -> Iterator[tuple[str, float]]:
         """Each line with the time at which it is due, in the order of these. A line that moves between two pages is

@@ -16,6 +16,7 @@ from goworkers_py.wire.group import membership_in
 from goworkers_py.wire.job_limits import slot_claim_in
 from goworkers_py.wire.job_record import tracked_in
 from goworkers_py.wire.lock import claim_in
+from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.payload import encodable
 
 VERSION = 1
@@ -55,7 +56,7 @@ def read(raw: bytes, place: int | None = None) -> LineEntry:
     header, _, payload = raw.partition(b"\n")
     with suppress(Exception):  # other programs write here too: anything may be in a header
         told = simplejson.loads(header)
-        if told["v"] == VERSION and isinstance(told["queue"], str) and encodable(told["queue"]):
+        if is_version(told["v"], VERSION) and isinstance(told["queue"], str) and encodable(told["queue"]):
             due = told.get("due")
             more = str(told.get("id") or ""), None if due is None else float(due)
             return LineEntry(raw, told["queue"], payload, float(told["at"]), *more, place)

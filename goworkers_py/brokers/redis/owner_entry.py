@@ -17,6 +17,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.version import __version__
 from goworkers_py.wire import needs, payload
 from goworkers_py.wire.message import epoch, whole_number
+from goworkers_py.wire.needs import is_version
 
 V = 1
 
@@ -55,12 +56,13 @@ class OwnerEntry:
         except UnreadablePayload:
             return None
         queues, version = told.get("queues"), told.get("v")
-        if not isinstance(queues, dict) or not all(map(payload.encodable, queues)) or version not in (None, V):
+        ours = is_version(version, V)
+        if not isinstance(queues, dict) or not all(map(payload.encodable, queues)) or not (ours or version is None):
             return None
         return cls(
             queues={name: max(0, whole_number(begun) or 0) for name, begun in queues.items()},
             # In release 0.1.0, which wrote no `v`, other jobs ran beside the suspect. Its death proves nothing then.
-            alone=_text(told.get("trial")) if version == V else "",
+            alone=_text(told.get("trial")) if ours else "",
             trouble=_text(told.get("trouble")),
             origin=_origin(told.get("origin")),
             began=epoch(told.get("began")) or 0.0,

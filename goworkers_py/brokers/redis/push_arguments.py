@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.redis import group_entry, line_entry
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.batch_place import joined_place
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
-from goworkers_py.core.batch import line_of
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.lock import RESCHEDULED_S, lock_life_s
 from goworkers_py.wire.job_record import live_s
-
-NumberOf = Callable[[str], int]
 
 # Of one call of publish_unique.lua, which gives all payloads to one command.
 MOST_UNIQUE = 1_000
@@ -71,8 +69,7 @@ def _ties(push: Push, keys: Keys, number_of: NumberOf, now: float) -> Iterator[A
         told = jid, header, *slot_arguments(slot, keys, number_of, [push.queue])
         yield from ("slot", number_of(keys.places(slot.id)), len(told), *told)
     if push.batch:
-        own, *around = [number_of(keys.batch(bid)) for bid in line_of(push.batch)]
-        yield from ("batch", own, len(around))
-        yield from around
+        place = joined_place(push.batch, keys, number_of)
+        yield from ("batch", number_of(keys.batch(push.batch)), len(place), *place)
     if push.group is not None:
         yield from group_entry.tie(push.group, keys, number_of)

@@ -8,9 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from goworkers_py.brokers.redis.batch_place import batch_place
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.brokers.redis.push_arguments import NumberOf
 from goworkers_py.core.batch import Membership
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import EndInBatch, FreeLock, NoteState

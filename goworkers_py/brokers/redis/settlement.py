@@ -16,10 +16,9 @@ from goworkers_py.brokers.contracts.transport import Settled
 from goworkers_py.brokers.redis import line_entry
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.effects import encode, encode_once
-from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf, Script, text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.places import Row
-from goworkers_py.brokers.redis.push_arguments import NumberOf
 from goworkers_py.brokers.redis.replies import list_of
 from goworkers_py.brokers.redis.row_effects import RowEffect, encode_rows
 from goworkers_py.core.delivery import Delivery

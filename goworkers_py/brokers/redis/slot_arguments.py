@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from goworkers_py.brokers.redis.exchange import Argument
+from goworkers_py.brokers.redis.exchange import Argument, NumberOf
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.core.limit import Slot
 
 
-def slot_arguments(slot: Slot, keys: Keys, number_of: Callable[[str], int], queues: Iterable[str]) -> list[Argument]:
+def slot_arguments(slot: Slot, keys: Keys, number_of: NumberOf, queues: Iterable[str]) -> list[Argument]:
     """`queues`: those into which jobs of the line are likely to be let go."""
     names = keys.limit(slot.limit), keys.places(slot.id), keys.line(slot.line), keys.limits_due, keys.lines
     told: list[Argument] = [*map(number_of, (*names, keys.schedule)), slot.line]

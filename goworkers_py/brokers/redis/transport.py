@@ -77,7 +77,7 @@ class RedisTransport(Transport):
 
         now = time.time()
         arguments = [*chain.from_iterable(push_arguments(push, self._keys, number_of, now) for push in pushes)]
-        answer = self._connections.script(_PUBLISH, (self._keys.queues, *numbers), arguments)
+        answer = self._connections.script(_PUBLISH, (self._keys.queues, self._keys.nothing, *numbers), arguments)
         return [_result(told) for told in answer]
 
     # --- consuming

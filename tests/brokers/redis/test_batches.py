@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from verbs import OWNER, batch_of
 
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.batch import OPEN_LIFE_S, Membership, NewBatch
+from goworkers_py.core.chain import LinkJob, NewChain
 from goworkers_py.core.effect import EndInBatch, Push
 from goworkers_py.core.outcome import Done
 
@@ -28,14 +30,23 @@ def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redi
         [one] = broker.transport.consume(OWNER, [("q", 1)], 1)
         broker.transport.settle(batch_of((one, Done(effects=(EndInBatch("1", INNER, "succeeded"),)))))
 
+    def chain() -> None:
+        broker.chains.push(NewChain("c", [[LinkJob("elsewhere", job())]], INNER.bid))
+
     broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    redis.lpush("pyworkers:deaths:b", "{}")
     events: list[Callable[[], object]] = [
         lambda: broker.batches.open(NewBatch(INNER, "", "hold")),
         lambda: broker.batches.hold(INNER.bid, "other"),
         lambda: broker.transport.publish([Push("q", job(), batch=INNER.bid)] * 2),
+        chain,
         end,
     ]
     for event in events:
         redis.expire("pyworkers:batch:b", 1_000)
+        redis.expire("pyworkers:deaths:b", 1_000)
+        redis.zadd("pyworkers:batches", {"b": 1_000})
         event()
         assert redis.ttl("pyworkers:batch:b") > OPEN_LIFE_S - 1_000
+        assert redis.ttl("pyworkers:deaths:b") > OPEN_LIFE_S - 1_000
+        assert redis.zscore("pyworkers:batches", "b") > time.time() + OPEN_LIFE_S - 1_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -12,11 +11,11 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from apps import job, own_broker
+from denied import COMMANDS, Walled
 from fleet import Fleet
 from servers import RedisServer
 from waiting import eventually
 
-import goworkers_py
 from goworkers_py.admin.filter import Filter
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.admin.places import RETRIES, waiting_in
@@ -30,25 +29,8 @@ from goworkers_py.core.outcome import DISCARD, DONE, EXPIRED, REQUEUE, REQUEUE_L
 from goworkers_py.policy.poison import RecoveryDecision
 from goworkers_py.wire.stored_job import StoredJob
 
-SCRIPTS = sorted((Path(goworkers_py.__file__).parent / "brokers" / "redis" / "lua").glob("*.lua"))
-# Options and names of ours are written in capitals and quotes too.
-NO_COMMANDS = {"EX", "XX", "NX", "LT", "LIMIT", "WITHSCORES", "RANK"}
-COMMANDS = sorted({word for script in SCRIPTS for word in re.findall(r"'([A-Z]{2,})'", script.read_text())})
-COMMANDS = [word for word in COMMANDS if word not in NO_COMMANDS]
 LARGE = "x" * 5_000
 FAR = 4e9  # epoch seconds
-
-
-class Walled:
-    """A server with a user of its own for the tested broker."""
-
-    def __init__(self, server: RedisServer) -> None:
-        self.redis = server.client()
-        self.url = server.url.replace("//", "//walled:word@")
-
-    def allow_all_but(self, *commands: str) -> None:
-        rules = [f"-{command.lower()}" for command in commands]
-        self.redis.execute_command("ACL", "SETUSER", "walled", "reset", "on", ">word", "~*", "&*", "+@all", *rules)
 
 
 @pytest.fixture(scope="module")

@@ -93,13 +93,26 @@ def test_a_server_without_memory_refuses_a_member_and_keeps_the_others(own_redis
     with own_broker(own_redis.url) as broker:
         broker.transport.publish([member("1")])
         admin.config_set("maxmemory", "1")
-        with pytest.raises(BrokerFull):
-            broker.transport.publish([member("2")])
+        for pushes in ([member("2")], [Push("q", job()), member("2")], [member("2"), Push("q", job(), 4e9, id="1")]):
+            with pytest.raises(BrokerFull):
+                broker.transport.publish(pushes)
         admin.config_set("maxmemory", "0")
         assert broker.groups.members(GROUP, 0, 10) == [job(jid="1")]
         entry = broker.groups.entry(GROUP)
         assert entry is not None
         assert entry.size == 1
+
+
+def test_entries_that_this_release_cannot_read_do_not_hide_a_group(broker: RedisBroker, redis: redis_py.Redis) -> None:
+    broker.transport.publish([member("1")])
+    redis.zadd("pyworkers:groups:J", {f"later:{number}": number for number in range(7)})
+    told = broker.groups.due("J", 2)
+    assert told.groups == []
+    assert told.next_in_s is not None
+    assert told.next_in_s > 0
+    broker.groups.make_due(GROUP)
+    assert broker.groups.due("J", 2) == ([GROUP], None)
+    assert broker.groups.due("J", 2, passed=1) == ([], None)
 
 
 @pytest.mark.parametrize("name", ["a", 'q"uote', "sp ace", "ä\n\x00"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import redis as redis_py
 from apps import job, own_broker
+from verbs import KEYS
 
 from goworkers_py.brokers.redis import limits, line_entry, lines
+from goworkers_py.brokers.redis.slot_arguments import slot_arguments
 from goworkers_py.core.limit import LimitSettings, Looked, Rate, Slot
 
 
@@ -26,6 +28,13 @@ def test_all_lines_are_found_in_pages(redis_url: str, redis: redis_py.Redis, mon
         broker.limits.unset("order")
         assert set(broker.limits.due(100).slots) == set(slots)
         assert len({at for _, at in redis.zrange("pyworkers:limits:due", 0, -1, withscores=True)}) == len(slots)
+
+
+def test_names_that_this_release_cannot_read_do_not_hide_a_line(redis_url: str, redis: redis_py.Redis) -> None:
+    redis.zadd("pyworkers:limits:due", {f"later:{number}": number for number in range(7)} | {"limit:order": 8})
+    with own_broker(redis_url) as broker:
+        told = broker.limits.due(2)
+    assert (told.slots, told.next_in_s) == ([Slot("order")], None)
 
 
 def test_lines_are_read_without_the_right_to_read_them_in_pages(redis_url: str, redis: redis_py.Redis) -> None:
@@ -59,6 +68,23 @@ def test_a_job_that_a_rate_has_let_go_does_not_keep_its_key_for_ever(redis_url: 
             assert broker.limits.look(slot).let_go == 2
     assert 86_400 < redis.ttl("pyworkers:slot:api:k1") <= 86_520
     assert redis.ttl("pyworkers:slot:one:k1") == -1
+
+
+def test_a_block_keeps_its_turn_when_another_asks_within_a_moment(redis_url: str, redis: redis_py.Redis) -> None:
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("one", 1)])
+        broker.limits.take(Slot("one"), "holder", "owner")
+        places, numbers = "pyworkers:slot:one", dict[str, int]()
+        arguments = slot_arguments(Slot("one"), KEYS, lambda key: numbers.setdefault(key, len(numbers) + 1), ())
+        asked = [KEYS.queues, KEYS.nothing, *numbers]
+        begin = redis.register_script(limits._BEGIN.source)
+        for _ in range(100):
+            with redis.pipeline() as pipe:
+                for block in ("block-1", "block-2"):
+                    begin(asked, [block, "owner", "", "", "", 1, *arguments], client=pipe)
+                pipe.hget(places, "b")
+                pipe.hdel(places, "b")
+                assert pipe.execute()[2].startswith(b"block-1 ")
 
 
 def test_a_clock_that_was_set_back_stalls_neither_a_rate_nor_a_line(redis_url: str, redis: redis_py.Redis) -> None:

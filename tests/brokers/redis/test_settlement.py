@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 
 import pytest
 import redis as redis_py
+from apps import own_broker
+from servers import RedisServer
 from verbs import (
     KEYS,
     OTHER,
@@ -30,9 +33,11 @@ from verbs import (
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.settlement import RECEIPT_LIFE_S
+from goworkers_py.core.batch import Membership, NewBatch
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import NoteState, ShowStatus, Tracked
-from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Outcome, Reschedule, Retry
+from goworkers_py.core.effect import Effect, EndInBatch, FreeLock, NoteState, Push, ShowStatus, Tracked
+from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.outcome import DISCARD, DONE, KEEP, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Reschedule, Retry
 
 NOT_KEPT = [DONE, DISCARD, Dead(job("buried")), REQUEUE, REQUEUE_LAST, Retry(1.0, job("again"))]
 
@@ -65,6 +70,37 @@ def test_a_retry_is_due_at_its_time(broker: RedisBroker) -> None:
     hold(broker, job(1))
     broker.transport.settle(batch((job(1), Retry(time.time() + 100, job("again")))))
     assert promote(broker, RETRY) == (0, [pytest.approx(100, abs=30)])
+
+
+@pytest.mark.parametrize(
+    ("effect", "command"),
+    [
+        (lambda jid: EndInBatch(jid, Membership("b"), "succeeded"), "hincrby"),
+        (lambda jid: FreeLock(jid, f"l{jid}"), "del"),
+        (lambda jid: NoteState(Tracked(jid, "Job"), "completed", "", 60), "hset"),
+    ],
+    ids=["batch", "lock", "record"],
+)
+def test_jobs_with_one_effect_are_removed_together(
+    own_redis: RedisServer, effect: Callable[[str], Effect], command: str
+) -> None:
+    """An LREM for each would be the cost of jobs with several effects."""
+    redis, jids = own_redis.client(), [str(number) for number in range(50)]
+    with own_broker(own_redis.url) as broker:
+        broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+        locks = [Push("q", job(jid), batch="b", lock=LockClaim(f"l{jid}", jid, 60)) for jid in jids]
+        broker.transport.publish(locks)
+        redis.set(KEYS.lease(OWNER), 1)
+        deliveries = broker.transport.consume(OWNER, [("q", 50)], 50)
+        finished = [(one, Done(effects=(effect(jid),))) for one, jid in zip(deliveries, jids, strict=True)]
+        redis.config_resetstat()
+        assert all(broker.transport.settle(Batch("settler", 1, finished, deliveries)))
+    told = redis.info("commandstats")
+    assert told["cmdstat_evalsha"]["calls"] + told.get("cmdstat_eval", {"calls": 0})["calls"] <= 2
+    assert told.get("cmdstat_lrem", {"calls": 0})["calls"] == 0
+    assert told["cmdstat_ltrim"]["calls"] == 1
+    assert told[f"cmdstat_{command}"]["calls"] == {"hincrby": 2, "del": 50, "hset": 50}[command]
+    assert redis.llen("queue:q:" + OWNER + ":inprogress") == 0
 
 
 def test_settling_a_kept_delivery_raises(broker: RedisBroker) -> None:

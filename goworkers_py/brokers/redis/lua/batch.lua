@@ -4,6 +4,7 @@
 --   succeeded, failed, cancelled, expired    how many of them have ended so
 --   holds                     how many keep it open; `hold:NAME` is one of those
 --   ended, stopped            when it ended, and when it was cancelled
+--   late:NAME                 a job, or a batch inside, whose failure came too late to be counted
 --   retain                    for how many seconds it is kept after its end
 --   EVENT, EVENT:queue        a callback that was not pushed: its payload without `enqueued_at`
 --   ms                        `enqueued_at` is written in milliseconds
@@ -12,23 +13,61 @@
 local BATCH_V, BATCH_LIVES_S, BATCH_DEATHS = '1', 7776000, 100
 local BATCH_FIELDS = {'v', 'holds', 'total', 'succeeded', 'failed', 'cancelled', 'expired', 'ended', 'stopped', 'retain'}
 
--- The place of a batch in the arguments: how many levels, for each level, from the batch outwards, its name and the
--- numbers of its record and of its deaths; the numbers of the tombstones, their version, the schedule and the set of
--- batches; then how many queues, and the name and the number of each. The second result is where the place ends.
-local function batch_place(at)
-  local place = {queues = {}}
+-- The place of a batch that a job joins: the number of the set of batches, how many levels, and for each level, from the
+-- batch outwards, its name and the numbers of its record and of its deaths. The second result is where the place ends.
+local function joined_place(at)
+  local place = {batches = key_at(at)}
+  at = at + 1
   for level = 1, arguments[at] do
     place[level] = {bid = arguments[at + 1], key = key_at(at + 2), deaths = key_at(at + 3)}
     at = at + 3
   end
-  place.tombstones, place.version = key_at(at + 1), key_at(at + 2)
-  place.schedule, place.batches = key_at(at + 3), key_at(at + 4)
-  at = at + 5
+  return place, at
+end
+
+-- The place of a batch that may end: the same, then the numbers of the tombstones, their version and the schedule; how
+-- many queues, and the name and the number of each.
+local function batch_place(first)
+  local place, at = joined_place(first)
+  place.queues, place.tombstones, place.version, place.schedule = {}, key_at(at + 1), key_at(at + 2), key_at(at + 3)
+  at = at + 4
   for _ = 1, arguments[at] do
     place.queues[arguments[at + 1]] = key_at(at + 2)
     at = at + 2
   end
   return place, at
+end
+
+-- The end of a job in a batch or a chain is several writes, and half of them would leave it open for ever. So the script
+-- tries the commands first, by calls that change nothing. Returns the error, if any. A record that is not there, is of
+-- another version, or is no hash, is not written. HDEL first: a server that is out of memory allows the others after it.
+local function count_refusal(key, field)
+  local told = redis.pcall('HGET', key, 'v')
+  if type(told) == 'table' then return not string.find(told.err, '^WRONGTYPE') and told.err end
+  if told ~= '1' then return false end
+  local replies = {
+    redis.pcall('HDEL', key, ''), redis.pcall('HMGET', key, 'v'), redis.pcall('HEXISTS', key, 'v'),
+    redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'), redis.pcall('HINCRBY', key, field, '0'),
+  }
+  for _, reply in ipairs(replies) do
+    if type(reply) == 'table' and reply.err then return reply.err end
+  end
+  return false
+end
+
+-- Lists a new batch or chain, and takes the forgotten ones off the list. Where that, or a count in its record, is not
+-- allowed, nothing stays. Returns the error, if any.
+local function list_new(key, field, set, life, name)
+  local failed = count_refusal(key, field)
+  if not failed then
+    local cleaned, listed = redis.pcall('ZREMRANGEBYSCORE', set, '-inf', now), redis.pcall('ZADD', set, now + life, name)
+    failed = (type(cleaned) == 'table' and cleaned.err) or (type(listed) == 'table' and listed.err)
+  end
+  if failed then
+    redis.pcall('ZREM', set, name)
+    redis.call('DEL', key)
+  end
+  return failed
 end
 
 local function read_batch(key)
@@ -40,33 +79,10 @@ local function read_batch(key)
   return batch
 end
 
+-- The second result is the error, if it cannot be read.
 local function takes_jobs(key)
   local told = redis.pcall('HMGET', key, 'v', 'ended', 'stopped')
-  return not told.err and told[1] == BATCH_V and not told[2] and not told[3]
-end
-
--- By the key of a batch, for the rest of the script.
-local joinable = {}
-
--- Whether the batch takes a job. The numbers of the batches around it are in the arguments.
-local function may_join(key, first, last)
-  if joinable[key] == nil then
-    local takes = takes_jobs(key)
-    for at = first, last do takes = takes and takes_jobs(key_at(at)) end
-    joinable[key] = takes
-    if takes then
-      redis.pcall('EXPIRE', key, BATCH_LIVES_S)
-      for at = first, last do redis.pcall('EXPIRE', key_at(at), BATCH_LIVES_S) end
-    end
-  end
-  return joinable[key]
-end
-
--- Whether the batch, or one around it, was cancelled. The numbers of those around it are in the arguments.
-local function is_line_stopped(key, first, last)
-  local stopped = redis.pcall('HEXISTS', key, 'stopped') == 1
-  for at = first, last do stopped = stopped or redis.pcall('HEXISTS', key_at(at), 'stopped') == 1 end
-  return stopped
+  return not told.err and told[1] == BATCH_V and not told[2] and not told[3], told.err
 end
 
 local function keep_batch(place, level, life)
@@ -74,6 +90,24 @@ local function keep_batch(place, level, life)
   redis.pcall('EXPIRE', own.key, life)
   redis.pcall('EXPIRE', own.deaths, life)
   redis.pcall('ZADD', place.batches, now + life, own.bid)
+end
+
+-- By the key of a batch, for the rest of the script.
+local joinable = {}
+
+-- Whether the batch takes a job. Its place begins at this argument. The second result is the error, if a record cannot be
+-- read.
+local function may_join(key, at)
+  if joinable[key] == nil then
+    local place, takes, failed = joined_place(at), true, nil
+    for _, around in ipairs(place) do
+      if takes then takes, failed = takes_jobs(around.key) end
+    end
+    if failed then return false, failed end
+    for level = 1, takes and #place or 0 do keep_batch(place, level, BATCH_LIVES_S) end
+    joinable[key] = takes
+  end
+  return joinable[key]
 end
 
 -- An event of a batch is one of those around it too.
@@ -155,16 +189,26 @@ local function count_in_batch(place, level, batch, way, amount, death)
   keep_around(place, level)
 end
 
+-- A failure that is not counted is noted, because the job may be retried by hand: its success must not take the failure
+-- of another job off the count. Returns whether that is so.
+local function is_late(key, batch, way, name)
+  if way == 'revived' then return redis.pcall('HDEL', key, 'late:' .. name) == 1 end
+  if way ~= 'failed' or (batch.pending > 0 and batch.ended == 0) then return false end
+  redis.pcall('HSET', key, 'late:' .. name, now)
+  return true
+end
+
 -- Counts the ends of jobs in a batch; where the batch ends by that, counts its end in the one around it, and so on.
-local function end_in_batch(place, level, way, amount, death)
+-- `name`: the jid of a job that has failed or was revived.
+local function end_in_batch(place, level, way, amount, death, name)
   while way and level <= #place do
     local batch = read_batch(place[level].key)
-    if not batch then return end
+    if not batch or is_late(place[level].key, batch, way, name) then return end
     if way == 'revived' then
       way = revive_in_batch(place, level, batch) and way
     else
       way = count_in_batch(place, level, batch, way, amount, death)
     end
-    level, amount, death = level + 1, 1, ''
+    level, amount, death, name = level + 1, 1, '', place[level].bid
   end
 end

@@ -1,5 +1,5 @@
 -- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list into
--- the line of the first slot that is full. There is no moment between: a place that is freed after this step finds the
+-- the line of the first slot in the order that is full. There is no moment between: a place that is freed after this step finds the
 -- job in the line.
 -- KEYS: queues, in-progress list (of a block: a key that never exists), then keys of slots and of effects, in any order
 -- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the line,
@@ -22,13 +22,22 @@ redis.call('LTRIM', LIST, '0', '-1')
 local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local slots, first, full = {}, 7, nil
+
+-- All jobs follow one order of slots: strict ones, whose lines wait for the job; then those of one key, because a job that
+-- waits for its key must not hold a place that jobs of other keys need; then the others. Each by name.
+local function is_before(one, other)
+  if slots[one].holds ~= slots[other].holds then return slots[one].holds end
+  if not slots[one].holds and slots[one].keyed ~= slots[other].keyed then return slots[one].keyed end
+  return one < other
+end
+
 for i = 1, ARGV[6] do
   local slot
   slot, first = slot_at(first)
   slots[i] = slot
   if not read_settings(slot) then return {'undeclared'} end
-  slot.has = has_place(slot, jid)
-  if not full and not slot.has then
+  slot.has, slot.keyed = has_place(slot, jid), string.find(slot.name, '^limit:[^:]*:') ~= nil
+  if not slot.has and not (full and is_before(full, i)) then
     local room = has_room(slot)
     -- A block is in no line. A place that it may take is free because its turn has come.
     local block = waiting_block(slot)
@@ -63,14 +72,9 @@ if failed then
   return {err = failed}
 end
 each_effect(first, #ARGV, apply)
--- It gives up its other places, but for those before this slot in an order that all jobs follow: strict slots, whose
--- lines wait for the job, then the others, each by name. So no two jobs wait for each other.
-local function is_before(i)
-  if slots[i].holds ~= slots[full].holds then return slots[i].holds end
-  return i < full
-end
+-- It gives up its other places, but for those before this slot in the order. So no two jobs wait for each other.
 for i, slot in ipairs(slots) do
-  if slot.has and is_before(i) then
+  if slot.has and is_before(i, full) then
     give_place(slot, jid, '', slots[full].name)
   elseif slot.has and slot.counts then
     free_place(slot, jid)

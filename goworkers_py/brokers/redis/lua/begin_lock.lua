@@ -7,7 +7,11 @@
 local LOCK = KEYS[1]
 local jid, queue, life = ARGV[1], ARGV[2], ARGV[3]
 local take, read, free = ARGV[5] == '1', ARGV[6] == '1', ARGV[7] == '1'
-local other = other_holder(LOCK, jid, ARGV[4])
+local other, _, refused = other_holder(LOCK, jid, ARGV[4])
+local told = redis.pcall('HGET', LOCK, 'v')
+if type(told) == 'table' then refused = told.err end
+-- Else the job would run without its newest fields. A key of another type is no lock.
+if refused and not string.find(refused, '^WRONGTYPE') then return {err = refused} end
 if other then return take and {'held', unpack(other)} or {'run', ''} end
 if not holds(LOCK, jid) then
   if free or not take then return {'run', ''} end

@@ -14,8 +14,8 @@ local CHAIN_V, CHAIN_LIVES_S = '1', 7776000
 local CHAIN_FIELDS = {'v', 'link', 'links', 'parts', 'open', 'retain', 'state', 'ms'}
 
 -- The place of a chain in the arguments: its name, the numbers of its record, of the tombstones, their version, the
--- schedule and the set of chains; how many queues, and the name and the number of each; how many batches its jobs are
--- in, from the inside outwards, and the numbers of their records. The second result is where the place ends.
+-- schedule and the set of chains; how many queues, and the name and the number of each; the place of the batch that its
+-- jobs join, see batch.lua, or 0. The second result is where the place ends.
 local function chain_place(at)
   local place = {cid = arguments[at], key = key_at(at + 1), queues = {}}
   place.tombstones, place.version = key_at(at + 2), key_at(at + 3)
@@ -26,8 +26,10 @@ local function chain_place(at)
     at = at + 2
   end
   at = at + 1
-  if arguments[at] ~= '0' then place.batch, place.around, place.last = key_at(at + 1), at + 2, at + arguments[at] end
-  return place, at + arguments[at]
+  if arguments[at] == '0' then return place, at end
+  local joined, last = joined_place(at)
+  place.batch, place.joins = joined, at
+  return place, last
 end
 
 local function read_chain(key)
@@ -72,10 +74,9 @@ local function begin_link(place, chain, result)
   local key, number = place.key, chain.link + 1
   local parts = tonumber(redis.pcall('HGET', key, 'parts:' .. number) or 1)
   if place.batch then
-    if is_line_stopped(place.batch, place.around, place.last) then return false end
-    if may_join(place.batch, place.around, place.last) or takes_jobs(place.batch) then
-      redis.pcall('HINCRBY', place.batch, 'total', parts)
-    end
+    local batch_key = place.batch[1].key
+    if is_stopped(place.batch, 1) then return false end
+    if may_join(batch_key, place.joins) or takes_jobs(batch_key) then redis.pcall('HINCRBY', batch_key, 'total', parts) end
   end
   local stamp = chain.ms and string.format('%.0f', now * 1000) or now
   local texts = redis.pcall('HMGET', key, unpack(part_names(number, parts)))

@@ -31,28 +31,16 @@ local function registry_error(key, name)
   return type(reply) == 'table' and reply.err
 end
 
--- The end of a job in a batch or a chain is several writes, and half of them would leave it open for ever. So the script
--- tries the commands first, by writes that change nothing. Returns the error, if any. A record that is not there, or is
--- of another version, is not written.
-local function count_refusal(key, field)
-  if redis.pcall('HGET', key, 'v') ~= '1' then return false end
-  local replies = {
-    redis.pcall('HSET', key, 'v', '1'), redis.pcall('HSETNX', key, 'v', '1'),
-    redis.pcall('HINCRBY', key, field, '0'), redis.pcall('HDEL', key, ''),
-  }
-  for _, reply in ipairs(replies) do
-    if type(reply) == 'table' and reply.err then return reply.err end
-  end
-  return false
-end
-
 -- The error that an effect would give, before anything is done: an item and its effects are settled all or not at all.
 local function effect_refusal(word, key, option, first, last)
   if word == 'once' then return each_effect(first, last, effect_refusal) end
   if MAY_FAIL[word] then return false end
   if word == 'end' then return count_refusal(key, 'total') end
   if word == 'link' then return count_refusal(key, 'open') end
-  if word == 'endset' then return each_effect(first + 3, last, effect_refusal) end
+  if word == 'endset' then
+    local reply = redis.pcall('ZREM', key_at(first), '')
+    return type(reply) == 'table' and reply.err or each_effect(first + 3, last, effect_refusal)
+  end
   if word == 'born' then return refusal(arguments[first]) or check_push(first) end
   return refusal(STEPS[word]) or (word ~= 'value' and wrong_type(STEPS[word], key))
     or (word == 'post' and registry_error(OUTBOXES, option))
@@ -161,9 +149,9 @@ function EFFECTS.relock(key, jid, first)
   take_ruby_lock(keys_of_ruby_lock(key, first), arguments[first + 6], jid, arguments[first + 7], arguments[first + 8])
 end
 
--- The values: how a job has died, and the place of its batch.
+-- The values: how a job has died, its jid, and the place of its batch.
 EFFECTS['end'] = function(_, way, first)
-  end_in_batch(batch_place(first + 1), 1, way, 1, arguments[first])
+  end_in_batch(batch_place(first + 2), 1, way, 1, arguments[first], arguments[first + 1])
 end
 
 function EFFECTS.meet(key, jid, first)

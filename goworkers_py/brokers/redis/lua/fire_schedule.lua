@@ -30,7 +30,8 @@ if #ARGV >= PUSH then
   local lock = ties_of(PUSH).lock
   local conflict = lock and arguments[lock + TIE_SIZE + 2]
   if not skips and (conflict == 'skip' or conflict == 'raise') then
-    local other = other_holder(key_at(lock + 1), '', arguments[lock + TIE_SIZE + 3])
+    local other, _, unread = other_holder(key_at(lock + 1), '', arguments[lock + TIE_SIZE + 3])
+    if unread then return {err = unread} end
     if other then return {'held', unpack(other)} end
   end
 end

@@ -21,9 +21,11 @@ if entry ~= set_entry then
     forget_class(REGISTRY, GROUPS, class)
     return 0
   end
-  if redis.call('RENAMENX', LIST, SET) == 0 then return 0 end
-  -- From here on the set is known: where the job cannot be pushed, the set is due as the group was.
+  -- A server that is out of memory allows a script to write that has removed something.
+  redis.call('ZREM', GROUPS, '')
+  -- The set is known before it has members. Where the job cannot be pushed, the set is due as the group was.
   redis.call('ZADD', GROUPS, due, set_entry)
+  if redis.call('RENAMENX', LIST, SET) == 0 then return 0 end
   forget_group(HASH, GROUPS, entry)
 end
 local size = redis.call('LLEN', SET)

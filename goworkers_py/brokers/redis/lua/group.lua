@@ -62,8 +62,9 @@ local function join_group(tie, payload)
   local entry, new_set, class = arguments[at + 4], arguments[at + 5], arguments[at + 6]
   local failed = check_group(tie)
   if failed then return failed end
-  local first, own_grace, own_delay, own_size =
-    unpack(redis.call('HMGET', hash, 'first', 'own_grace', 'own_delay', 'own_size'))
+  local told = redis.pcall('HMGET', hash, 'first', 'own_grace', 'own_delay', 'own_size')
+  if told.err then return told.err end
+  local first, own_grace, own_delay, own_size = unpack(told)
   local grace, delay, size =
     settings_of(own_grace, own_delay, own_size, arguments[at + 7], arguments[at + 8], arguments[at + 9])
   local count = redis.call('LLEN', list) + 1
@@ -78,8 +79,9 @@ local function join_group(tie, payload)
   if type(reply) == 'table' then return reply.err end
   reply = redis.pcall('RPUSH', list, payload)
   if type(reply) == 'table' then return reply.err end
-  if size > 0 and count >= size and redis.pcall('RENAMENX', list, key_at(at + 3)) == 1 then
-    redis.pcall('ZADD', groups, text_of(now + closed / 1e6), entry .. ' ' .. new_set)
+  -- The set is known before it has members, as in flush.lua.
+  local known = size > 0 and count >= size and redis.pcall('ZADD', groups, text_of(now + closed / 1e6), entry .. ' ' .. new_set)
+  if type(known) == 'number' and redis.pcall('RENAMENX', list, key_at(at + 3)) == 1 then
     closed = closed + 1
     forget_group(hash, groups, entry)
   end

@@ -19,6 +19,12 @@ local HASH, LIST, GROUPS, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local entry, class, life, reason, is_set = unpack(ARGV)
 local answer, i = {}, 7
 while i <= #ARGV do
+  local failed = each_effect(i + SIZE, i + SIZE - 1 + ARGV[i + 2], effect_refusal)
+  if failed then return {err = failed} end
+  i = i + SIZE + ARGV[i + 2]
+end
+i = 7
+while i <= #ARGV do
   local record, member, first, last = tonumber(ARGV[i]), ARGV[i + 1], i + SIZE, i + SIZE - 1 + ARGV[i + 2]
   local gone = redis.call('LREM', LIST, '1', member)
   if gone == 1 then
@@ -30,7 +36,7 @@ while i <= #ARGV do
   answer[#answer + 1] = gone
   i = last + 1
 end
-if redis.call('LLEN', LIST) == 0 then
+if redis.pcall('LLEN', LIST) == 0 then
   if is_set == '1' then redis.pcall('ZREM', GROUPS, entry) else forget_group(HASH, GROUPS, entry) end
   forget_class(REGISTRY, GROUPS, class)
 end

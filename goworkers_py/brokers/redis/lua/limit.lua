@@ -75,7 +75,9 @@ end
 local function note_block(slot, name)
   local other, since = waiting_block(slot)
   if other and other ~= name then return end
-  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. now + BLOCK_S)
+  -- Lua writes a time with four decimals by itself. Rounded up, it would be too far away to count.
+  local till = string.format('%.6f', now + BLOCK_S)
+  redis.call('HSET', slot.places, 'v', LIMIT_V, 'b', name .. ' ' .. (since or now) .. ' ' .. till)
 end
 
 -- The theoretical arrival time of the rate. One that the rate cannot make is from before the clock was set back, or the
@@ -159,6 +161,17 @@ local function look_later(slot, at)
   end
 end
 
+-- Fails where the access rules do not allow to take a job out of the line, or to give it its place: it would be lost.
+-- LTRIM first: a server that is out of memory allows the others after it.
+local function check_line(slot)
+  redis.call('LTRIM', slot.line, '0', '-1')
+  redis.call('LREM', slot.line, '-1', '')
+  redis.call('HSET', slot.places, 'v', LIMIT_V)
+  redis.call('EXPIRE', slot.places, LET_GO_LIFE_S)
+  redis.call('PERSIST', slot.places)
+  redis.call('ZADD', slot.due, 'XX', now, slot.name)
+end
+
 -- Lets as many jobs of the line go as there is room for, at most so many. Each takes its place with it. Returns how many.
 local function let_go(slot, most)
   if redis.call('LLEN', slot.line) == 0 then return 0 end
@@ -181,6 +194,7 @@ local function let_go(slot, most)
       if slot.looks and count == 0 then at = nil end -- the look could not read the entry
       break
     end
+    if count == 0 then check_line(slot) end
     if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
     give_place(slot, jid, '', queue)
     spend(slot, true)
@@ -209,13 +223,15 @@ local function hold_place(slot, jid)
   if told then give_place(slot, jid, '', string.match(told, '^%S* %S+ (.*)$') or '') end
 end
 
--- Puts an entry into the line.
+-- Puts an entry into the line. The line is known before: one without entries is harmless. Returns the error, if any; then
+-- the entry is not in the line.
 local function join(slot, entry)
-  local reply = redis.pcall('LPUSH', slot.line, entry)
+  local reply = redis.pcall('SADD', slot.lines, slot.name)
+  if type(reply) == 'number' then reply = redis.pcall('ZADD', slot.due, 'NX', now + SOON_S, slot.name) end
+  if type(reply) == 'number' then reply = redis.pcall('LPUSH', slot.line, entry) end
   if type(reply) == 'table' then return reply.err end
-  redis.call('SADD', slot.lines, slot.name)
-  let_go(slot, LET_GO_MOST)
-  if reply == 1 and slot.concurrent then redis.call('ZADD', slot.due, 'XX', 'LT', now + SOON_S, slot.name) end
+  pcall(let_go, slot, LET_GO_MOST) -- else a look does it
+  if reply == 1 and slot.concurrent then redis.pcall('ZADD', slot.due, 'XX', 'LT', now + SOON_S, slot.name) end
 end
 
 -- A push takes a place for its job. False when the job has to wait in the line.
@@ -227,4 +243,11 @@ local function enter(slot, jid, queue)
   give_place(slot, jid, '', queue)
   if slot.interval then tidy(slot) end
   return true
+end
+
+-- The second result is the error, if any.
+local function try_to_enter(slot, jid, queue)
+  local done, entered = pcall(enter, slot, jid, queue)
+  if done then return entered, nil end
+  return false, type(entered) == 'table' and entered.err or entered
 end

@@ -47,10 +47,11 @@ local function take_lock(key, jid, life, queue, due, token, held)
 end
 
 -- The holder as {jid, queue, at, due}; nil when the lock is free, or its holder is `jid` or `instead_of`. A lock of
--- another version is held by a job that nobody knows. The second value says whether there is a lock.
+-- another version is held by a job that nobody knows. The second value says whether there is a lock, the third one is the
+-- error if it cannot be read.
 local function other_holder(key, jid, instead_of)
   local told = redis.pcall('HMGET', key, 'v', 'jid', 'queue', 'at', 'due')
-  if told.err or not told[1] then return nil, false end
+  if told.err or not told[1] then return nil, false, told.err end
   if told[1] ~= LOCK_V then return {'', '', '0', ''} end
   if told[2] == jid or told[2] == instead_of then return nil, true end
   return {told[2], told[3] or '', told[4] or '0', told[5] or ''}

@@ -32,6 +32,8 @@ while i <= #ARGV do
   wanted[entry] = (wanted[entry] or 0) + 1
   records[entry] = ARGV[i] ~= '0' and KEYS[OF_RECORDS + ARGV[i]]
   effects[entry] = {i + SIZE, i + SIZE - 1 + ARGV[i + 2]}
+  local failed = each_effect(effects[entry][1], effects[entry][2], effect_refusal)
+  if failed then return {err = failed} end
   i = i + SIZE + ARGV[i + 2]
 end
 -- Also of a dead job that Sidekiq's page has put back into its queue, which writes no record.

@@ -1,11 +1,12 @@
 -- Publishes jobs of which some have ties, see push.lua. A job meets the locks and ids of the jobs before it.
--- KEYS: queues, then queues, the schedule, and the keys of ties, in any order
+-- KEYS: queues, a key that never exists, then queues, the schedule, and the keys of ties, in any order
 -- ARGV: the pushes
 -- Answer: for each job that of push.lua
 -- include note.lua
 -- include lock.lua
-local QUEUES, FIXED, arguments = KEYS[1], 1, ARGV
+local QUEUES, FIXED, arguments = KEYS[1], 2, ARGV
 -- include push.lua
+trial = KEYS[2]
 local answer, first = {}, 1
 -- All or none: a push that fails alone has written nothing.
 while first <= #ARGV and PUSH_SIZE + ARGV[6] < #ARGV do

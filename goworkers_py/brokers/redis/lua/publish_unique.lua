@@ -19,8 +19,9 @@ end
 for at = 1, #KEYS - 2 do
   local key, first = KEYS[at + 2], 4 * at
   local jid, payload, life, instead_of = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
-  local other, held
-  if redis.pcall('EXISTS', key) ~= 0 then other, held = other_holder(key, '', instead_of) end
+  local other, held, unread
+  if redis.pcall('EXISTS', key) ~= 0 then other, held, unread = other_holder(key, '', instead_of) end
+  if unread then return give_up(unread) end
   if other then
     answer[at] = {'held', unpack(other)}
   else

@@ -8,7 +8,7 @@
 --   'lock'    jid, life of the lock, what to do when another job holds it, the jid of a holder that does not count,
 --             the number of the schedule, seconds until a job without its lock is tried again, the fields of `replace`,
 --             the job's queue
---   'batch'   the numbers of the batches around it: a push into a batch that has ended does not happen
+--   'batch'   its place, see batch.lua: a push into a batch that has ended does not happen
 --   'group'   see group.lua: the job joins this group, and its goal is not used
 --   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
 --             full, and takes a place with it else. Only of a push into a queue
@@ -24,6 +24,7 @@ end
 -- include batch.lua
 -- include chain.lua
 -- include group.lua
+-- include trial.lua
 
 -- Where the ties of a push begin, by their words.
 local function ties_of(first)
@@ -40,7 +41,7 @@ end
 -- does not read them, and the error, if any.
 local function replace(key, at, due)
   local token = redis.pcall('HGET', key, 'token')
-  if type(token) ~= 'string' then return false end
+  if type(token) ~= 'string' then return false, token and token.err end
   local reply = redis.pcall('HSET', key, 'fields', arguments[at + 6], 'due', due)
   if type(reply) == 'table' then return false, reply.err end
   prolong_lock(key, math.max(arguments[at + 1], LOCK_LIVES_S))
@@ -51,7 +52,8 @@ end
 -- Returns how the push meets the lock of another job, and the error, if any; nil when it may take the lock, and whether
 -- that of `instead_of` is there.
 local function meet_lock(key, at, due)
-  local other, held = other_holder(key, '', arguments[at + 3])
+  local other, held, unread = other_holder(key, '', arguments[at + 3])
+  if unread then return {}, unread end
   if not other then return nil, nil, held end
   local how, replaced, failed = arguments[at + 2] == 'reschedule' and 'rescheduled' or 'held'
   if arguments[at + 2] == 'replace' then replaced, failed = replace(key, at, due) end
@@ -67,11 +69,12 @@ local TIE_CHECKS = {
 local function check_push(first)
   local goal = key_at(first + 1)
   local reply = arguments[first] == 'schedule' and redis.pcall('ZCARD', goal) or redis.pcall('LLEN', goal)
-  local ties = ties_of(first)
+  local ties, refused = ties_of(first), trial_refusal(arguments[first])
   for word, at in pairs(ties) do
     if type(reply) ~= 'table' then reply = redis.pcall(TIE_CHECKS[word], key_at(at + 1)) end
+    refused = refused or trial_refusal(word)
   end
-  if type(reply) == 'table' then return reply.err end
+  if type(reply) == 'table' or refused then return type(reply) == 'table' and reply.err or refused end
   return ties.group and check_group(ties.group) or nil
 end
 
@@ -90,11 +93,13 @@ local function push(first, reason, insists)
   if record and redis.pcall('EXISTS', record_key) == 1 and not is_version(record_key, arguments[record + 4]) then
     return 0
   end
-  if batch and not may_join(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then
-    if not insists or is_line_stopped(batch_key, batch + TIE_SIZE, batch + 2 + arguments[batch + 2]) then return -1 end
+  local joins, met, failed, held, reply
+  if batch then joins, failed = may_join(batch_key, batch + TIE_SIZE) end
+  if failed then return 0, failed end
+  if batch and not joins then
+    if not insists or is_stopped(joined_place(batch + TIE_SIZE), 1) then return -1 end
     if not takes_jobs(batch_key) then batch = nil end
   end
-  local met, failed, held, reply
   if lock then met, failed, held = meet_lock(lock_key, lock + TIE_SIZE, due) end
   if met then
     if failed or met[1] ~= 'rescheduled' then return met, failed end
@@ -116,10 +121,12 @@ local function push(first, reason, insists)
   if batch and not failed then
     reply = redis.pcall('HINCRBY', batch_key, 'total', '1')
     failed = type(reply) == 'table' and reply.err
-    if failed then batch = nil end
   end
+  local counted = batch and not failed
   local slot = ties.slot and not group and step ~= 'schedule' and slot_at(ties.slot + TIE_SIZE + 2)
-  if not failed and slot and not enter(slot, arguments[ties.slot + TIE_SIZE], name) then
+  local entered = true
+  if not failed and slot then entered, failed = try_to_enter(slot, arguments[ties.slot + TIE_SIZE], name) end
+  if not failed and not entered then
     failed = join(slot, arguments[ties.slot + TIE_SIZE + 1] .. payload)
   elseif not failed and group then
     failed = join_group(group, payload)
@@ -134,8 +141,8 @@ local function push(first, reason, insists)
     -- The push did not happen, so its id must not stay. This deletes it at once, also where DEL is not allowed.
     if id then redis.pcall('EXPIRE', id_key, '0') end
     if lock then free_lock(lock_key, arguments[lock + TIE_SIZE]) end
-    if slot then free_place(slot, arguments[ties.slot + TIE_SIZE]) end
-    if batch then redis.pcall('HINCRBY', batch_key, 'total', '-1') end
+    if slot then pcall(free_place, slot, arguments[ties.slot + TIE_SIZE]) end
+    if counted then redis.pcall('HINCRBY', batch_key, 'total', '-1') end
     return 0, failed
   end
 

@@ -24,6 +24,7 @@
 -- include sidekiq_status.lua
 -- include lock.lua
 -- include push.lua
+trial = NOTHING
 
 -- An item that does not only leave goes to its goal. Returns the error, if any.
 local function put(what, key, goal)
@@ -100,7 +101,7 @@ local function count_ends()
     for _, number in ipairs(of_batch.numbers) do
       if not stays[number] then amount = amount + 1 end
     end
-    end_in_batch(of_batch.place, 1, 'succeeded', amount, '')
+    end_in_batch(of_batch.place, 1, 'succeeded', amount, '', '')
   end
 end
 

@@ -25,7 +25,7 @@ end
 
 local function end_if_done(batch, force)
   if batch.ended == 0 and (force or (batch.holds < 1 and batch.pending < 1)) then
-    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '')
+    end_in_batch(place, 2, finish_batch(place, 1, batch), 1, '', own.bid)
   end
 end
 
@@ -34,13 +34,8 @@ function steps.open()
   if not all_take_jobs(2) then return 0 end
   redis.call('HSET', key, 'v', BATCH_V, 'at', now, 'holds', '1', 'hold:' .. option, now,
     unpack(ARGV, last + 3, last + 2 + ARGV[last + 2]))
-  -- Where the access rules do not allow HINCRBY, nothing may stay: no job could be counted.
-  local counted = redis.pcall('HINCRBY', key, 'total', '0')
-  if type(counted) == 'table' then
-    redis.call('DEL', key)
-    return counted
-  end
-  redis.call('ZREMRANGEBYSCORE', place.batches, '-inf', now)
+  local failed = list_new(key, 'total', place.batches, BATCH_LIVES_S, own.bid)
+  if failed then return {err = failed} end
   keep_batch(place, 1, BATCH_LIVES_S)
   if place[2] then redis.call('HINCRBY', place[2].key, 'total', '1') end
   keep_around(place, 1)
@@ -88,4 +83,8 @@ function steps.close()
   return 1
 end
 
+for _, around in ipairs(place) do
+  local failed = count_refusal(around.key, 'total')
+  if failed then return {err = failed} end
+end
 return steps[ARGV[1]]()

@@ -1,0 +1,185 @@
+"""The server denies one command: a push with ties, the firing of a schedule or the begin of a locked job is done, or
+nothing of it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from apps import job
+from denied import Walled
+from scenes import FAR, Scenario, Scene, Step, check_with_each_command_denied
+from servers import RedisServer
+
+from goworkers_py.core.effect import Push, PushJobs, Tracked
+from goworkers_py.core.group import Group, GroupMembership, GroupSettings
+from goworkers_py.core.limit import LimitSettings, Slot, SlotClaim
+from goworkers_py.core.lock import Begin, Begun, LockClaim, OnConflict
+from goworkers_py.core.outcome import Done
+from goworkers_py.core.periodic import Fired, Firing, Release, Rule
+from goworkers_py.wire.schedule import schedule
+
+ONE = Slot("one")
+LOCK = LockClaim("l", "1", 60)
+REPLACE = LOCK._replace(on_conflict="replace", fields=b"{}")
+GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0))
+FULL_GROUP = GroupMembership(Group("q", "Job", "g"), GroupSettings(100.0, 0.0, 1))
+
+
+def push(*expected: object, **ties: object) -> Scenario:
+    """Of one job. Expected are the jobs in the batch and the locks."""
+
+    def made(scene: Scene) -> Step:
+        scene.open()
+        scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
+        one = Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
+        return Step(
+            lambda: len([*scene.broker.transport.publish([one])]) == 1,
+            lambda: (scene.jobs(), scene.batch()[0], scene.redis.exists("pyworkers:lock:l")),
+            ({"1": 1}, *expected),
+        )
+
+    return made
+
+
+def push_into_a_line(scene: Scene) -> Step:
+    scene.broker.limits.declare([LimitSettings("one", 1, holds=True)])
+    first, one = (Push("q", job(jid=jid), slot=SlotClaim(ONE, jid)) for jid in "01")
+    scene.broker.transport.publish([first])
+    return Step(
+        lambda: len([*scene.broker.transport.publish([one])]) == 1,
+        lambda: (scene.jobs(), [place.jid for place in scene.broker.limits.holders(ONE)], due(scene)),
+        ({"0": 1, "1": 1}, ["0"], 1),
+    )
+
+
+def due(scene: Scene) -> int:
+    return len(scene.broker.limits.due(10, within_s=60.0).slots)
+
+
+def pushes_of_many_kinds(scene: Scene) -> list[Push]:
+    scene.open()
+    return [
+        Push("q", job(jid="1"), batch="b"),
+        Push("q", job(jid="2"), lock=LOCK._replace(jid="2")),
+        Push("q", job(jid="3"), FAR, id="3"),
+        Push("q", job(jid="4"), group=GROUP),
+        Push("r", job(jid="5")),
+    ]
+
+
+ALL = {"1": 1, "2": 1, "3": 1, "4": 1, "5": 1}
+
+
+def push_together(scene: Scene) -> Step:
+    pushes = pushes_of_many_kinds(scene)
+    return Step(
+        lambda: len([*scene.broker.transport.publish(pushes)]) == 5, lambda: (scene.jobs(), scene.batch()[0]), (ALL, 1)
+    )
+
+
+def push_at_the_end_of_a_job(scene: Scene) -> Step:
+    pushes, raw = PushJobs("0", tuple(pushes_of_many_kinds(scene))), scene.hold(job(jid="0"))
+    return Step(lambda: scene.settle(raw, Done(effects=(pushes,))), lambda: (scene.jobs(), scene.batch()[0]), (ALL, 1))
+
+
+def push_unique_together(scene: Scene) -> Step:
+    pushes = [Push("q", job(jid=jid), lock=LockClaim(f"l{jid}", jid, 60)) for jid in "123"]
+    return Step(
+        lambda: len([*scene.broker.transport.publish(pushes)]) == 3,
+        lambda: (scene.jobs(), len(scene.redis.keys("pyworkers:lock:*"))),
+        ({"1": 1, "2": 1, "3": 1}, 3),
+    )
+
+
+def conflict(how: OnConflict, *expected: object, **more: object) -> Scenario:
+    """The job `0` has the lock. Expected are the jobs, the newest fields for `0`, and the jobs in the batch."""
+
+    def made(scene: Scene) -> Step:
+        scene.open()
+        scene.broker.transport.publish([Push("q", job(jid="0"), lock=REPLACE._replace(jid="0"))])
+        claim = LOCK._replace(on_conflict=how, fields=b'{"a": 1}')
+        one = Push("q", job(jid="1"), lock=claim, **more)  # type: ignore[arg-type]
+        return Step(
+            lambda: len([*scene.broker.transport.publish([one])]) == 1,
+            lambda: (scene.jobs(), *scene.redis.hmget("pyworkers:lock:l", "fields", "jid"), scene.batch()[0]),
+            expected,
+        )
+
+    return made
+
+
+def fire(**ties: object) -> Scenario:
+    def made(scene: Scene) -> Step:
+        app, nightly = Release("app"), schedule("nightly", Rule(every=3600), {"class": "Job"})
+        [state] = scene.broker.periodic.register(app, [nightly]).states
+        time.sleep(0.002)  # the slot is due
+        one = Push("q", job(jid="1"), **ties)  # type: ignore[arg-type]
+        firing = Firing("nightly", state.number, slot=state.since + 0.001, word="fired", jid="1", push=one)
+        return Step(
+            lambda: scene.broker.periodic.fire(app, firing).fired is Fired.DONE,
+            lambda: (scene.jobs(), scene.broker.periodic.records()[0].since > state.since),
+            ({"1": 1}, True),
+        )
+
+    return made
+
+
+def begin(*expected: object, jid: str = "0", **how: bool) -> Scenario:
+    """The job begins that has the lock, or another one. Newer fields are there for it."""
+
+    def made(scene: Scene) -> Step:
+        begun = list[object]()
+        for number, fields in ("0", b"{}"), ("1", b'{"a": 1}'):
+            scene.broker.transport.publish([Push("q", job(), lock=REPLACE._replace(jid=number, fields=fields))])
+
+        def act() -> bool:
+            told = scene.broker.locks.begin(Begin("l", jid, "q", 60, **how))
+            begun.append(told if isinstance(told, Begun) else type(told).__name__)
+            return True
+
+        return Step(act, lambda: (*begun, scene.redis.hget("pyworkers:lock:l", "jid")), expected)
+
+    return made
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "push into a batch": push(1, 0, batch="b"),
+    "push for later into a batch": push(1, 0, batch="b", at=FAR),
+    "push with a lock": push(0, 1, lock=LOCK),
+    "push with a lock into a batch": push(1, 1, lock=LOCK, batch="b"),
+    "push that replaces": push(0, 1, lock=REPLACE),
+    "push with an id and a record": push(1, 0, id="i", track=Tracked("1", "Job"), batch="b"),
+    "push with a place": push(1, 0, slot=SlotClaim(ONE, "1"), batch="b"),
+    "push into a group": push(1, 0, group=GROUP, batch="b"),
+    "push that fills a group": push(1, 0, group=FULL_GROUP, batch="b"),
+    "push into a line": push_into_a_line,
+    "push together": push_together,
+    "push at the end of a job": push_at_the_end_of_a_job,
+    "push unique jobs together": push_unique_together,
+    "meet a lock": conflict("skip", {"0": 1}, None, b"0", 0),
+    "meet a lock with a batch": conflict("skip", {"0": 1}, None, b"0", 0, batch="b"),
+    "replace": conflict("replace", {"0": 1}, b'{"a": 1}', b"0", 0),
+    "reschedule": conflict("reschedule", {"0": 1, "1": 1}, None, b"0", 1, batch="b"),
+    "fire": fire(),
+    "fire a tracked job": fire(track=Tracked("1", "Job")),
+    "fire with a lock": fire(lock=LOCK),
+    "fire with a place": fire(slot=SlotClaim(ONE, "1")),
+    "fire into a group": fire(group=GROUP),
+    "begin": begin(Begun(b'{"a": 1}'), b"0", read=True),
+    "begin and free the lock": begin(Begun(), None, free=True),
+    "begin without the lock": begin("Holder", b"0", jid="2", take=True),
+}
+
+
+@pytest.fixture(scope="module")
+def server(server_program: str) -> Iterator[RedisServer]:
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("step", SCENARIOS)
+def test_a_push_is_done_or_not(server: RedisServer, step: str) -> None:
+    check_with_each_command_denied(Walled(server), SCENARIOS[step])
