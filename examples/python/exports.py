@@ -38,4 +38,4 @@ if __name__ == "__main__":
         for account in range(5):
             export_account.enqueue(account)
         export_account.enqueue(100, parts=4)
-    print(batch.id)
+    print(batch.bid)

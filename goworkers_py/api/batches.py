@@ -33,37 +33,40 @@ class Batch:
     """A batch that this program holds open: inside of its `with` block, pushes join it."""
 
     def __init__(self, client: Client, batches: BatchList, bid: str = "") -> None:
-        self.id = bid
+        self.bid = bid
         self._client = client
         self._batches = batches
         self._hold = secrets.token_hex(6)
         self._join: Join | None = None  # set inside of the block
 
     def status(self) -> BatchStatus | None:
-        """How far the batch has got, as `workers.batches.status(batch.id)`."""
-        return self._batches.status(self.id)
+        """How far the batch has got, as `workers.batches.status(batch.bid)`."""
+        return self._batches.status(self.bid)
 
     def cancel(self) -> bool:
-        """As `workers.batches.cancel(batch.id)`."""
-        return self._batches.cancel(self.id)
+        """As `workers.batches.cancel(batch.bid)`."""
+        return self._batches.cancel(self.bid)
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.bid or '(not opened yet)'}>"
 
     def _begin(self) -> Membership:
         """Holds the batch, which is open already."""
         status = self.status()
-        if status is None or not _repeated(lambda: self._batches.hold(self.id, self._hold)):
-            raise BatchEnded(self.id)
-        return Membership(self.id, tuple(status.to))
+        if status is None or not _repeated(lambda: self._batches.hold(self.bid, self._hold)):
+            raise BatchEnded(self.bid)
+        return Membership(self.bid, tuple(status.to))
 
     def __enter__(self) -> Batch:  # noqa: PYI034  # Self is of Python 3.11
         if self._join is not None:
-            raise ArgumentError("a batch is for one `with` block at a time: reopen it with `workers.batches.open(id)`")
+            raise ArgumentError("a batch is for one `with` block at a time: reopen it with `workers.batches.open(bid)`")
         if is_held_back():
             raise ArgumentError(
                 "no batch is opened inside of atomic, whose pushes happen later than its end: open it outside. The "
                 "batch of the running job takes pushes of atomic: `with workers.current_message().batch:`"
             )
         member = self._begin()
-        self.id = member.bid
+        self.bid = member.bid
         self._join = Join(JoinedBatch(member, self._client.home, current_message()))
         self._join.__enter__()
         return self
@@ -79,12 +82,12 @@ class Batch:
         try:
             _repeated(lambda: end(join.member))
         except BrokerError as failed:
-            log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.id, failed)
+            log.error("batch %s could not be ended: %s: run `pyworkers batches close` or `cancel`", self.bid, failed)
             if kind is None:  # else the block's own exception is raised
                 raise
 
     def _let_go(self, member: Membership) -> None:
-        self._batches.let_go(self.id, self._hold, member.to)
+        self._batches.let_go(self.bid, self._hold, member.to)
 
     def _give_up(self, member: Membership) -> None:
         """The block has raised. The jobs of others in a batch that was opened again go on."""
@@ -115,7 +118,7 @@ class NewBatchBlock(Batch):
         return member
 
     def _give_up(self, member: Membership) -> None:
-        self._batches.cancel(self.id)
+        self._batches.cancel(self.bid)
 
 
 def _repeated(step: Callable[[], _T]) -> _T:

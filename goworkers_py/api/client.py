@@ -127,8 +127,12 @@ class Client:
         ties: Ties = NO_TIES,
     ) -> WrittenJob:
         """The payload of a job that something else pushes later. It joins no batch and takes no lock."""
-        require("at" not in options.said, f"{job_class} is pushed by something else, which gives it no time: no `at`")
-        require(not options.said.get("group"), f"{job_class} is pushed by something else, which gathers no group")
+        require("at" not in options.said, f"{job_class}: a link of a chain or a callback of a batch takes no `at`")
+        require(
+            not options.said.get("group"),
+            f"{job_class}: a link of a chain or a callback of a batch is in no group: write "
+            f"{job_class}.set(group=None).s(...)",
+        )
         require(
             not options.said.get("unique_for"),
             f"{job_class} is unique, but a link of a chain or a callback of a batch takes no lock: write "
@@ -192,16 +196,17 @@ class Client:
 
     def _push(self, pushes: Sequence[Push], needs: frozenset[str], named: bool) -> Sequence[Answer]:
         """`named`: the caller has given the jid."""
-        if needs and Capability.LEASES in self._broker().capabilities:  # only leases say which features workers know
-            for queue in {push.queue: None for push in pushes}:
-                self._workers.check(queue, needs)
-        if (held := holding(self.home)) is not None:
-            held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)
-        elif pushes:
-            try:
+        try:
+            # Only leases say which features workers know.
+            if needs and Capability.LEASES in self._broker().capabilities:
+                for queue in {push.queue: None for push in pushes}:
+                    self._workers.check(queue, needs)
+            if (held := holding(self.home)) is not None:
+                held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)
+            elif pushes:
                 return self._publisher.push(pushes)
-            except BrokerUnreachable as error:
-                raise error.with_advice(self._address) from error
+        except BrokerUnreachable as error:
+            raise error.with_advice(self._address) from error
         return [True] * len(pushes)
 
     def publish_held(self, pushes: Sequence[Push]) -> None:

@@ -43,9 +43,12 @@ class Join:
         return self._joining.member
 
     @property
-    def id(self) -> str:
-        """The name of the batch: `workers.batches.status(workers.current_message().batch.id)`."""
+    def bid(self) -> str:
+        """The name of the batch: `workers.batches.status(workers.current_message().batch.bid)`."""
         return self.member.bid
+
+    def __repr__(self) -> str:
+        return f"<Batch {self.bid}>"
 
     def __enter__(self) -> Join:  # noqa: PYI034  # Self is of Python 3.11
         self._tokens.append(_joining.set(self._joining))

@@ -68,10 +68,10 @@ def test_complaint_640_a_callback_runs_when_all_jobs_of_a_batch_have_succeeded(a
     assert told is not None
     assert (told.name, told.total, told.pending, told.state) == ("import", 10, 10, "open")
     with working(app):
-        assert eventually(lambda: ("report", batch.id) in ran.told)
+        assert eventually(lambda: ("report", batch.bid) in ran.told)
     assert sorted(ran.told[:-1]) == [*range(10)]
-    assert ran.told[-1] == ("report", batch.id)
-    assert status(app, batch.id).state == "ended"
+    assert ran.told[-1] == ("report", batch.bid)
+    assert status(app, batch.bid).state == "ended"
 
 
 def test_a_callback_may_have_arguments_of_its_own(app: App, ran: Ran) -> None:
@@ -88,7 +88,7 @@ def test_pushes_outside_of_the_block_and_of_other_threads_do_not_join(app: App, 
         other.join()
         app.enqueue("q", "Job", [2])
     ran.job.enqueue(3)
-    assert status(app, batch.id).total == 1
+    assert status(app, batch.bid).total == 1
     assert waits(app) == 3
 
 
@@ -103,10 +103,10 @@ def test_a_callback_whose_life_would_begin_at_the_opening_is_refused(app: App, r
 def test_a_reopened_block_that_raises_leaves_the_jobs_of_others(app: App, ran: Ran) -> None:
     with app.batch() as batch:
         ran.job.enqueue(1)
-    with pytest.raises(ZeroDivisionError), app.batches.open(batch.id):
+    with pytest.raises(ZeroDivisionError), app.batches.open(batch.bid):
         raise ZeroDivisionError
     with working(app):
-        assert eventually(lambda: status(app, batch.id).state == "ended")
+        assert eventually(lambda: status(app, batch.bid).state == "ended")
     assert ran.told == [1]
 
 
@@ -125,12 +125,12 @@ def test_a_step_of_a_batch_whose_reply_was_lost_is_repeated(
 
     with app.batch() as outer:
         monkeypatch.setattr(app.batches, step, do_and_lose)
-        with suppress(ZeroDivisionError), app.batch() as inner, app.batches.open(inner.id):
+        with suppress(ZeroDivisionError), app.batch() as inner, app.batches.open(inner.bid):
             if step == "cancel":
                 raise ZeroDivisionError
     assert len(asked) > 1
-    assert (status(app, outer.id).state, status(app, outer.id).total) == ("ended", 1)
-    assert status(app, inner.id).ended_at is not None
+    assert (status(app, outer.bid).state, status(app, outer.bid).total) == ("ended", 1)
+    assert status(app, inner.bid).ended_at is not None
 
 
 def test_a_batch_that_stays_held_because_of_an_outage_is_named_in_the_log(
@@ -142,7 +142,7 @@ def test_a_batch_that_stays_held_because_of_an_outage_is_named_in_the_log(
     monkeypatch.setattr(app.batches, "let_go", fail)
     with pytest.raises(BrokerUnavailable), app.batch() as batch:
         pass
-    assert f"batch {batch.id} could not be ended: down" in caplog.text
+    assert f"batch {batch.bid} could not be ended: down" in caplog.text
 
 
 def test_held_pushes_into_a_batch_that_was_closed_by_force_happen_outside_of_it(
@@ -150,12 +150,12 @@ def test_held_pushes_into_a_batch_that_was_closed_by_force_happen_outside_of_it(
 ) -> None:
     with app.batch() as batch, app.atomic():
         ran.job.enqueue(1)
-        app.batches.close(batch.id, force=True)
+        app.batches.close(batch.bid, force=True)
     assert waits(app) == 1
-    assert f"batch {batch.id} ended before jobs joined it" in caplog.text
+    assert f"batch {batch.bid} ended before jobs joined it" in caplog.text
     with app.batch() as batch, app.atomic():
         ran.job.enqueue(2)
-        app.batches.cancel(batch.id)
+        app.batches.cancel(batch.bid)
     assert waits(app) == 1
 
 
@@ -172,9 +172,9 @@ def test_a_block_that_raises_cancels_its_batch(app: App, ran: Ran) -> None:
     ran.job.enqueue(2)
     with working(app):
         assert eventually(lambda: ran.told == [2] and waits(app) == 0)
-        assert eventually(lambda: status(app, batch.id).state == "cancelled")
+        assert eventually(lambda: status(app, batch.bid).state == "cancelled")
     assert ran.told == [2]
-    assert status(app, batch.id).cancelled == 1
+    assert status(app, batch.bid).cancelled == 1
 
 
 def test_complaint_244_a_job_adds_jobs_to_its_own_batch(app: App, ran: Ran) -> None:
@@ -184,18 +184,18 @@ def test_complaint_244_a_job_adds_jobs_to_its_own_batch(app: App, ran: Ran) -> N
         assert message is not None
         assert message.batch is not None
         with message.batch as batch:
-            assert batch.id == batches[0]
+            assert batch.bid == batches[0]
             if depth:
                 grow.enqueue(depth - 1)
                 ran.job.enqueue(depth)
 
     with app.batch(on_success=ran.report) as batch:
         grow.enqueue(4)
-        batches = [batch.id]
+        batches = [batch.bid]
     with working(app):
-        assert eventually(lambda: ("report", batch.id) in ran.told)
+        assert eventually(lambda: ("report", batch.bid) in ran.told)
     assert sorted(ran.told[:-1]) == [1, 2, 3, 4]
-    assert status(app, batch.id).succeeded == 9
+    assert status(app, batch.bid).succeeded == 9
 
 
 def test_atomic_pushes_of_a_job_join_its_batch_in_the_step_of_its_end(app: App, ran: Ran) -> None:
@@ -203,19 +203,19 @@ def test_atomic_pushes_of_a_job_join_its_batch_in_the_step_of_its_end(app: App, 
     def grow() -> None:
         with current_message().batch:  # type: ignore[union-attr]
             ran.job.enqueue(1)
-        assert status(app, batch.id).total == 1
+        assert status(app, batch.bid).total == 1
 
     with app.batch(on_success=ran.report) as batch:
         grow.enqueue()
     with working(app):
-        assert eventually(lambda: ran.told == [1, ("report", batch.id)])
-    assert status(app, batch.id).total == 2
+        assert eventually(lambda: ran.told == [1, ("report", batch.bid)])
+    assert status(app, batch.bid).total == 2
 
 
 def test_atomic_outside_of_a_job_pushes_inside_of_the_block(app: App, ran: Ran) -> None:
     with app.batch() as batch, app.atomic():
         ran.job.enqueue(1)
-    assert status(app, batch.id).total == 1
+    assert status(app, batch.bid).total == 1
 
 
 def test_atomic_around_a_batch_is_refused(app: App, ran: Ran) -> None:
@@ -245,11 +245,11 @@ def test_a_batch_inside_of_another_one_ends_first(app: App, ran: Ran) -> None:
         with app.batch("inner", on_success=ran.report) as inner:
             ran.job.enqueue(2)
         ran.job.enqueue(3)
-    assert inner.id.startswith(f"{outer.id}.")
-    assert status(app, outer.id).total == 3
+    assert inner.bid.startswith(f"{outer.bid}.")
+    assert status(app, outer.bid).total == 3
     with working(app):
-        assert eventually(lambda: ("report", outer.id) in ran.told)
-        assert eventually(lambda: ("report", inner.id) in ran.told)
+        assert eventually(lambda: ("report", outer.bid) in ran.told)
+        assert eventually(lambda: ("report", inner.bid) in ran.told)
     assert sorted(str(one) for one in ran.told[:3]) >= ["1", "2", "3"]
 
 
@@ -273,10 +273,10 @@ def test_a_death_fires_once_and_complete_waits_for_the_last_end(app: App, ran: R
         dies.enqueue()
         ran.job.enqueue(1)
     with working(app):
-        assert eventually(lambda: status(app, batch.id).state == "ended" and waits(app) == 0)
+        assert eventually(lambda: status(app, batch.bid).state == "ended" and waits(app) == 0)
         assert eventually(lambda: len(ran.told) == 3)
     assert sorted(map(str, ran.told)) == ["('report', 'complete')", "('report', 'death')", "1"]
-    [death, _] = app.batches.deaths(batch.id)
+    [death, _] = app.batches.deaths(batch.bid)
     assert (death.job_class, death.error) == ("Dies", "goworkers_py.KillJob: no more")
 
 
@@ -291,11 +291,11 @@ def test_the_last_dead_job_that_is_retried_lets_the_batch_succeed(app: App, ran:
     with app.batch(on_success=ran.report) as batch:
         dies.enqueue()
     with working(app):
-        assert eventually(lambda: status(app, batch.id).state == "ended")
+        assert eventually(lambda: status(app, batch.bid).state == "ended")
         broken.clear()
         list(app.inspector.retry(DEAD, Filter()))
-        assert eventually(lambda: ran.told == [("report", batch.id)])
-    assert (status(app, batch.id).succeeded, status(app, batch.id).failed) == (1, 0)
+        assert eventually(lambda: ran.told == [("report", batch.bid)])
+    assert (status(app, batch.bid).succeeded, status(app, batch.bid).failed) == (1, 0)
 
 
 def test_cancel_ends_what_waits_and_interrupts_what_runs(app: App, ran: Ran) -> None:
@@ -316,10 +316,10 @@ def test_cancel_ends_what_waits_and_interrupts_what_runs(app: App, ran: Ran) -> 
         ran.job.set(queue="other").enqueue(1)
     with working(app):
         assert begun.wait(20)
-        assert app.batches.cancel(batch.id)
+        assert app.batches.cancel(batch.bid)
         assert eventually(lambda: told == ["interrupted"])
-        assert eventually(lambda: status(app, batch.id).cancelled == 1)
-    assert status(app, batch.id).state == "cancelling"
+        assert eventually(lambda: status(app, batch.bid).cancelled == 1)
+    assert status(app, batch.bid).state == "cancelling"
     assert not app.batches.cancel("none")
 
 
@@ -334,13 +334,13 @@ def test_a_push_into_a_cancelled_batch_raises(app: App, ran: Ran) -> None:
 def test_a_batch_is_opened_again_by_its_id(app: App, ran: Ran) -> None:
     with app.batch(on_success=ran.report) as batch:
         ran.job.enqueue(1)
-    with app.batches.open(batch.id) as again:
+    with app.batches.open(batch.bid) as again:
         ran.job.enqueue(2)
-        assert again.id == batch.id
-        assert status(app, batch.id).holds == 1
+        assert again.bid == batch.bid
+        assert status(app, batch.bid).holds == 1
     with working(app):
-        assert eventually(lambda: ("report", batch.id) in ran.told)
-    with pytest.raises(BatchEnded), app.batches.open(batch.id):
+        assert eventually(lambda: ("report", batch.bid) in ran.told)
+    with pytest.raises(BatchEnded), app.batches.open(batch.bid):
         pass
     with pytest.raises(BatchEnded), app.batches.open("none"):
         pass
@@ -354,10 +354,10 @@ def test_a_batch_object_is_for_one_block_at_a_time(app: App) -> None:
 def test_close_and_list(app: App, ran: Ran) -> None:
     with app.batch("a") as batch:
         ran.job.enqueue(1)
-    assert [one.bid for one in app.batches.all()] == [batch.id]
-    assert app.batches.close(batch.id)
-    assert app.batches.close(batch.id, force=True)
-    assert status(app, batch.id).state == "ended"
+    assert [one.bid for one in app.batches.all()] == [batch.bid]
+    assert app.batches.close(batch.bid)
+    assert app.batches.close(batch.bid, force=True)
+    assert status(app, batch.bid).state == "ended"
 
 
 def test_what_a_callback_cannot_be_is_refused(app: App, ran: Ran) -> None:
@@ -381,7 +381,7 @@ def test_client_links_and_duplicates_are_not_counted(app: App, ran: Ran) -> None
         app.enqueue_with_options("q", "Job", [3], options)
         with pytest.raises(DuplicateJob):
             app.enqueue_with_options("q", "Job", [3], options)
-    assert status(app, batch.id).total == 2
+    assert status(app, batch.bid).total == 2
 
 
 def test_a_unique_job_joins_only_when_it_is_pushed(app: App) -> None:
@@ -392,9 +392,9 @@ def test_a_unique_job_joins_only_when_it_is_pushed(app: App) -> None:
         assert order.enqueue(1) is not None
         assert order.enqueue(1) is None
         order.enqueue_bulk([[1], [2], [3]])
-    assert status(app, batch.id).total == 3
+    assert status(app, batch.bid).total == 3
     with working(app):
-        assert eventually(lambda: status(app, batch.id).state == "ended")
+        assert eventually(lambda: status(app, batch.bid).state == "ended")
 
 
 def test_a_job_that_is_enqueued_again_is_in_no_batch(app: App, ran: Ran) -> None:
@@ -402,10 +402,10 @@ def test_a_job_that_is_enqueued_again_is_in_no_batch(app: App, ran: Ran) -> None
         jid = ran.job.enqueue(1)
     assert jid is not None
     app.inspector.enqueue_again(app.broker.admin.jobs_in(waiting_in("q")).first(1)[0])
-    assert status(app, batch.id).total == 1
+    assert status(app, batch.bid).total == 1
     with working(app):
         assert eventually(lambda: waits(app) == 0 and len(ran.told) == 2)
-    assert status(app, batch.id).succeeded == 1
+    assert status(app, batch.bid).succeeded == 1
 
 
 def test_jobs_in_no_batch_have_none(app: App) -> None:
@@ -424,5 +424,5 @@ def test_the_payload_says_which_batch_the_job_is_in(app: App, ran: Ran) -> None:
     with app.batch(on_success=ran.report) as batch:
         ran.job.enqueue(1)
     raw = simplejson.loads(app.broker.admin.jobs_in(waiting_in("q")).first(1)[0].payload)
-    assert raw["pyworkers"] == {"v": 1, "needs": ["batch"], "batch": {"id": batch.id, "to": ["q"]}}
+    assert raw["pyworkers"] == {"v": 1, "needs": ["batch"], "batch": {"id": batch.bid, "to": ["q"]}}
     assert "bid" not in raw

@@ -17,7 +17,7 @@ from goworkers_py.admin.places import RETRIES, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.errors import ArgumentError, ConfigError, DiscardJob, DuplicateJob, KillJob
+from goworkers_py.core.errors import ArgumentError, BrokerUnreachable, ConfigError, DiscardJob, DuplicateJob, KillJob
 from goworkers_py.wire.message import current_message
 
 
@@ -387,3 +387,10 @@ def test_a_key_function_that_does_not_take_the_arguments_is_named(app: App) -> N
     job = app.job("Odd", queue="q", unique_for=60, unique_by=lambda: 1)(lambda number: None)
     with pytest.raises(ArgumentError, match=r"Odd: unique_by: .* takes 0 positional arguments but 1 was given"):
         job.enqueue(1)
+
+
+def test_a_unique_push_to_a_server_that_is_away_says_which_one() -> None:
+    app = App()
+    app.configure(broker="redis://127.0.0.1:1/0")
+    with pytest.raises(BrokerUnreachable, match=r"redis://127\.0\.0\.1:1/0"):
+        app.job("Sync", unique_for=60)(lambda: None).enqueue()

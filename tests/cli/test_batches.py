@@ -39,17 +39,17 @@ def test_batches_are_listed_and_shown(app: App) -> None:
         told = json.loads(call(app, "list", "--json").stdout)
         assert (told["state"], told["pending"]) == ("open", 1)
     listed = call(app, "list")
-    assert batch.id in listed.stdout
+    assert batch.bid in listed.stdout
     assert "import" in listed.stdout
     assert "held by a program" not in listed.stdout
-    assert "\n1 job has not ended" in call(app, "show", batch.id).stdout
+    assert "\n1 job has not ended" in call(app, "show", batch.bid).stdout
     with working(app):
-        assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
-    shown = json.loads(call(app, "show", batch.id, "--json").stdout)
+        assert eventually(lambda: app.batches.status(batch.bid).state == "ended")  # type: ignore[union-attr]
+    shown = json.loads(call(app, "show", batch.bid, "--json").stdout)
     assert (shown["state"], shown["failed"], shown["pending"]) == ("ended", 1, 0)
     assert shown["deaths"][0]["job_class"] == "Dies"
-    assert "no more" in call(app, "show", batch.id).stdout
-    assert batch.id not in call(app, "list", "--open").stdout
+    assert "no more" in call(app, "show", batch.bid).stdout
+    assert batch.bid not in call(app, "list", "--open").stdout
     missing = call(app, "show", "none")
     assert (missing.exit_code, missing.stderr) == (1, "pyworkers: there is no batch none, or not any more\n")
 
@@ -62,8 +62,8 @@ def test_the_error_of_a_job_without_retries_is_shown(app: App) -> None:
     with app.batch() as batch:
         fails.enqueue()
     with working(app):
-        assert eventually(lambda: app.batches.status(batch.id).state == "ended")  # type: ignore[union-attr]
-    assert "ValueError: no such row" in call(app, "show", batch.id).stdout
+        assert eventually(lambda: app.batches.status(batch.bid).state == "ended")  # type: ignore[union-attr]
+    assert "ValueError: no such row" in call(app, "show", batch.bid).stdout
 
 
 def test_batches_are_cancelled_and_closed(app: App) -> None:
@@ -71,12 +71,12 @@ def test_batches_are_cancelled_and_closed(app: App) -> None:
         batch = app.batch()
         batch.__enter__()
         app.enqueue("q", "Job", [])
-        told = call(app, word, batch.id, "--dry-run")
-        assert (told.exit_code, told.stdout) == (0, f"{batch.id}: would be {done}\n")
-        assert "1 programs keep it open" in call(app, "show", batch.id).stdout
-        assert call(app, word, batch.id).stdout == f"{batch.id}: {done}\n"
-        assert app.batches.status(batch.id).holds == 0  # type: ignore[union-attr]
+        told = call(app, word, batch.bid, "--dry-run")
+        assert (told.exit_code, told.stdout) == (0, f"{batch.bid}: would be {done}\n")
+        assert "1 programs keep it open" in call(app, "show", batch.bid).stdout
+        assert call(app, word, batch.bid).stdout == f"{batch.bid}: {done}\n"
+        assert app.batches.status(batch.bid).holds == 0  # type: ignore[union-attr]
         batch.__exit__(None, None, None)
-    assert call(app, "close", "--force", batch.id).exit_code == 0
-    gone = call(app, "close", batch.id)
-    assert (gone.exit_code, gone.stdout) == (1, f"{batch.id}: has ended or is not there\n")
+    assert call(app, "close", "--force", batch.bid).exit_code == 0
+    gone = call(app, "close", batch.bid)
+    assert (gone.exit_code, gone.stdout) == (1, f"{batch.bid}: has ended or is not there\n")

@@ -701,7 +701,7 @@ def test_stats_show_ages_as_other_lists_do(call: Call, redis_url: str, redis: re
         with app.batch("old") as batch:
             old.enqueue()
         cid = app.chain(old.s()).enqueue()
-    redis.hset(f"pyworkers:batch:{batch.id}", "at", time.time() - 3 * 3_600)
+    redis.hset(f"pyworkers:batch:{batch.bid}", "at", time.time() - 3 * 3_600)
     redis.hset(f"pyworkers:chain:{cid}", "since", time.time() - 3 * 3_600)
     shown = call("stats", PYWORKERS_REDIS=redis_url).stdout
     ages = [line.split(maxsplit=2) for line in shown.splitlines() if line.startswith("oldest")]

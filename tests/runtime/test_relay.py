@@ -146,20 +146,20 @@ def test_relayed_pushes_join_their_batch_or_happen_outside_of_it_after_its_end(
     [member] = waiting(own_redis, "members")
     post(broker, member)
     relay_of(broker, {FAR: far.client}).run_once()
-    assert far.batches.status(batch.id).total == 2  # type: ignore[union-attr]
-    far.batches.close(batch.id, force=True)
+    assert far.batches.status(batch.bid).total == 2  # type: ignore[union-attr]
+    far.batches.close(batch.bid, force=True)
     post(broker, member.replace(b'"Member"', b'"Late"'))
     relay_of(broker, {FAR: far.client}).run_once()
     [_, late] = map(json.loads, waiting(own_redis))
     assert (late["class"], "batch" in late["pyworkers"]) == ("Late", False)
-    assert f"batch {batch.id} ended before jobs joined it" in caplog.text
+    assert f"batch {batch.bid} ended before jobs joined it" in caplog.text
     with far.batch() as batch:
         far.enqueue("others", "Other", [])
-    far.batches.cancel(batch.id)
+    far.batches.cancel(batch.bid)
     post(broker, *waiting(own_redis, "others"))
     relay_of(broker, {FAR: far.client}).run_once()
     assert (len(waiting(own_redis)), broker.admin.outboxes()) == (2, [])
-    assert f"batch {batch.id} was cancelled: jobs that were held back for it are not pushed" in caplog.text
+    assert f"batch {batch.bid} was cancelled: jobs that were held back for it are not pushed" in caplog.text
 
 
 def test_a_relayed_push_into_a_batch_that_is_forgotten_happens_outside_of_it(
@@ -168,8 +168,8 @@ def test_a_relayed_push_into_a_batch_that_is_forgotten_happens_outside_of_it(
     """Also where the batch was cancelled, which nobody knows any more."""
     with far.batch() as batch:
         far.enqueue("members", "Member", [])
-    far.batches.cancel(batch.id)
-    own_redis.client().delete(f"pyworkers:batch:{batch.id}")
+    far.batches.cancel(batch.bid)
+    own_redis.client().delete(f"pyworkers:batch:{batch.bid}")
     post(broker, *waiting(own_redis, "members"))
     relay_of(broker, {FAR: far.client}).run_once()
     [pushed] = map(json.loads, waiting(own_redis))

@@ -24,7 +24,7 @@ def test_a_batch_fires_its_callback_in_a_test(app: App) -> None:
             job.enqueue(1)
             job.enqueue(2)
         testing.run_all()
-        assert ran == [1, 2, batch.id]
+        assert ran == [1, 2, batch.bid]
         assert batch.status().state == "ended"  # type: ignore[union-attr]
 
 
@@ -36,9 +36,9 @@ def test_jobs_of_a_batch_run_at_once_inside_of_inline(app: App) -> None:
         with app.batch(on_complete=report) as batch:
             job.enqueue(1)
             assert ran == [1]
-        assert ran == [1, batch.id]
+        assert ran == [1, batch.bid]
         app.chain(add.s(1), job.s(goworkers_py.PREVIOUS)).enqueue()
-        assert ran == [1, batch.id, 2]
+        assert ran == [1, batch.bid, 2]
 
 
 def test_a_chain_runs_in_a_test(app: App) -> None:
