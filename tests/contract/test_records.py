@@ -237,6 +237,18 @@ def test_only_the_last_moves_are_kept(me: Process, publish: Publish, record: Rea
     assert len(record().timeline) == MOST_MOVES
 
 
+def test_a_value_of_any_length_is_read_as_it_was_written(me: Process, publish: Publish, record: Read) -> None:
+    lengths = [0, 1, 63, 64, 65, 127, 128, 129, 900, 1_023, 1_024, 5_000]
+    text = ("x" + "\xe4" * 2_500).encode()
+    publish(push())
+    for length in [*lengths, *reversed(lengths), 900, 64, 5_000, 128, 900, 1_024]:
+        [one] = me.consume(1)
+        fields = (("result", text[:length]), ("queue", "q" * length))
+        me.settle((one, Requeue(effects=(NoteState(Tracked("1", ""), "waiting", "r" * length, 60, fields),))))
+        found = record()
+        assert (found.result, found.queue, found.timeline[-1].reason) == (text[:length], "q" * length, "r" * length)
+
+
 # --- a run
 
 

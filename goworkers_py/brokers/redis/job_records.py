@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goworkers_py.brokers.contracts.store import RunningMark
@@ -16,6 +16,7 @@ from goworkers_py.wire.job_record import LIVE_S, JobRecord, read
 
 _LUA = Path(__file__).parent / "lua"
 _MARK_RUNNING = Script(_LUA / "mark_running.lua", list_of(int))
+_PIECE = 64  # bytes; see note.lua
 
 
 class JobRecords:
@@ -25,7 +26,7 @@ class JobRecords:
 
     def read(self, jid: str) -> JobRecord | None:
         flat = self._connections.call("HGETALL", self._keys.record(jid))
-        return read(jid, {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)})
+        return read(jid, _whole({text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}))
 
     def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
         numbers: dict[str, int] = {}
@@ -41,3 +42,15 @@ class JobRecords:
             told = sidekiq_status.fields("working" if first else None, progress, time.time()) if shown else ()
             arguments += (job.jid, number_of(self._keys.status(job.jid)) if shown else 0, len(told), *told)
         return [told == 1 for told in self._connections.script(_MARK_RUNNING, list(numbers), arguments)]
+
+
+def _whole(pieces: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The fields of a record. A value goes on in the next field after a piece of exactly 64 bytes."""
+    fields = {name: piece for name, piece in pieces.items() if ":" not in name}
+    for name, piece in fields.items():
+        number = 0
+        while len(piece) == _PIECE:
+            number += 1
+            piece = pieces.get(f"{name}:{number}", b"")
+            fields[name] += piece
+    return fields

@@ -46,9 +46,12 @@ def app(redis_url: str) -> Iterator[App]:
 
 def test_ruby_gets_the_result_of_a_job_that_python_runs(app: App, redis_url: str) -> None:
     add = app.job("Add", queue="q", retain=60)(lambda one, other: {"sum": one + other, "text": "ä"})
-    jid = str(add.enqueue(40, 2))
+    long = app.job("Long", queue="q", retain=60)(lambda length: "ä" * length)
+    jid, jids = str(add.enqueue(40, 2)), {length: str(long.enqueue(length)) for length in (31, 300, 3_000)}
     with working(app):
         assert ask(redis_url, jid) == '{"sum"=>42, "text"=>"ä"}'
+        for length, one in jids.items():
+            assert ask(redis_url, one) == '"' + "ä" * length + '"'
 
 
 def test_ruby_is_told_how_a_job_failed_or_that_it_was_cancelled(app: App, redis_url: str) -> None:

@@ -11,11 +11,16 @@
 local life, status_life, channel, written = ARGV[1], ARGV[2], ARGV[3], {}
 
 local function is_running(key, owner)
-  return redis.pcall('HGET', key, 'state') == 'running' and redis.pcall('HGET', key, 'owner') == owner
+  if redis.pcall('HGET', key, 'state') ~= 'running' then return false end
+  local pieces = in_pieces({'owner', owner}, 1, 2)
+  for i = 1, #pieces, 2 do
+    if redis.pcall('HGET', key, pieces[i]) ~= pieces[i + 1] then return false end
+  end
+  return true
 end
 
 local function set_progress(key, progress)
-  if progress ~= '' then redis.pcall('HSET', key, 'progress', progress) end
+  if progress ~= '' then redis.pcall('HSET', key, unpack(in_pieces({'progress', progress}, 1, 2))) end
 end
 
 local function holds(list, raw)

@@ -4,6 +4,38 @@
 local NOTE_V, NOTE_MOST = '1', 100
 local NOTE_ENDED = {dead = true, completed = true, cancelled = true, expired = true}
 
+-- Redis keeps a hash in a third of the memory while no value has more than 64 bytes. So a longer one is in pieces. One of
+-- exactly 64 bytes goes on in the next field, as `result`, `result:1`, `result:2`; behind the first other one are at most
+-- pieces of an older value. A value that is long anyway is in one piece.
+local NOTE_PIECE, NOTE_WHOLE = 64, 1024
+
+local function add_pieces(pieces, name, value)
+  local size, more = #pieces, #value < NOTE_WHOLE and math.floor(#value / NOTE_PIECE) or 0
+  pieces[size + 1], pieces[size + 2] = name, more > 0 and string.sub(value, 1, NOTE_PIECE) or value
+  for i = 1, more do
+    pieces[size + 2 * i + 1] = name .. ':' .. i
+    pieces[size + 2 * i + 2] = string.sub(value, i * NOTE_PIECE + 1, (i + 1) * NOTE_PIECE)
+  end
+end
+
+-- Names and values as arguments of `unpack`. Nearly all values are short, and are taken as they are.
+local function in_pieces(fields, first, last)
+  local long = false
+  for i = first + 1, last, 2 do long = long or #fields[i] >= NOTE_PIECE end
+  if not long then return fields, first, last end
+  local pieces = {}
+  for i = first, last, 2 do add_pieces(pieces, fields[i], fields[i + 1]) end
+  return pieces, 1, #pieces
+end
+
+local function drop_pieces(key, name)
+  local field, i = name, 0
+  while redis.pcall('HDEL', key, field) == 1 do
+    i = i + 1
+    field = name .. ':' .. i
+  end
+end
+
 local may_write = false
 
 -- `fields` from `first` to `last` are names and values. A dead job is in its set under the time of this step.
@@ -15,11 +47,13 @@ local function note(key, life, state, reason, fields, first, last)
   -- A server that is out of memory refuses HSET to a script that has written nothing. EXPIRE is allowed, and is a write.
   if not may_write then redis.pcall('EXPIRE', key, life) end
   may_write = true
+  local move = state .. ' ' .. now .. ' ' .. reason
   -- A new record has no owner that is to be cleared, and an old one has its version.
   redis.pcall('HSET', key, v and 'owner' or 'v', v and '' or NOTE_V, 'state', state, 'at', now, 'n', n,
-    'due', state == 'dead' and now or '', 't' .. n, state .. ' ' .. now .. ' ' .. reason,
-    unpack(fields, first or 1, last or #fields))
-  if tonumber(n) > NOTE_MOST then redis.pcall('HDEL', key, 't' .. n - NOTE_MOST) end
+    'due', state == 'dead' and now or '', 't' .. n, string.sub(move, 1, NOTE_PIECE),
+    unpack(in_pieces(fields, first or 1, last or #fields)))
+  if #move >= NOTE_PIECE then redis.pcall('HSET', key, unpack(in_pieces({'t' .. n, move}, 1, 2))) end
+  if tonumber(n) > NOTE_MOST then drop_pieces(key, 't' .. n - NOTE_MOST) end
   redis.pcall('EXPIRE', key, life)
   if NOTE_ENDED[state] then redis.pcall('PUBLISH', key, state) end
 end
