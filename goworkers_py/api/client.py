@@ -217,27 +217,27 @@ class Client:
         written = self._timestamps.write(now)
         return {"created_at": written, "enqueued_at": written} if later is None else {"created_at": written}
 
-    def _jobs(self, whole: PushForm, start: int) -> list[WrittenJob | None]:
+    def _jobs(self, form: PushForm, start: int) -> list[WrittenJob | None]:
         """Those of one slice."""
-        form, end = whole.writer, start + whole.slice
-        rows, slots = whole.rows[start:end], whole.slots[start:end]
-        jids = [whole.jid or new_jid() for _ in rows]
-        locks = (whole.locks or [])[start:end]
+        writer, end = form.writer, start + form.slice
+        rows, slots = form.rows[start:end], form.slots[start:end]
+        jids = [form.jid or new_jid() for _ in rows]
+        locks = (form.locks or [])[start:end]
         if not self._links:
-            texts = form.as_texts(rows, jids, whole.times, locks, slots)
-            claims = form.claims(rows, jids, locks) if locks else repeat(None, len(rows))
+            texts = writer.as_texts(rows, jids, form.times, locks, slots)
+            claims = writer.claims(rows, jids, locks) if locks else repeat(None, len(rows))
             places = (
                 [SlotClaim(slot, jid) for (slot, _), jid in zip(slots, jids, strict=True)] if slots else repeat(None)
             )
-            gathering = form.joining()
+            gathering = writer.joining()
             return [
-                WrittenJob(jid, form.queue, text, form.track(jid), claim, place, gathering)
+                WrittenJob(jid, writer.queue, text, writer.track(jid), claim, place, gathering)
                 for jid, text, claim, place in zip(jids, texts, claims, places, strict=False)
             ]
         # A link may change the job in place: a deep copy keeps the caller's objects and the other jobs unchanged.
-        jobs = form.as_dicts(rows, jids, whole.times, locks, slots)
+        jobs = writer.as_dicts(rows, jids, form.times, locks, slots)
         changed = (through_links(self._links, copy.deepcopy(job)) for job in jobs)
-        return [None if job is None else form.written(job) for job in changed]
+        return [None if job is None else writer.written(job) for job in changed]
 
 
 def _later(options: EnqueueOptions, now: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
@@ -20,8 +21,8 @@ from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.needs import FIELD
 
 Times = Mapping[str, float | int]
-# In the place of a name.
-_GAP = "\0"
+# Stands for the name of a lock where the text around the name is made. Nobody else can write it.
+_GAP = secrets.token_hex(16)
 
 
 class WrittenJob(NamedTuple):
@@ -74,10 +75,8 @@ class JobWriter:
         self._tracked = says_tracked(fields)
         self._grouping = grouping
         self._ours: dict[str, Any] = fields.get(FIELD, {})
-        # The JSON of what is the same in all jobs. The encoder's preparation takes longer than a job's own fields.
-        self._head = _opened(fields)
-        self._head_of_owners = _opened({name: value for name, value in fields.items() if name != FIELD})
-        self._around_lock = self._own_text(unique.field(_GAP)).split(payload.encode(_GAP)) if unique else []
+        # Made at their first use: not by `cached_property`, whose lock another thread may hold in the moment of a fork.
+        self._heads, self._lock_parts = ["", ""], list[str]()
 
     def claims(
         self, rows: Sequence[Sequence[Any]], jids: Sequence[str], locks: Sequence[str]
@@ -117,18 +116,32 @@ class JobWriter:
         slots: Sequence[SlotTie] = (),
     ) -> list[bytes]:
         texts = payload.encode_each(rows) if len(rows) > 1 else [payload.encode(rows[0])]
-        owns = self._own_texts(locks, slots) or repeat("")
-        head = self._head_of_owners if locks or slots else self._head
+        owns = self._own_texts(locks, slots) or repeat("", len(rows))
+        head = self._head(of_owners=bool(locks or slots))
         tail = "".join([f',"{name}":{time}' for name, time in times.items()])
         return [
             f'{head},"args":{args},"jid":{payload.encode(jid)}{own}{tail}}}'.encode()
-            for args, jid, own in zip(texts, jids, owns, strict=False)
+            for args, jid, own in zip(texts, jids, owns, strict=True)
         ]
+
+    def _head(self, of_owners: bool) -> str:
+        """The JSON of what is the same in all jobs, without the last bracket; `of_owners`: and without what locks and
+        slots change. It is made once: the encoder's preparation takes longer than a job's own fields."""
+        if not self._heads[of_owners]:
+            fields = {name: value for name, value in self._fields.items() if not of_owners or name != FIELD}
+            self._heads[of_owners] = payload.encode(fields)[:-1]
+        return self._heads[of_owners]
+
+    def _around_lock(self, unique: Uniqueness) -> list[str]:
+        """The field of a job that has a lock and no slot, before and after the name of the lock."""
+        if not self._lock_parts:
+            self._lock_parts = self._own_text(unique.field(_GAP)).split(payload.encode(_GAP))
+        return self._lock_parts
 
     def _own_texts(self, locks: Sequence[str], slots: Sequence[SlotTie]) -> list[str]:
         """The field `pyworkers` of each job that has a lock or a slot of its own."""
-        if locks and not slots:
-            before, after = self._around_lock
+        if self.unique is not None and locks and not slots:
+            before, after = self._around_lock(self.unique)
             return [f"{before}{payload.encode(lock)}{after}" for lock in locks]
         return [self._own_text(own) for own in self._owns(locks, slots)]
 
@@ -143,8 +156,8 @@ class JobWriter:
         locks: Sequence[str],
         slots: Sequence[SlotTie],
     ) -> Iterator[dict[str, Any]]:
-        owns = self._owns(locks, slots) or repeat(None)
-        for args, jid, own in zip(rows, jids, owns, strict=False):
+        owns = self._owns(locks, slots) or repeat(None, len(rows))
+        for args, jid, own in zip(rows, jids, owns, strict=True):
             fields = {**self._fields, "args": list(args), "jid": jid, **times}
             if own:
                 fields[FIELD] = {**self._ours, **own}
@@ -157,8 +170,3 @@ class JobWriter:
         if of_locks and of_slots:
             return [{**lock, **slot} for lock, slot in zip(of_locks, of_slots, strict=True)]
         return [*of_locks, *of_slots]
-
-
-def _opened(fields: Mapping[str, Any]) -> str:
-    """The JSON of an object without its last bracket."""
-    return payload.encode(fields)[:-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from goworkers_py.api.argument_checks import require
 from goworkers_py.api.job_writer import JobWriter, Ties
@@ -19,8 +20,9 @@ from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 
 # Options of a push that make it unlike others.
 _OF_ONE_PUSH = frozenset({"at", "jid", "expires_in", "priority"})
-# A program may push with ever new options.
-MOST_KEPT = 1_000
+# Of the same options. A program may push to ever new queues.
+MOST_KEPT = 100
+_Kept = dict[tuple[str, str, frozenset[str]], JobWriter]
 
 
 class JobWriters:
@@ -29,8 +31,9 @@ class JobWriters:
     def __init__(self, broker: Callable[[], Broker], workers: WorkerCheck) -> None:
         self._broker = broker
         self._workers = workers
-        # By queue, class, options and needs. Two threads may each make the same one: each change is one step.
-        self._kept: dict[tuple[str, str, EnqueueOptions, frozenset[str]], JobWriter] = {}
+        # By options, then by queue, class and needs: for as long as a program keeps the options. Two threads may each
+        # make the same one.
+        self._kept: WeakKeyDictionary[EnqueueOptions, _Kept] = WeakKeyDictionary()
 
     def writer_of(
         self,
@@ -46,13 +49,16 @@ class JobWriters:
         needs = options.needs.union(needs, ties.needs)
         if kwargs or ties.members or not _OF_ONE_PUSH.isdisjoint(options.said):
             return self._made(queue, job_class, options, needs, kwargs, ties, pushed_at)
-        key = (queue, job_class, options, needs)
-        writer = self._kept.get(key)
+        kept = self._kept.get(options)
+        if kept is None:
+            kept = self._kept.setdefault(options, {})
+        key = (queue, job_class, needs)
+        writer = kept.get(key)
         if writer is None:
             writer = self._made(queue, job_class, options, needs, None, ties, pushed_at)
-            if len(self._kept) >= MOST_KEPT:
-                self._kept = {}
-            self._kept[key] = writer
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            kept[key] = writer
         return writer
 
     def _made(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from goworkers_py.config.job_options import (
@@ -25,7 +26,7 @@ class EnqueueOptions:
     """The options of one push: `EnqueueOptions(retry=3, tags=["a"])`. If an option is not given, the job's own code
     decides, or the default of the program that runs the job."""
 
-    __slots__ = ("fields", "needs", "said")
+    __slots__ = ("__weakref__", "fields", "needs", "said")
 
     def __init__(self, **options: Unpack[PushOptions]) -> None:
         self.said: dict[str, Any] = checked(options, PushOptions)
@@ -74,4 +75,4 @@ def _extra_fields(extra: dict[str, Any]) -> dict[str, Any]:
             raise ArgumentError(f"extra: {name} is an option; give it as {name}=")
     checked({name: extra[name] for name in _ONCE_EXTRA if name in extra}, PushOptions)
     payload.check_plain(extra, "extra", payload.MAX_NESTING)
-    return extra
+    return copy.deepcopy(extra)  # a change of the caller's objects is no change of these options

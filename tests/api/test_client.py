@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import json
 import re
 from collections import Counter
@@ -231,11 +232,34 @@ def test_pushes_with_other_options_are_written_anew(client: Client, redis: redis
     ]
 
 
-def test_writers_of_ever_new_options_are_forgotten(client: Client, redis: redis_py.Redis) -> None:
+def test_the_writers_of_options_go_with_them(client: Client, redis: redis_py.Redis) -> None:
+    for number in range(20):
+        client.push("q", "A", [1], EnqueueOptions(retry=number))
+    assert redis.llen("queue:q") == 20
+    gc.collect()
+    assert len(client._writers._kept) == 0
+
+
+def test_of_the_same_options_some_writers_are_kept(client: Client, redis: redis_py.Redis) -> None:
+    options = EnqueueOptions(retry=1)
     for number in range(MOST_KEPT + 10):
-        client.push("q", "A", [1], EnqueueOptions(retry=number % 20))
-    assert redis.llen("queue:q") == MOST_KEPT + 10
-    assert len(client._writers._kept) == 10
+        client.push(f"q{number}", "A", [1], options)
+    assert len(client._writers._kept[options]) == 10
+
+
+def test_a_change_of_an_extra_field_after_its_options_were_made_changes_no_push(
+    make: Callable[..., Client], redis: redis_py.Redis
+) -> None:
+    meta = {"n": 1}
+    options = EnqueueOptions(extra={"meta": meta})
+    meta["n"] = 2
+    make().push("q", "A", [1], options)
+    make(lambda job: job).push("q", "A", [1], options)
+    assert [json.loads(raw)["meta"] for raw in redis.lrange("queue:q", 0, -1)] == [{"n": 1}] * 2
+
+
+def test_any_text_may_stand_beside_the_name_of_a_lock(client: Client, redis: redis_py.Redis) -> None:
+    assert client.push("q", "A", [1], EnqueueOptions(unique_for=60, group="\0"))
 
 
 def test_a_job_may_be_given_its_jid(client: Client, redis: redis_py.Redis) -> None:

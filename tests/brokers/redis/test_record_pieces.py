@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -41,12 +41,14 @@ def test_a_job_that_ran_for_long_on_a_machine_with_a_long_name_is_kept_in_little
     app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     monkeypatch.setenv("DYNO", host)
-    jid = str(app.job("Slow", queue="q", retain=60)(lambda: time.sleep(0.1)).enqueue())
+    seen = threading.Event()
+    jid = str(app.job("Slow", queue="q", retain=60)(lambda: seen.wait(20)).enqueue())
     with working(app):
-        assert eventually(lambda: app.status(jid).state == "running")
+        assert eventually(lambda: [move.state for move in app.status(jid).timeline] == ["waiting", "running"])
         owner = app.status(jid).owner
         assert owner.startswith(f"{host}:")
         assert is_small(redis, jid)
+        seen.set()
         assert eventually(lambda: app.status(jid).state == "completed")
     moves = [(move.state, move.reason) for move in app.status(jid).timeline]
     assert moves == [("waiting", "pushed"), ("running", f"in {owner}"), ("completed", "")]

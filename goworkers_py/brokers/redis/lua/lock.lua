@@ -1,4 +1,4 @@
--- Included by other scripts after now.lua. The lock of a unique job is a hash:
+-- Included by other scripts, which have `now`. The lock of a unique job is a hash:
 --   v, jid, queue, at         the version, the job that holds it, its queue, and when it got the lock
 --   due                       when the job is due, if it waits for a time
 --   token                     the payload of a job that reads `fields` as it begins; it goes as the job begins

@@ -2,8 +2,8 @@
 -- does, without the parts that other ties need. Nearly every push of a unique job is such, and Redis takes half of its
 -- time to make functions that are not called.
 -- KEYS: queues, the queue or the schedule, then the lock of each job
--- ARGV: the name of the queue, when the jobs are due ('': now), the time by the producer's clock, as it is in the payloads,
---       then for each job: jid, payload, life of its lock, and the jid of a holder that does not count
+-- ARGV: the name of the queue, when the jobs are due ('': now), the time of the push by the producer's clock, then for each
+--       job: jid, payload, life of its lock, and the jid of a holder that does not count
 -- Answer: for each job 1, or how it met the lock, and the holder as {jid, queue, at, due}
 local now = ARGV[3]
 -- include lock.lua
