@@ -97,7 +97,11 @@ class Guard:
         limits = self._runs.ties.limits.of(message)
         lock = lock_of(message.fields) if _NEEDS in message.fields else None
         if (ended := self._begin_lock(message, lock, looks=bool(limits))) is not None:
-            return self._runs.run(message, delivery, partial(_answer, ended), self._expiry.run_stats)
+            chain: Run = partial(_answer, ended)
+            # The newest fields of a job that reads them may have a later time at which it expires.
+            if (_EXPIRES_AT in message.fields or _EXPIRY in message.fields) and not (lock is not None and lock.reads):
+                chain = self._expiry.around(chain)
+            return self._runs.run(message, delivery, chain, self._expiry.run_stats)
         chain, timely = self._chain, self._timely
         if limits:  # a job that has expired takes no place
             if lock is not None:

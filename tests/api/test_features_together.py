@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from apps import own_app, working
 from waiting import eventually
 
-from goworkers_py.admin.places import PARKED
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import PARKED, SCHEDULED
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
@@ -43,3 +45,15 @@ def test_a_job_that_waits_for_a_limit_has_not_begun(app: App, options: dict[str,
         assert eventually(lambda: ran)
         assert eventually(lambda: not [*app.inspector.locks()])
     assert (second, ran) == ((jid, ["new"]) if "on_conflict" in options else (None, ["old"]))
+
+
+def test_a_job_expires_while_another_one_holds_its_lock(app: App) -> None:
+    @app.job("Sync", queue="q", unique_for=60, on_conflict="reschedule", track=True)
+    def sync(key: int) -> None: ...
+
+    sync.enqueue_in(3600, 1)
+    late = sync.set(expires_at=time.time() - 1).enqueue(1)
+    assert late is not None
+    list(app.inspector.retry(SCHEDULED, Filter(jids=[late])))
+    with working(app):
+        assert eventually(lambda: app.status(late).state == "expired")
