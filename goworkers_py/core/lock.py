@@ -73,6 +73,7 @@ class Begin(NamedTuple):
     read: bool = False  # the lock may have newer fields
     free: bool = False  # the lock ends as the job begins
     instead_of: str = ""
+    looks: bool = False  # with `read`: it does not begin yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from goworkers_py.runtime.quarantine import Quarantine
 from goworkers_py.runtime.special_runs import SpecialRuns
 from goworkers_py.wire import job_record, needs
 from goworkers_py.wire.group import group_of
-from goworkers_py.wire.lock import lock_of
+from goworkers_py.wire.lock import JobLock, lock_of
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, reset_current, set_current
 
 log = logging.getLogger(__name__)
@@ -90,14 +90,22 @@ class Guard:
             ended = self._runs.ties.groups.begin(message, group)
             chain = self._aggregation if ended is None else partial(_answer, ended)
             return self._run_with(message, delivery, chain, self._expiry.around(chain))
-        begun = self._begin_lock(message)
-        if not isinstance(begun, Message):
-            return self._runs.run(message, delivery, partial(_answer, begun), self._expiry.run_stats)
-        if begun is not message:
-            delivery.message = message = begun
-            set_current(begun)  # `run` resets it
+        return self._run_tied(message, delivery)
+
+    def _run_tied(self, message: Message, delivery: Delivery) -> Outcome:
+        """A job that may have a lock or limits."""
+        limits = self._runs.ties.limits.of(message)
+        lock = lock_of(message.fields) if _NEEDS in message.fields else None
+        if (ended := self._begin_lock(message, lock, looks=bool(limits))) is not None:
+            chain: Run = partial(_answer, ended)
+            # The newest fields of a job that reads them may have a later time at which it expires.
+            if (_EXPIRES_AT in message.fields or _EXPIRY in message.fields) and not (lock is not None and lock.reads):
+                chain = self._expiry.around(chain)
+            return self._runs.run(message, delivery, chain, self._expiry.run_stats)
         chain, timely = self._chain, self._timely
-        if limits := self._runs.ties.limits.of(message):  # a job that has expired takes no place
+        if limits:  # a job that has expired takes no place
+            if lock is not None:
+                chain = self._runs.ties.locks.after_limits(lock, chain)
             chain = partial(self._runs.ties.limits.run, delivery=delivery, chain=chain, limits=limits)
             timely = self._expiry.around(chain)
         return self._run_with(message, delivery, chain, timely)
@@ -120,13 +128,11 @@ class Guard:
                 chain = self._expiry.around(chain)
         return self._runs.run(message, delivery, chain, self._expiry.run_stats)
 
-    def _begin_lock(self, message: Message) -> Message | Outcome:
-        """The message with which the job runs; or the outcome of a job whose lock keeps it from beginning now."""
-        fields = message.fields
-        if _NEEDS in fields and (lock := lock_of(fields)) is not None and lock.asks:
-            return self._runs.ties.locks.begin(message, lock)
-        refused = None if self._ruby is None else self._ruby.begin(message)
-        return message if refused is None else refused
+    def _begin_lock(self, message: Message, lock: JobLock | None, looks: bool) -> Outcome | None:
+        """The outcome of a job whose lock keeps it from beginning now. `looks`: it may have to wait for a limit yet."""
+        if lock is not None and lock.asks:
+            return self._runs.ties.locks.begin(message, lock, looks)
+        return None if self._ruby is None else self._ruby.begin(message)
 
 
 def _answer(outcome: Outcome, message: Message) -> Outcome:

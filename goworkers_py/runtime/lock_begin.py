@@ -1,6 +1,9 @@
 """Asks for the lock of a unique job before the job begins, where its options want that: `unique_until="start"`,
 `on_conflict="replace"` and `"reschedule"`. Other unique jobs hold their lock from the push to the end, and need not
 ask.
+
+A job with limits asks twice. The first time it only looks, because it may have to wait in the line of a limit: it has
+not begun while it waits there. It asks again when it has its places.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ from collections.abc import Callable
 
 from goworkers_py.admin.lock_holders import LockHolders
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, UnreadablePayload
 from goworkers_py.core.lock import RESCHEDULED_S, Begin, Begun, Holder, TooEarly
 from goworkers_py.core.outcome import REQUEUE_LAST, Outcome, Reschedule
+from goworkers_py.links.chain import Run
 from goworkers_py.wire import payload
-from goworkers_py.wire.lock import JobLock, begun
+from goworkers_py.wire.lock import JobLock, renewed
 from goworkers_py.wire.message import Message
 
 log = logging.getLogger("goworkers_py.job")
@@ -32,16 +37,24 @@ class LockBegin:
         self._holders = LockHolders(broker)
         self._wall = wall
 
-    def begin(self, message: Message, lock: JobLock) -> Message | Outcome:
-        """The message with which the job runs; or the outcome of a job that must not begin now."""
+    def after_limits(self, lock: JobLock, chain: Run) -> Run:
+        """The chain for a job that has looked at its lock and has its places now."""
+        if lock.until != "start" and not lock.reads:
+            return chain
+        # Without `takes`: it would wait for another job, which may wait for its places.
+        return lambda message: self._begin(message, lock, takes=False) or chain(message)
+
+    def begin(self, message: Message, lock: JobLock, looks: bool) -> Outcome | None:
+        """The outcome of a job that must not begin now. None for one that may; the message has its newest arguments."""
+        return self._begin(message, lock, takes=lock.on_conflict == "reschedule", looks=looks)
+
+    def _begin(self, message: Message, lock: JobLock, takes: bool, looks: bool = False) -> Outcome | None:
         if self._locks is None or not message.jid:
-            return message
-        reads, takes = lock.reads, lock.on_conflict == "reschedule"
-        asked = Begin(lock.name, message.jid, message.queue, lock.for_s, takes, reads, lock.until == "start")
+            return None
+        reads, frees = lock.reads, lock.until == "start" and not looks
+        asked = Begin(lock.name, message.jid, message.queue, lock.for_s, takes, reads, frees, looks=looks)
         try:
-            answer = self._locks.begin(asked)
-            if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(answer):
-                answer = self._locks.begin(asked._replace(instead_of=answer.jid))
+            answer = self._asked(self._locks, asked, lock)
         except BrokerUnavailable:
             return REQUEUE_LAST
         except BrokerRefused as error:
@@ -49,7 +62,9 @@ class LockBegin:
             return self._rescheduled(message, self._wall() + REFUSED_S)
         match answer:
             case Begun(fields):
-                return self._renewed(message, fields) if reads else message
+                if reads:
+                    self._renew(message, fields, looks)
+                return None
             case TooEarly(due):
                 log.info("rescheduled: a later push has given it a later time")
                 return self._rescheduled(message, due)
@@ -57,16 +72,20 @@ class LockBegin:
                 log.info("rescheduled: job %s holds the lock %s", jid, lock.name)
                 return self._rescheduled(message, self._wall() + RESCHEDULED_S * random.uniform(0.9, 1.1))
 
-    def _renewed(self, message: Message, fields: bytes) -> Message:
-        """The message with the newest fields. It says that it has them: its retries do not read the lock again."""
+    def _asked(self, locks: Locks, asked: Begin, lock: JobLock) -> Begun | TooEarly | Holder:
+        answer = locks.begin(asked)
+        if isinstance(answer, Holder) and lock.until != "expiry" and self._holders.is_gone(answer):
+            answer = locks.begin(asked._replace(instead_of=answer.jid))
+        return answer
+
+    def _renew(self, message: Message, fields: bytes, looks: bool) -> None:
+        """Gives the message the newest fields. It says that it has them: its retries do not read the lock again."""
         try:
             changes = payload.read(fields) if fields else {}
         except UnreadablePayload as error:
             log.error("its lock has unreadable arguments of a later push; it runs with its own: %s", error)
             changes = {}
-        renewed = Message(begun(message.raw, changes), message.queue)
-        renewed.cancel = message.cancel
-        return renewed
+        message.renew(renewed(message.raw, changes, has_begun=not looks))
 
     def _rescheduled(self, message: Message, at: float) -> Outcome:
         return Reschedule(at, payload.splice(message.raw, {"queue": message.queue}, drop=("at",)))

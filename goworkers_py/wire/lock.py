@@ -84,8 +84,10 @@ def newest_of(fields: Mapping[str, Any]) -> bytes:
     return payload.write({name: fields[name] for name in _NEWEST if name in fields})
 
 
-def begun(raw: bytes, changes: Mapping[str, Any]) -> bytes:
+def renewed(raw: bytes, changes: Mapping[str, Any], has_begun: bool) -> bytes:
     """The payload of a job that has read its lock, with the fields that were there in place of its own."""
-    lock = {**payload.read(raw)[FIELD][LOCK], BEGUN: True}
+    if has_begun:
+        lock = {**payload.read(raw)[FIELD][LOCK], BEGUN: True}
+        raw = payload.splice_into(raw, FIELD, {LOCK: lock})
     replaced = [name for name in _NEWEST if name not in changes] if changes else ()
-    return payload.splice(payload.splice_into(raw, FIELD, {LOCK: lock}), changes, drop=replaced)
+    return payload.splice(raw, changes, drop=replaced)

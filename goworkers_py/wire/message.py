@@ -1,4 +1,4 @@
-"""A message: one job's raw bytes, never changed, and the fields parsed from them."""
+"""A message: one job's raw bytes, and the fields parsed from them."""
 
 from __future__ import annotations
 
@@ -65,6 +65,11 @@ class Message:
         self.cancel: CancelRequest | None = None  # set when the job is cancelled while it runs
         self.gives = False  # set to true where the next link of a chain wants the result
         self.tracked: TrackedRun | None = None  # set where the states of the job are recorded
+
+    def renew(self, raw: bytes) -> None:
+        """Before the run: `raw` is the payload with the arguments of a later push."""
+        self.raw, self.fields = raw, payload.read(raw)
+        self.args = self.fields.get("args")
 
     @property
     def jid(self) -> str:

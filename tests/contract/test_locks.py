@@ -140,6 +140,18 @@ def test_the_holder_reads_the_newest_fields_once_it_begins(locks: Locks, publish
     assert life(locks) > 60  # the newest fields are nowhere else until the job is settled
 
 
+def test_a_holder_that_only_looks_is_replaced_on(locks: Locks, publish: Any) -> None:
+    begin = Begin(NAME, "1", "q", 60, read=True)
+    look = begin._replace(looks=True)
+    publish(push(1, "replace"))
+    assert locks.begin(look) == Begun()
+    assert publish(push(2, "replace", fields=b'{"args":[2]}'))[0].how == "replaced"
+    assert locks.begin(look) == Begun(b'{"args":[2]}')
+    assert publish(push(3, "replace", fields=b'{"args":[3]}'))[0].how == "replaced"
+    assert locks.begin(begin) == Begun(b'{"args":[3]}')
+    assert publish(push(4, "replace", fields=b'{"args":[4]}'))[0].how == "held"
+
+
 def test_only_a_holder_that_reads_is_replaced(locks: Locks, publish: Any) -> None:
     publish(push(1))
     assert publish(push(2, "replace", fields=b"{}"))[0].how == "held"

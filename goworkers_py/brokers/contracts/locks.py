@@ -27,6 +27,7 @@ class Locks(Protocol):
         read    the answer has the newest fields that a push has left for this job, and from now on no push replaces
                 them: called again, it answers the same. TooEarly when a push has left a later time
         free    the lock ends, if this job holds it
+        looks   the job does not begin yet: with `read`, later pushes go on to replace the fields
 
         Without `take`, a job that does not hold the lock may run all the same."""
 

@@ -91,11 +91,14 @@ class LockTable:
         if begin.free:
             self.free(begin.name, begin.jid)
             return Begun()
-        if not begin.read:
-            return Begun()
+        return self._read(held, begin) if begin.read else Begun()
+
+    def _read(self, held: _Held, begin: Begin) -> Begun | TooEarly:
         due = held.holder.due
         if held.token and held.fields and due is not None and due > self._clock():
             return TooEarly(due)
+        if begin.looks:
+            return Begun(held.fields)
         held.token = b""
         if not held.fields:
             held.expires_at = self._clock() + begin.for_s

@@ -26,7 +26,7 @@ class RedisLocks(Locks):
         self._keys = keys
 
     def begin(self, begin: Begin) -> Begun | TooEarly | Holder:
-        flags = int(begin.take), int(begin.read), int(begin.free)
+        flags = int(begin.take), int(begin.read), int(begin.free), int(begin.looks)
         arguments = (begin.jid, begin.queue, begin.for_s, begin.instead_of, *flags)
         how, *told = self._connections.script(_BEGIN, (self._keys.lock(begin.name),), arguments)
         if how == b"run":

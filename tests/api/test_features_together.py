@@ -1,0 +1,59 @@
+"""What two features of one job decide together, where neither decides it alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from apps import own_app, working
+from waiting import eventually
+
+from goworkers_py.admin.filter import Filter
+from goworkers_py.admin.places import PARKED, SCHEDULED
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+
+
+@pytest.fixture
+def app(broker_address: str) -> Iterator[App]:
+    with own_app(broker_address, QueueConfig(name="q", concurrency=3), timeout=1, poll_interval=1) as app:
+        yield app
+
+
+def parked(app: App) -> int:
+    return app.inspector.count(PARKED)
+
+
+@pytest.mark.parametrize("options", [{"unique_until": "start"}, {"on_conflict": "replace"}], ids=str)
+def test_a_job_that_waits_for_a_limit_has_not_begun(app: App, options: dict[str, Any]) -> None:
+    ran: list[str] = []
+
+    wide = app.limit("wide", concurrent=2)
+
+    @app.job("Sync", queue="q", unique_for=60, unique_by=lambda key, *_: key, limits=[wide], **options)
+    def sync(key: int, text: str) -> None:
+        ran.append(text)
+
+    with working(app):
+        assert eventually(lambda: app.inspector.set_limit("wide", concurrent=0))
+        jid = sync.enqueue(1, "old")
+        assert eventually(lambda: parked(app) == 1)
+        second = sync.enqueue(1, "new")
+        app.inspector.unset_limit("wide")
+        assert eventually(lambda: ran)
+        assert eventually(lambda: not [*app.inspector.locks()])
+    assert (second, ran) == ((jid, ["new"]) if "on_conflict" in options else (None, ["old"]))
+
+
+def test_a_job_expires_while_another_one_holds_its_lock(app: App) -> None:
+    @app.job("Sync", queue="q", unique_for=60, on_conflict="reschedule", track=True)
+    def sync(key: int) -> None: ...
+
+    sync.enqueue_in(3600, 1)
+    late = sync.set(expires_at=time.time() - 1).enqueue(1)
+    assert late is not None
+    list(app.inspector.retry(SCHEDULED, Filter(jids=[late])))
+    with working(app):
+        assert eventually(lambda: app.status(late).state == "expired")

@@ -1,0 +1,140 @@
+"""Jobs with two features: what each of them promises holds for such a job, too, however it ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from apps import own_app, working
+from pairs import KIND, World, pairs
+from waiting import eventually
+
+from goworkers_py.admin.places import waiting_in
+from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.timing import Timing
+from goworkers_py.runtime import firer
+
+# What is refused, by the kinds or names of the two features: what the error says to do.
+REFUSED = {
+    ("unique", "first|middle|last|part|callback"): r"write \S+\.set\(unique_for=False\)\.s\(",
+    ("replace|reschedule|until_start", "group"): "leave them out, or set unique_for=False",
+    ("group", "batch"): "push it outside of the batch",
+    ("group", "kwargs"): "give them by position",
+    ("first|middle|last|part", "held"): "push it outside",
+    ("first|middle|last|part|callback", "scheduled"): "no `at`",
+    ("middle|last|part|callback", "expires"): "take it out of the job",
+    ("atomic", "iterable|sliced|async_iterable"): "leave it out, and push inside of",
+}
+
+
+@pytest.fixture
+def app(broker_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
+    monkeypatch.setattr(firer, "LOOK_EVERY_S", 0.3)
+    queues = [QueueConfig(name="q", concurrency=6, priorities=True), QueueConfig(name="r", concurrency=2)]
+    with own_app(broker_address, *queues, timeout=2, poll_interval=1) as app:
+        yield app
+
+
+def await_ends(world: World) -> None:
+    def are_over() -> bool:
+        world.cancel_begun()
+        # Twice: a job may have moved from a place that was not looked at yet to one that was.
+        return world.idle and world.idle
+
+    assert eventually(are_over, within_s=50), {*world.waiting()}
+
+
+def await_pushes(world: World) -> None:
+    """Until each job of each case waits in its place, and nothing else is under way."""
+
+    def missing() -> dict[str, int]:
+        found = world.waiting()
+        wanted = {name: case.pushed - len(found[name]) for name, case in world.cases.items()}
+        return {name: count for name, count in wanted.items() if count} or (
+            {"support": 1} if world.app.inspector.count(waiting_in("r")) else {}
+        )
+
+    assert eventually(lambda: not missing()), missing()
+
+
+def judge(world: World) -> None:
+    assert len(world.cases) > 50 or world.ending == "kill"
+    complaints = world.complaints()
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.parametrize("ending", ["success", "retry", "no_failure", "death", "discard", "cancel_running"])
+def test_each_feature_keeps_its_promise_beside_each_other_one(app: App, ending: str) -> None:
+    world = World(app, ending, each=3 if ending == "success" else 1)
+    world.declare(*pairs())
+    app.inspector.pause("q")
+    with working(app):
+        world.push()
+        app.inspector.resume("q")
+        await_ends(world)
+    judge(world)
+
+
+@pytest.mark.parametrize("ending", ["cancel", "delete", "kill", "expiry"])
+def test_a_job_that_never_runs_gives_up_what_it_holds(app: App, ending: str) -> None:
+    world = World(app, ending)
+    without, only = {"expiry": ("expires", ""), "kill": ("", "scheduled")}.get(ending, ("", ""))
+    world.declare(*(names for names in pairs() if without not in names and (not only or only in names)))
+    app.inspector.pause("q")
+    with working(app):
+        world.push()
+        await_pushes(world)
+        for name, jobs in world.waiting().items():
+            world.cases[name].jids = [job.jid for job in jobs]
+        world.end_waiting()
+        app.inspector.resume("q")
+        await_ends(world)
+    judge(world)
+
+
+def test_a_dead_job_goes_on_when_it_is_retried_by_hand(app: App) -> None:
+    world = World(app, "death")
+    world.declare(*pairs())
+    app.inspector.pause("q")
+    with working(app):
+        world.push()
+        app.inspector.resume("q")
+        await_ends(world)
+        world.retry_dead()
+        await_ends(world)
+    judge(world)
+
+
+def test_a_job_goes_on_after_its_process_was_killed(app: App) -> None:
+    app.timing = Timing(lease_s=1, lease_fresh_s=0.8, beat_every_s=0.1, recover_every_s=0.1, steady_for_s=0.2)
+    world = World(app, "recovery")
+    world.declare(*pairs())
+    app.inspector.pause("q")
+    with working(app):
+        world.push()
+        world.strand()
+        app.inspector.resume("q")
+        await_ends(world)
+    judge(world)
+
+
+def test_a_pair_that_is_refused_is_refused_with_what_to_do(app: App) -> None:
+    world = World(app, "success")
+    world.declare(*pairs())
+    app.inspector.pause("q")
+    with working(app):
+        world.push()
+    wanted = {names: words for names in pairs() if (words := _refusal(names))}
+    assert world.refused.keys() == wanted.keys()
+    assert [told for names, told in world.refused.items() if not re.search(wanted[names], told)] == []
+
+
+def _refusal(names: tuple[str, ...]) -> str:
+    """What the error is to say where this pair is refused."""
+    for (one, other), words in REFUSED.items():
+        fits = [{name for name in names if re.fullmatch(side, name) or side == KIND[name]} for side in (one, other)]
+        if len(names) == 2 and all(fits):
+            return words
+    return ""
