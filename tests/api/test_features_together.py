@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -82,3 +83,21 @@ def test_a_link_that_is_deleted_between_two_runs_frees_its_strict_limit(app: App
     list(app.inspector.delete(place, Filter()))
     assert app.inspector.count(place) == 0
     assert [slot.holders for slot in app.inspector.slots("order")] == []
+
+
+def test_a_job_that_is_pushed_again_with_other_arguments_counts_under_their_key(app: App) -> None:
+    ran: list[str] = []
+    options: dict[str, Any] = {"unique_for": 60, "on_conflict": "reschedule"}
+
+    @app.job("Event", queue="q", limits=[app.limit("order", concurrent=1, by=lambda order: order)], **options)
+    def event(order: str) -> None:
+        ran.append(order)
+
+    event.enqueue("a")
+    [job] = app.inspector.jobs(waiting_in("q"))
+    app.inspector.pause("q")  # the job of the key `a` waits, and holds its place
+    app.inspector.enqueue_again(job, args=["b"], queue="r")
+    app.use(dataclasses.replace(app.config, queues=[*app.config.queues, QueueConfig(name="r")]))
+    with working(app):
+        assert eventually(lambda: ran)
+    assert ran == ["b"]
