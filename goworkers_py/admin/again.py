@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import without_batch
 from goworkers_py.wire.chain import without_chain
+from goworkers_py.wire.job_limits import SLOTS
 from goworkers_py.wire.job_record import says_tracked, tracked_of
+from goworkers_py.wire.lock import LOCK
 from goworkers_py.wire.message import EXPIRES_AT, EXPIRY, Message, Timestamps, new_jid
 from goworkers_py.wire.needs import FIELD, KWARGS, field_of
 from goworkers_py.wire.stored_job import StoredJob
@@ -44,7 +46,8 @@ class Again:
         written, later = timestamps.write(now), self.at if self.at is not None and self.at > now else None
         changes = {"queue": queue, "jid": new_jid(), "created_at": written}
         changes |= {} if later is not None else {"enqueued_at": written}
-        changes |= _in_no_batch(message) | _expiry(message, now)
+        has_others = self.args is not None or self.kwargs is not None
+        changes |= _without_ties(message, (LOCK, SLOTS) if has_others else ()) | _expiry(message, now)
         changes |= _other_arguments(message, self.args, self.kwargs)
         raw = payload.splice(inner.payload, changes, drop=[name for name in _OF_THE_FIRST if name not in changes])
         fields = payload.read(raw)
@@ -67,10 +70,13 @@ def _other_arguments(message: Message, args: Sequence[Any] | None, kwargs: Mappi
     return changes
 
 
-def _in_no_batch(message: Message) -> dict[str, Any]:
-    """The batch of the first job has not counted the new one, and its chain does not know it."""
+def _without_ties(message: Message, of_key: Collection[str]) -> dict[str, Any]:
+    """The batch of the first job has not counted the new one, and its chain does not know it. `of_key`: the ties whose
+    key other arguments may change."""
     told = message.get(FIELD)
     kept = without_chain(without_batch(told))
+    if isinstance(kept, dict) and not kept.keys().isdisjoint(of_key):
+        kept = {name: value for name, value in kept.items() if name not in of_key}
     return {} if kept is told else {FIELD: kept}
 
 

@@ -20,7 +20,7 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.limit import Begins, LimitSpec, Lost, SlotTie, Undeclared, Waits
-from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Reschedule, Retry
+from goworkers_py.core.outcome import LOST, MOVED, REQUEUE_LAST, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 from goworkers_py.links.chain import Run
 from goworkers_py.policy.consequences import change_of, consequences, of_slots
@@ -132,9 +132,9 @@ class LimitBegin:
         new = [tie for tie in ties if tie not in known]
         if not new:
             return outcome
-        if isinstance(outcome, Retry) and any(tie.holds for tie in new):  # people may delete the retry
-            raw = payload.read(outcome.payload)
-            outcome = dataclasses.replace(outcome, payload=with_slots(outcome.payload, raw, ties))
+        if isinstance(outcome, Retry | Reschedule | Requeue) and any(tie.holds for tie in new):  # people may delete it
+            raw = message.raw if outcome.payload is None else outcome.payload
+            outcome = dataclasses.replace(outcome, payload=with_slots(raw, payload.read(raw), ties))
         queues = message.queue, *self._limiting.queues(tie.slot for tie in new)
         effects: tuple[Effect, ...] = (*of_slots(new, change_of(message.jid, outcome, self._wall()), queues),)
         return dataclasses.replace(outcome, effects=(*outcome.effects, *effects))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +12,11 @@ from apps import own_app, working
 from waiting import eventually
 
 from goworkers_py.admin.filter import Filter
-from goworkers_py.admin.places import PARKED, SCHEDULED
+from goworkers_py.admin.places import PARKED, SCHEDULED, waiting_in
 from goworkers_py.api.app import App
+from goworkers_py.brokers.contracts.admin import Place
 from goworkers_py.config.options import QueueConfig
+from goworkers_py.core.errors import RetryJob
 
 
 @pytest.fixture
@@ -57,3 +60,44 @@ def test_a_job_expires_while_another_one_holds_its_lock(app: App) -> None:
     list(app.inspector.retry(SCHEDULED, Filter(jids=[late])))
     with working(app):
         assert eventually(lambda: app.status(late).state == "expired")
+
+
+@pytest.mark.parametrize("place", [SCHEDULED, waiting_in("q")], ids=lambda place: place.state.value)
+def test_a_link_that_is_deleted_between_two_runs_frees_its_strict_limit(app: App, place: Place) -> None:
+    order = app.limit("order", concurrent=1)
+
+    @app.job("Event", queue="q", limits=[order], is_failure=lambda error: False)
+    def event() -> None:
+        raise RetryJob(delay=3600)
+
+    @app.job("Steps", queue="q", limits=[order])
+    def steps(*, cursor: int = 0) -> Iterator[int]:
+        while True:  # until the process stops
+            time.sleep(0.001)
+            yield 1
+
+    app.chain((event if place == SCHEDULED else steps).s()).enqueue()
+    with working(app):
+        assert eventually(lambda: [slot.holders for slot in app.inspector.slots("order")])
+        assert place != SCHEDULED or eventually(lambda: app.inspector.count(SCHEDULED))
+    list(app.inspector.delete(place, Filter()))
+    assert app.inspector.count(place) == 0
+    assert [slot.holders for slot in app.inspector.slots("order")] == []
+
+
+def test_a_job_that_is_pushed_again_with_other_arguments_counts_under_their_key(app: App) -> None:
+    ran: list[str] = []
+    options: dict[str, Any] = {"unique_for": 60, "on_conflict": "reschedule"}
+
+    @app.job("Event", queue="q", limits=[app.limit("order", concurrent=1, by=lambda order: order)], **options)
+    def event(order: str) -> None:
+        ran.append(order)
+
+    event.enqueue("a")
+    [job] = app.inspector.jobs(waiting_in("q"))
+    app.inspector.pause("q")  # the job of the key `a` waits, and holds its place
+    app.inspector.enqueue_again(job, args=["b"], queue="r")
+    app.use(dataclasses.replace(app.config, queues=[*app.config.queues, QueueConfig(name="r")]))
+    with working(app):
+        assert eventually(lambda: ran)
+    assert ran == ["b"]
