@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import redis as redis_py
 from apps import job, own_broker
+from servers import RedisServer
 from verbs import KEYS
 
 from goworkers_py.brokers.redis import limits, line_entry, lines
 from goworkers_py.brokers.redis.slot_arguments import slot_arguments
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import LimitSettings, Looked, Rate, Slot
 
 
@@ -108,3 +110,36 @@ def test_an_entry_that_a_look_cannot_read_is_not_looked_at_again_and_again(
         next_in_s = broker.limits.due(10).next_in_s
     assert next_in_s is not None
     assert next_in_s > 5
+
+
+def test_an_end_does_not_walk_its_line(own_redis: RedisServer) -> None:
+    """LREM reads all entries where it finds none."""
+    redis = own_redis.client()
+    with own_broker(own_redis.url) as broker:
+        broker.limits.declare([LimitSettings("order", 1)])
+        redis.rpush("pyworkers:line:limit:order", *3 * [line_entry.written(job(jid="1"), "q", 1.0, jid="1")])
+        with redis.monitor() as monitor:
+            assert broker.limits.look(Slot("order")) == Looked(1, 2)
+            own_redis.client().ping()
+            seen = list(iter(lambda: monitor.next_command()["command"], "PING"))
+    assert [told for told in seen if told.startswith("LTRIM")]
+    assert not [told for told in seen if told.startswith("LREM")]
+
+
+def test_where_a_removal_is_denied_the_jobs_that_have_left_the_line_come_to_their_queue(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    jobs = [job(jid=str(number)) for number in range(2)]
+    second, first = (line_entry.written(one, "q", 1.0, jid=str(number)) for number, one in enumerate(jobs))
+    redis.rpush("pyworkers:line:limit:order", second, b"broken", first)
+    with own_broker(redis_url) as broker:
+        broker.limits.declare([LimitSettings("order", 2)])
+        redis.execute_command("ACL", "SETUSER", "default", "-lrem")
+        try:
+            assert broker.limits.look(Slot("order"), ["q"], most=2) == Looked(1, 2)
+            with pytest.raises(BrokerRefused, match="LREM"):
+                broker.limits.look(Slot("order"), ["q"], most=2)
+        finally:
+            redis.execute_command("ACL", "SETUSER", "default", "+lrem")
+        assert redis.lrange("queue:q", 0, -1) == [jobs[1]]
+        assert [one.jid for one in broker.limits.holders(Slot("order"))] == ["1"]

@@ -161,15 +161,22 @@ local function look_later(slot, at)
   end
 end
 
--- Fails where the access rules do not allow to take a job out of the line, or to give it its place: it would be lost.
+-- Fails where the access rules do not allow what follows the removal of a job from the line: the job would be lost.
 -- LTRIM first: a server that is out of memory allows the others after it.
 local function check_line(slot)
   redis.call('LTRIM', slot.line, '0', '-1')
-  redis.call('LREM', slot.line, '-1', '')
   redis.call('HSET', slot.places, 'v', LIMIT_V)
-  redis.call('EXPIRE', slot.places, LET_GO_LIFE_S)
-  redis.call('PERSIST', slot.places)
-  redis.call('ZADD', slot.due, 'XX', now, slot.name)
+  if slot.counts == false then
+    redis.call('EXPIRE', slot.places, LET_GO_LIFE_S)
+  else
+    redis.call('PERSIST', slot.places)
+  end
+  redis.call('ZADD', slot.due, 'XX', '0', '')
+end
+
+-- Takes the oldest entry that can be read out of the line. (To try LREM first would cost a walk through all entries.)
+local function take_out(slot, entry, is_last)
+  if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
 end
 
 -- Lets as many jobs of the line go as there is room for, at most so many. Each takes its place with it. Returns how many.
@@ -195,7 +202,9 @@ local function let_go(slot, most)
       break
     end
     if count == 0 then check_line(slot) end
-    if is_last then redis.call('LTRIM', slot.line, '0', '-2') else redis.call('LREM', slot.line, '-1', entry) end
+    local done, failed = pcall(take_out, slot, entry, is_last)
+    if not done and count == 0 then error(failed, 0) end
+    if not done then break end -- jobs that have left the line must come to their queues
     give_place(slot, jid, '', queue)
     spend(slot, true)
     queues[queue] = queues[queue] or {}
