@@ -17,6 +17,7 @@ from goworkers_py.config.options import Config, PeriodicConfig
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.core.periodic import CatchUp, Overlap, Release, Rule
+from goworkers_py.policy.grouping import grouping_of
 from goworkers_py.policy.periodic_job import PeriodicJob, PeriodicJobs
 from goworkers_py.policy.registry import JobSpec, Registry
 from goworkers_py.policy.slots import slots_of
@@ -152,20 +153,30 @@ def _job(one: _Pushes, release: Release, client: Callable[[], Client]) -> Period
         args, kwargs = ([], one.dumped([])[1]) if callable(one.args) else one.arguments(0.0)
         payload.check_plain(args, "args")
         payload.check_plain(dict(kwargs), "kwargs")
+        grouping_of(one.options.said, kwargs)
     except (ArgumentError, ConfigError) as error:
         raise ConfigError(f"{one.place}: {error}") from None
     if not payload.encodable(one.name) or not one.name.isprintable():
         raise ConfigError(f"{one.place}: the name must be printable text")
-    if one.overlap != "allow" and one.options.said.get("unique_for"):
-        raise ConfigError(
-            f"{one.place}: overlap={one.overlap!r} and unique_for are two locks of one job; leave one of them out"
-        )
+    _check_overlap(one)
     lock = "" if one.overlap == "allow" else f"{one.job_class}:periodic:{release.source}:{one.name}"
     told = {"class": one.job_class, "queue": one.queue, "catch_up": one.catch_up, "overlap": one.overlap}
     shown = {"args_of": _name_of(one.args)} if callable(one.args) else {"args": args}
     more = {"kwargs": dict(kwargs)} if kwargs else {}
     made = schedule(one.name, one.rule, {**told, **shown, **more})
     return PeriodicJob(made, one.catch_up, partial(one.draft, client, lock))
+
+
+def _check_overlap(one: _Pushes) -> None:
+    if one.overlap != "allow" and one.options.said.get("unique_for"):
+        raise ConfigError(
+            f"{one.place}: overlap={one.overlap!r} and unique_for are two locks of one job; leave one of them out"
+        )
+    if one.overlap == "queue" and one.options.said.get("group"):
+        raise ConfigError(
+            f"{one.place}: overlap='queue' does not go with group, because a member does not begin by itself; use "
+            "overlap='skip'"
+        )
 
 
 def _name_of(function: ArgsOf) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Effect, NoteState, ShowStatus
+from goworkers_py.core.effect import Effect, NoteState, PushJobs, ShowStatus
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.outcome import (
     REQUEUE,
@@ -142,10 +143,19 @@ class Tracking:
 def _saying(run: TrackedRun, outcome: Outcome) -> Outcome:
     """Only the code of the job says that it is tracked. When its payload is rewritten, the payload says it too, for
     others who move the job."""
+    says = {RETAIN: run.retain_s} if run.retain_s else {TRACK: True}
+    if isinstance(outcome, Joined):
+        return dataclasses.replace(outcome, effects=tuple(_member_saying(one, says) for one in outcome.effects))
     if not isinstance(outcome, Retry | Dead | Reschedule | Requeue | Park) or outcome.payload is None:
         return outcome
-    says = {RETAIN: run.retain_s} if run.retain_s else {TRACK: True}
     return dataclasses.replace(outcome, payload=payload.splice(outcome.payload, says))
+
+
+def _member_saying(effect: Effect, says: Mapping[str, Any]) -> Effect:
+    if not isinstance(effect, PushJobs):
+        return effect
+    pushes = (dataclasses.replace(push, payload=payload.splice(push.payload, says)) for push in effect.pushes)
+    return dataclasses.replace(effect, pushes=tuple(pushes))
 
 
 def _noted(run: TrackedRun, state: StateWord, reason: str, life_s: int, fields: Fields = ()) -> NoteState:

@@ -101,3 +101,18 @@ def test_a_job_that_is_pushed_again_with_other_arguments_counts_under_their_key(
     with working(app):
         assert eventually(lambda: ran)
     assert ran == ["b"]
+
+
+def test_a_scheduled_member_of_a_class_that_is_tracked_by_its_code_ends(app: App) -> None:
+    @app.job("Invoice", queue="q", sidekiq_status=True, group_grace=0.01)
+    def invoice(number: int) -> None: ...
+
+    @invoice.aggregate
+    def first(members: list[list[Any]]) -> list[Any]:
+        return members[0]
+
+    jid = invoice.set(group="user:7").enqueue_in(0.1, 1)
+    assert jid is not None
+    with working(app):
+        assert eventually(lambda: app.status(jid).state == "completed")
+    assert [move.state for move in app.status(jid).timeline] == ["grouped", "completed"]

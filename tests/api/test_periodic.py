@@ -76,6 +76,23 @@ def test_the_decorator_returns_the_job_and_may_be_given_several_times(app: App) 
     assert "pyworkers" not in fields  # every release runs it
 
 
+@pytest.mark.parametrize(
+    ("told", "options", "words"),
+    [
+        ({"overlap": "queue"}, {}, "use overlap='skip'"),
+        ({"kwargs": {"key": 1}}, {}, "give them by position"),
+        ({}, {"unique_for": 60, "unique_until": "start"}, "leave them out"),
+    ],
+)
+def test_a_member_of_a_group_that_cannot_be_pushed_is_refused_at_the_start(
+    app: App, told: dict[str, Any], options: dict[str, Any], words: str
+) -> None:
+    job = app.job("Sync", **options)(lambda key=0: None)
+    app.periodic(every=60, **told)(job.set(group="g"))
+    with pytest.raises(ConfigError, match=words):
+        app.plan()
+
+
 def test_the_options_of_set_count(app: App) -> None:
     @app.job
     def plain() -> None: ...
