@@ -17,6 +17,12 @@ class EndInBatch(NamedTuple):
     member: Membership
     way: Way
     death: bytes = b""  # how it has failed, see `wire.batch`
+    discarded: bool = False
+
+    @property
+    def name(self) -> str:
+        """The jid, if people may retry the job by hand."""
+        return "" if self.discarded else self.jid
 
     @property
     def kind(self) -> str:

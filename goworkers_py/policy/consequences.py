@@ -109,7 +109,7 @@ def _of_batch(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:
             yield EndInBatch(change.jid, member, "revived")
         return
     death = death_of(fields, change.error or error_of(fields), change.now) if way == "failed" else b""
-    yield EndInBatch(change.jid, member, way, death)
+    yield EndInBatch(change.jid, member, way, death, change.discarded)
 
 
 def _of_chain(fields: Mapping[str, Any], change: Change) -> Iterator[Effect]:

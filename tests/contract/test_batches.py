@@ -256,6 +256,22 @@ def test_a_death_that_its_batch_has_not_counted_is_not_taken_off_another(
     assert fired(me) == ["death of b", "complete of b", "success of b"]
 
 
+def test_a_discarded_job_that_its_batch_has_not_counted_leaves_no_note(
+    me: Process, batches: Batches, publish: Any
+) -> None:
+    """Nobody can retry it: its note would be read by nobody."""
+    batches.open(new(BID, *ALL))
+    publish(push("counted"))
+    batches.close(BID, TO)
+    publish(Push("q", member_job("late")))
+    one, two = me.consume(2)
+    me.settle(ended(one, Dead(one.payload)), ended(two, DISCARD))
+    publish(Push("q", job(3)))
+    revived = EndInBatch("late", Membership(BID, TO), "revived")  # it would take the note, where there is one
+    me.settle(*((one, Done(effects=(revived,))) for one in me.consume(1)))
+    assert (status(batches).failed, status(batches).succeeded) == (0, 1)
+
+
 def test_a_batch_whose_failure_the_one_around_it_has_not_counted_is_not_taken_off_another(
     me: Process, batches: Batches, publish: Any
 ) -> None:

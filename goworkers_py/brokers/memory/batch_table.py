@@ -130,14 +130,15 @@ class BatchTable:
         return True
 
     def end(self, bid: str, way: Way, name: str, death: bytes = b"") -> None:
-        """Counts the end of a job, and the ends of the batches that end by that. `name`: the jid of the job."""
+        """Counts the end of a job, and the ends of the batches that end by that. `name`: the jid of a job that
+        people may retry by hand."""
         batch = self._get(bid)
         if batch is None:
             return
         if way == "revived":
             self._revive(bid, batch, name)
         elif batch.pending < 1 or batch.ended_at is not None:
-            if way == "failed":
+            if way == "failed" and name:
                 batch.late.add(name)
         else:
             batch.ended[way] = batch.count(way) + 1

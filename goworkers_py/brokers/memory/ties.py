@@ -33,8 +33,8 @@ class TieTables:
                     self.locks.keep(effect)
                 case EndSet():
                     self.groups.end_set(effect.group)
-                case EndInBatch(jid, member, way, death):
-                    self.batches.end(member.bid, way, jid, death)
+                case EndInBatch(_, member, way, death):
+                    self.batches.end(member.bid, way, effect.name, death)
                 case EndLink():
                     self.chains.end(effect)
                 case _:

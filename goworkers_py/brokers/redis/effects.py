@@ -77,9 +77,9 @@ def _of_tie(
             told = link.part, why, jid, job_class, error, result
             yield from ("link", number_of(keys.chain(link.cid)), link.number, len(told) + len(place))
             yield from (*told, *place)
-        case EndInBatch(jid, member, way, death):
+        case EndInBatch(_, member, way, death):
             place = batch_place(member, keys, number_of)
-            yield from ("end", number_of(keys.batch(member.bid)), way, 2 + len(place), death, jid, *place)
+            yield from ("end", number_of(keys.batch(member.bid)), way, 2 + len(place), death, effect.name, *place)
 
 
 def _repeatable(effect: Repeatable, keys: Keys, number_of: NumberOf, now: float) -> Iterator[Argument]:

@@ -14,6 +14,7 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.core.batch import OPEN_LIFE_S, Membership, NewBatch
 from goworkers_py.core.chain import LinkJob, NewChain
 from goworkers_py.core.effect import EndInBatch, Push
+from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.outcome import Done
 
 INNER = Membership("b.inner")
@@ -50,3 +51,15 @@ def test_events_of_a_batch_let_those_around_it_live_on(broker: RedisBroker, redi
         assert redis.ttl("pyworkers:batch:b") > OPEN_LIFE_S - 1_000
         assert redis.ttl("pyworkers:deaths:b") > OPEN_LIFE_S - 1_000
         assert redis.zscore("pyworkers:batches", "b") > time.time() + OPEN_LIFE_S - 1_000
+
+
+def test_where_a_batch_can_be_neither_listed_nor_deleted_nothing_of_it_stays(
+    broker: RedisBroker, redis: redis_py.Redis
+) -> None:
+    redis.execute_command("ACL", "SETUSER", "default", "-zadd", "-del")
+    try:
+        with pytest.raises(BrokerRefused, match="ZADD"):
+            broker.batches.open(NewBatch(Membership("b"), "", "hold"))
+    finally:
+        redis.execute_command("ACL", "SETUSER", "default", "+zadd", "+del")
+    assert redis.keys("pyworkers:batch*") == []

@@ -65,7 +65,8 @@ local function list_new(key, field, set, life, name)
   end
   if failed then
     redis.pcall('ZREM', set, name)
-    redis.call('DEL', key)
+    -- This deletes it at once, also where DEL is not allowed.
+    redis.call('EXPIRE', key, '0')
   end
   return failed
 end
@@ -193,13 +194,13 @@ end
 -- of another job off the count. Returns whether that is so.
 local function is_late(key, batch, way, name)
   if way == 'revived' then return redis.pcall('HDEL', key, 'late:' .. name) == 1 end
-  if way ~= 'failed' or (batch.pending > 0 and batch.ended == 0) then return false end
+  if way ~= 'failed' or name == '' or (batch.pending > 0 and batch.ended == 0) then return false end
   redis.pcall('HSET', key, 'late:' .. name, now)
   return true
 end
 
 -- Counts the ends of jobs in a batch; where the batch ends by that, counts its end in the one around it, and so on.
--- `name`: the jid of a job that has failed or was revived.
+-- `name`: the jid of a job that has failed, if it may be retried by hand, or was revived.
 local function end_in_batch(place, level, way, amount, death, name)
   while way and level <= #place do
     local batch = read_batch(place[level].key)
