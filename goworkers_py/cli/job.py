@@ -85,8 +85,8 @@ def _cancel_each(app: App, jids: Sequence[str], retry: bool, wait: float) -> NoR
 @click.option("--at", callback=time_of, metavar="TIME", help=f"run at this time: {HOW}")
 @connected
 def again(app: App, jid: str, args: str | None, named: str | None, to: str | None, at: float | None) -> None:
-    """Pushes a new job like one that is there, and prints the new jid. The first job waits, is retried
-    or is dead, and stays."""
+    """Pushes a copy of a job with a new jid, and prints that jid. The job must be in a queue, scheduled, retried or
+    dead. It stays where it is."""
     found = next(app.inspector.find(jid), None)
     if found is None:
         fail(f"no job with jid {jid} is kept anywhere; `pyworkers job show {jid}` tells what is known of it", FAILED)

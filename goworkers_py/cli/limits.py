@@ -106,7 +106,7 @@ def set_(app: App, name: str, concurrent: str | None, rate: str | None, burst: i
 @connected
 def unset(app: App, name: str, dry_run: bool) -> None:
     """Ends what `limits set` has set. Exit code 1 when nothing was set."""
-    entry = _declared(app.inspector, name)
+    entry = _declared(app, name)
     there = _is_set(entry) if dry_run else app.inspector.unset_limit(name)
     click.echo(f"{name}: {('would be unset' if dry_run else 'unset') if there else 'nothing is set'}")
     if not there:
@@ -123,7 +123,7 @@ def forget(app: App, name: str, dry_run: bool) -> None:
     What `limits set` has set is removed too. Exit code 1 while jobs wait for it or have places in it. A program
     whose code still declares it brings it back.
     """
-    _declared(app.inspector, name)
+    _declared(app, name)
     forget = app.inspector.check_unused_limit if dry_run else app.inspector.forget_limit
     try:
         forget(name)
@@ -148,8 +148,11 @@ def _entry(app: App, name: str) -> LimitEntry:
     return _named(name, entries, f"; {UNKNOWN}")
 
 
-def _declared(inspector: Inspector, name: str) -> LimitEntry:
-    return _named(name, inspector.limits())
+def _declared(app: App, name: str) -> LimitEntry:
+    declared = app.inspector.limits()
+    if name in {one.name for one in known_limits({}, app.config)} - {entry.name for entry in declared}:
+        fail(f"no process has declared limit {name}, so there is nothing to remove; the configuration has it", FAILED)
+    return _named(name, declared)
 
 
 def _named(name: str, entries: Sequence[LimitEntry], hint: str = "") -> LimitEntry:

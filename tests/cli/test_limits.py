@@ -84,6 +84,15 @@ def test_a_limit_is_forgotten_when_no_job_needs_it(call: Call, app: App) -> None
 
 
 @pytest.mark.usefixtures("app")
+@pytest.mark.parametrize("verb", ["forget", "unset"])
+def test_a_limit_of_the_configuration_only_has_nothing_to_remove(call: Call, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "c.ini").write_text("[limit:api]\nconcurrent = 1\n")
+    refused = call("limits", verb, "api", "-c", str(tmp_path / "c.ini"))
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+    assert "no process has declared limit api, so there is nothing to remove" in refused.stderr
+
+
+@pytest.mark.usefixtures("app")
 def test_a_job_that_waits_for_a_limit_says_so(call: Call, app: App, told: Callable[..., dict[str, object]]) -> None:
     """The command that tells who has the places is named."""
     [job, _] = app.inspector.first(PARKED, 10)

@@ -1,9 +1,9 @@
--- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list into
--- the line of the first slot in the order that is full. There is no moment between: a place that is freed after this step finds the
--- job in the line.
+-- A job begins that needs a place in each of some slots. It takes all of them, or is moved from its in-progress list
+-- into the line of the first slot in the order that is full. There is no moment between: a place that is freed after
+-- this step finds the job in the line.
 -- KEYS: queues, in-progress list (of a block: a key that never exists), then keys of slots and of effects, in any order
--- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the line,
---       how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
+-- ARGV: jid, identity, queue, the raw payload ('': a block of code, which does not wait in a line), the entry in the
+--       line, how many slots, the slots, see limit.lua, then the effects of moving the job, see effects.lua
 -- Answer: {'run'}, {'waits', name of the line}, {'lost'}: the job was not in its list, {'full'} of a block, or
 --         {'undeclared'}
 -- include note.lua
@@ -16,15 +16,15 @@ local function refusal()
   return false
 end
 -- include effects.lua
--- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM, limited
--- jobs could not begin on a full server.
+-- A server that is out of memory lets a script go on that has called a write command before. Without this LTRIM,
+-- limited jobs could not begin on a full server.
 redis.call('LTRIM', LIST, '0', '-1')
 local jid, identity, queue, raw, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local slots, first, full = {}, 7, nil
 
--- All jobs follow one order of slots: strict ones, whose lines wait for the job; then those of one key, because a job that
--- waits for its key must not hold a place that jobs of other keys need; then the others. Each by name.
+-- All jobs follow one order of slots: strict ones, whose lines wait for the job; then those of one key, because a job
+-- that waits for its key must not hold a place that jobs of other keys need; then the others. Each by name.
 local function is_before(one, other)
   if slots[one].holds ~= slots[other].holds then return slots[one].holds end
   if not slots[one].holds and slots[one].keyed ~= slots[other].keyed then return slots[one].keyed end

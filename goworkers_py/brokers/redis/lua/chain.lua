@@ -1,6 +1,7 @@
 -- Included by push.lua after batch.lua. The record of a chain is a hash:
 --   v, at, links, retain      the version, when it was pushed, how many links it has, how long it is kept after its end
---   link, parts, open         the number of the link that is at work, how many parts it has, and how many have not ended well
+--   link, parts, open         the number of the link that is at work, how many parts it has, and how many have not ended
+--                             well
 --   state                     running, stopped, cancelled or ended; ended: when
 --   since                     when that link was pushed
 --   why, jid, class, error    how the job has ended that has stopped the chain, and which it was

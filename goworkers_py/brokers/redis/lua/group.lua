@@ -80,7 +80,8 @@ local function join_group(tie, payload)
   reply = redis.pcall('RPUSH', list, payload)
   if type(reply) == 'table' then return reply.err end
   -- The set is known before it has members, as in flush.lua.
-  local known = size > 0 and count >= size and redis.pcall('ZADD', groups, text_of(now + closed / 1e6), entry .. ' ' .. new_set)
+  local known = size > 0 and count >= size
+    and redis.pcall('ZADD', groups, text_of(now + closed / 1e6), entry .. ' ' .. new_set)
   if type(known) == 'number' and redis.pcall('RENAMENX', list, key_at(at + 3)) == 1 then
     closed = closed + 1
     forget_group(hash, groups, entry)

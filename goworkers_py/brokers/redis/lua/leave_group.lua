@@ -1,6 +1,6 @@
 -- Deletes members of a group or a set by their exact bytes.
--- KEYS: hash of the group, list of the members, the class's groups, registry of classes, queues, then the records of jobs that may be tracked, then
---       keys of effects
+-- KEYS: hash of the group, list of the members, the class's groups, registry of classes, queues, then the records of
+--       jobs that may be tracked, then keys of effects
 -- ARGV: the entry, class, life of the record of a deleted job, the reason for its timeline, '1' for a set, how many
 --       records, then for each member: number of its record (0: none), its payload, how many arguments its effects
 --       have, and these, see effects.lua

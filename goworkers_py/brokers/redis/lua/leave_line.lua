@@ -5,10 +5,10 @@
 -- KEYS: line, set with the names of the lines, queues, dead, a key that never exists, then queues, then the records of
 --       jobs that may be tracked, then keys of effects
 -- ARGV: name of the line, how many of its oldest entries to look at (0: at all, from the newest one), dead limit, dead
---       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, then for each entry: its
---       step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none), queue name, number of
---       its record (0: none), entry, payload in its new place (of a deletion: its reason), how many
---       arguments its effects have, and these, see effects.lua
+--       age, life of a record, of one of a dead job, of one of a deleted job, how many queues, how many records, then
+--       for each entry: its step ('front' or 'back' of its queue, 'dead', 'delete'), number of its queue (0: none),
+--       queue name, number of its record (0: none), entry, payload in its new place (of a deletion: its reason), how
+--       many arguments its effects have, and these, see effects.lua
 -- Answer: for each entry 1: moved or deleted, 0: no longer there, or the text of the error for which it stays
 -- include note.lua
 -- include sidekiq_status.lua

@@ -1,11 +1,13 @@
--- Moves entries of a set into their queues or the dead set, gives them another time, or deletes them. Each entry is written to its new place, then
--- removed from the set, and only if it is still in the set: another process may have moved it.
--- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked, then keys
---       of effects
+-- Moves entries of a set into their queues or the dead set, gives them another time, or deletes them. Each entry is
+-- written to its new place, then removed from the set, and only if it is still in the set: another process may have
+-- moved it.
+-- KEYS: set, queues, dead, a key that never exists, then queues, then the records of jobs that may be tracked, then
+--       keys of effects
 -- ARGV: dead limit, dead age, life of a record, of one of a dead job, of one of a deleted job, the state of the jobs of
---       the set, how many queues, how many records, then for each entry: number of its queue (0: to the dead set, -1: it is deleted, -2: it
---       stays, with another time), queue name (-1: the reason, -2: life of its record), number of its record (0: none), entry, payload
---       in its new place (-2: the time), how many arguments its effects have, and these, see effects.lua
+--       the set, how many queues, how many records, then for each entry: number of its queue (0: to the dead set, -1:
+--       it is deleted, -2: it stays, with another time), queue name (-1: the reason, -2: life of its record), number of
+--       its record (0: none), entry, payload in its new place (-2: the time), how many arguments its effects have, and
+--       these, see effects.lua
 -- Answer: for each entry 1: moved, 0: no longer in the set, or the text of the error for which it stays in the set
 -- include note.lua
 -- include sidekiq_status.lua

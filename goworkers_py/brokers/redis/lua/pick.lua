@@ -2,9 +2,10 @@
 -- each entry would walk through the whole queue; so LSET replaces them by marks, and one LREM removes all marks.
 --
 -- KEYS: queue, a key that never exists, queues, then the records of jobs that may be tracked, then keys of effects
--- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's payload, life of the record of a deleted job, the
---       reason for its timeline, how many records, then for each entry: number of its record (0: none), the entry, how
---       many arguments its effects have, and these, see effects.lua
+-- ARGV: first place to look at, last place (below 0: from the other end, as in LRANGE), a mark that is no job's
+--       payload, life of the record of a deleted job, the reason for its timeline, how many records, then for each
+--       entry: number of its record (0: none), the entry, how many arguments its effects have, and these, see
+--       effects.lua
 -- Answer: for each entry 1: deleted, 0: not found near its place
 -- include note.lua
 -- include sidekiq_status.lua
@@ -22,8 +23,8 @@ local wanted, records, effects, gone, deleted = {}, {}, {}, {}, 0
 -- Where the access rules do not allow LREM, the script fails here, before it marks anything. And a server that is out
 -- of memory lets a script go on that has called a write command before.
 redis.call('LREM', KEYS[2], '1', mark)
--- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the places.
--- `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
+-- The list may have become shorter since its places were read. LRANGE begins at its beginning then, and so must the
+-- places. `0 -`, because the sign of -0 would be sent too, which LRANGE refuses.
 if first < 0 then first = math.max(first, 0 - redis.call('LLEN', KEYS[1])) end
 local entries, i = {}, 7
 while i <= #ARGV do

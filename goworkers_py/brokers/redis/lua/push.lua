@@ -1,7 +1,7 @@
 -- Included by other scripts after note.lua and lock.lua. They have `arguments`, FIXED and QUEUES.
--- A push has ties to keys, at most one of each kind, and each tie may forbid it. Its arguments: 'back' or 'schedule', number of the goal, the
--- queue or the score, the class, the payload, how many arguments its ties have, and these: each tie begins with a
--- word, the number of its key and how many values follow:
+-- A push has ties to keys, at most one of each kind, and each tie may forbid it. Its arguments: 'back' or 'schedule',
+-- number of the goal, the queue or the score, the class, the payload, how many arguments its ties have, and these: each
+-- tie begins with a word, the number of its key and how many values follow:
 --   'id'      the life of an id: a push whose id is known is a duplicate
 --   'record'  the life of the record, and the version of the record that it replaces: a push whose job has another
 --             record is a duplicate
@@ -10,8 +10,8 @@
 --             the job's queue
 --   'batch'   its place, see batch.lua: a push into a batch that has ended does not happen
 --   'group'   see group.lua: the job joins this group, and its goal is not used
---   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot is
---             full, and takes a place with it else. Only of a push into a queue
+--   'slot'    jid, the header of an entry in a line, then a slot, see limit.lua: a job waits in the line while the slot
+--             is full, and takes a place with it else. Only of a push into a queue
 -- Answer: 1: pushed, 0: a duplicate, -1: its batch takes no jobs, or a list: how it met the lock, then its holder as
 -- {jid, queue, at, due}
 local PUSH_SIZE, TIE_SIZE = 6, 3
@@ -78,8 +78,8 @@ local function check_push(first)
   return ties.group and check_group(ties.group) or nil
 end
 
--- `reason` is for the timeline of a tracked job. A push that `insists` happens without its batch where that was closed by
--- force. Returns the answer, or the error as a second value.
+-- `reason` is for the timeline of a tracked job. A push that `insists` happens without its batch where that was closed
+-- by force. Returns the answer, or the error as a second value.
 local function push(first, reason, insists)
   local step, goal, name = arguments[first], key_at(first + 1), arguments[first + 2]
   local class, payload, due = arguments[first + 3], arguments[first + 4], ''

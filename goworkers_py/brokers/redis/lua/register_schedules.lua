@@ -77,7 +77,9 @@ end
 
 local function register(key, history, name, digest, rule, text)
   local record = read(key)
-  if not record or (record.v and (record.v ~= V or not record.digest or is_damaged(record))) then return {0, 0, '0', 0, 0, ''} end
+  if not record or (record.v and (record.v ~= V or not record.digest or is_damaged(record))) then
+    return {0, 0, '0', 0, 0, ''}
+  end
   local seen, first = 'seen:' .. digest, 'first:' .. digest
   if record.digest ~= digest then forget_old(key, record) end
   local comes = not record.v or (record.digest ~= digest and goes_before(record, digest))

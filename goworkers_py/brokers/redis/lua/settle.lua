@@ -1,7 +1,7 @@
 -- Settles deliveries: each item is taken off its in-progress list and put into its new place, or stays.
 -- An item that is not in its in-progress list was recovered by another process, and is left alone.
--- KEYS: dead, queues, lines, outboxes, processed, failed, processed today, failed today, receipt, a key that never exists, then
---       in-progress lists, goals of items and keys of effects, in any order
+-- KEYS: dead, queues, lines, outboxes, processed, failed, processed today, failed today, receipt, a key
+--       that never exists, then in-progress lists, goals of items and keys of effects, in any order
 -- ARGV: batch number, dead limit, dead age, life of the day's counters, life of the receipt,
 --       then rows and items, each beginning with a word, the number of a list (0: the item is in no list here), and the
 --       end of the list to look from (1 the newest, -1 the oldest):
@@ -11,8 +11,8 @@
 --       'notes', the effects 'note' of items of the rows before; without a list and its end: state, life, reason, class,
 --         the numbers of the items from 1 on (two bytes for each), the number of the record of the first one (the others
 --         follow), how many names of fields, the names, and for each item the values
---       'ends', before the rows, items of the rows that have succeeded in a batch; without a list and its end: the numbers of the
---         items, as above, and the place of the batch, see batch.lua
+--       'ends', before the rows, items of the rows that have succeeded in a batch; without a list and its end: the
+--         numbers of the items, as above, and the place of the batch, see batch.lua
 --       'frees', items of the rows before that free their lock; without a list and its end: the numbers of the items, as
 --         above, the number of the lock of the first one (the others follow), and their jids
 --       the step of one item: its raw payload, the number of its goal (0: none), the goal's name, score, what is put
