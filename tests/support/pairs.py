@@ -96,6 +96,7 @@ class World:
     def __init__(self, app: App, ending: str, each: int = 1) -> None:
         """`each`: how many jobs of each pair are pushed."""
         self.app, self.ending, self.each = app, ending, each
+        self.at_once = False  # whether a job has ended when its push returns
         self.expires_at = time.time() + 3
         self.delay_s = 3600 if ending in ("cancel", "delete", "kill") else 0.6  # of scheduled jobs
         self.cases: dict[str, Case] = {}
@@ -315,7 +316,7 @@ class Case:
                 self._check_second_push(job, jid, number, kwargs)
 
     def _check_second_push(self, job: Any, jid: str, number: int, kwargs: dict[str, Any]) -> None:
-        if self.unique is None or self.has("reschedule"):
+        if self.unique is None or self.has("reschedule") or self.world.at_once:
             return
         try:
             second = job.enqueue(self.argument(number), **kwargs)
