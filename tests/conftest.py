@@ -25,12 +25,16 @@ import redis as redis_py
 import servers
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
+from hypothesis import settings
 from servers import RedisServer, do_without
 
 from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
 
 ADDRESS_VARIABLE = "PYWORKERS_TEST_REDIS"
+# No test asserts a time: an example may take long on a busy machine.
+settings.register_profile("patient", settings.default, deadline=None)
+settings.load_profile("patient")
 # The quick start has the reader export PYWORKERS_BROKER. Tests are configured by themselves only.
 for _name in [name for name in os.environ if name.startswith("PYWORKERS_") and not name.startswith("PYWORKERS_TEST_")]:
     del os.environ[_name]
