@@ -35,7 +35,8 @@ Pushing = Producer | Pusher | CancelAsker | Shaper
 MACHINES = ("a", "a", "b", "c")
 PARENTS = ("a", "b", "c")  # the children of a parent share its machine
 # Lists of jobs that wait for something else than a worker.
-WAITING = ("pyworkers:group:*:members", "pyworkers:group-set:*", "pyworkers:line:*")
+SETS = "pyworkers:group-set:"
+WAITING = ("pyworkers:group:*:members", f"{SETS}*", "pyworkers:line:*")
 STALLED_S = 180.0  # a drain on a slow machine may take longer, as long as the jobs become fewer
 
 
@@ -147,7 +148,10 @@ def _drain(nodes: list[Node], client: redis_py.Redis, say: Callable[[str], None]
     """Undisturbed, until nothing waits and nothing runs."""
     say("draining")
     fewest, since = math.inf, time.monotonic()
-    while left := sum(map(len, what_is_left(client).lists.values())):
+    while lists := what_is_left(client).lists:
+        left = sum(map(len, lists.values()))
+        if all(key.startswith(SETS) for key in lists):
+            retry_aggregations(client)
         if left < fewest:
             fewest, since = left, time.monotonic()
         elif time.monotonic() - since > STALLED_S:
@@ -158,6 +162,15 @@ def _drain(nodes: list[Node], client: redis_py.Redis, say: Callable[[str], None]
     for node in nodes:
         node.stop()
     return [f"{node.lives[-1]}: its last end is not clean" for node in nodes if node.exit_code != 0]
+
+
+def retry_aggregations(client: redis_py.Redis) -> None:
+    """A job that aggregates a set may have been convicted, because monkeys killed four processes while it ran. Its
+    members are safe with it, until people retry it."""
+    for raw in client.zrange("dead", 0, -1):
+        told = json.loads(raw).get("pyworkers")
+        if isinstance(told, dict) and "set" in told.get("group", {}) and client.zrem("dead", raw):
+            client.lpush(f"queue:{told['group']['queue']}", raw)
 
 
 def what_is_left(client: redis_py.Redis) -> Left:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
+import redis as redis_py
 
 from chaos.families import WHOLE
 from chaos.judge import KILLED_BY_A_JOB, SETTLE_S, Judge, find_killed_by_jobs
@@ -13,7 +15,7 @@ from chaos.ledger import POISON, UNREADABLE, Account, Left, account
 from chaos.monkeys import DENIED, LEASE_S, LONG, SHORTLY, Window
 from chaos.nodes import Life
 from chaos.notes import PIDS, Pushes, Run, read_deaths, read_pushes, read_runs
-from chaos.run import Plan, run
+from chaos.run import Plan, retry_aggregations, run
 
 SEED_VARIABLE = "PYWORKERS_TEST_CHAOS_SEED"
 SEED = 31  # with kills from the begin on, and a server that is there at most times
@@ -265,3 +267,12 @@ def test_what_a_process_wrote_when_it_was_killed_is_read_to_its_last_whole_line(
     assert read_pushes(tmp_path) == Pushes({"j1": 2}, {"j2": 0})
     assert read_runs(tmp_path) == [Run("j1", 0, 7, 2.0, 2.5, effected=True), Run("j1", 1, 7, 3.0, interrupted=True)]
     assert read_deaths(tmp_path, 90.0) == {7 * PIDS + 1: [10.5]}
+
+
+def test_a_dead_job_that_aggregates_a_set_is_retried(redis: redis_py.Redis) -> None:
+    others = [{"jid": "a", "pyworkers": {"group": {"name": "g"}}}, {"jid": "b"}]
+    aggregates = {"jid": "c", "pyworkers": {"group": {"name": "g", "queue": "q", "set": "s"}}}
+    redis.zadd("dead", {json.dumps(job): 1 for job in [*others, aggregates]})
+    retry_aggregations(redis)
+    assert redis.lrange("queue:q", 0, -1) == [json.dumps(aggregates).encode()]
+    assert redis.zcard("dead") == 2
