@@ -14,7 +14,9 @@ from goworkers_py.cli.base import FAILED, connected, fail
 @click.argument("label")
 @connected
 def mark(app: App, label: str) -> None:
-    """Marks a deploy: the graphs of Sidekiq's Metrics page show LABEL at the current minute. A minute has one mark."""
+    """Marks a deploy in the graphs of Sidekiq's Metrics page.
+
+    LABEL stands at the current minute. A minute has one mark."""
     if not label.strip():
         raise click.UsageError("the label is empty")
     has = app.inspector.neighbours.mark_deploy(label, time.time())

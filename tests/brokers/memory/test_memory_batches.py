@@ -16,7 +16,7 @@ def test_events_of_a_batch_let_those_around_it_live_on() -> None:
         lambda: batches.hold("b.inner", "other"),
         lambda: batches.join("b.inner", 1),
         lambda: batches.join("b.inner", 2),
-        lambda: batches.end("b.inner", "succeeded"),
+        lambda: batches.end("b.inner", "succeeded", ""),
     ]
     for event in events:
         now[0] += OPEN_LIFE_S - 1
