@@ -139,7 +139,7 @@ KEPT_LONG = "kept result of a no-op job: 100 characters"
 RETAINED = ("ZCARD", "asynq:{default}:completed")
 FEW, FEWER = 0.1, 0.01
 
-# What asynq can do too. Its server is not there while groups fill, so it flushes none.
+# The kinds that asynq has too. Its server is not there while groups fill, so it flushes none.
 SHARED: dict[str, dict[System, Entries]] = {
     PLAIN: {
         OURS: _pushed(noop.enqueue_bulk),

@@ -31,7 +31,7 @@ class BatchList:
         return self._batches.deaths(bid)
 
     def all(self) -> Iterator[BatchStatus]:
-        """The batches, the last changed first. Those that have ended without failed jobs come last:
+        """The batches, the last changed first. Batches that have ended without failed jobs come last:
         `[one.name for one in workers.batches.all()]`."""
         return self._batches.entries()
 

@@ -26,7 +26,7 @@ class ChainList:
         return self._chains.status(cid)
 
     def all(self) -> Iterator[ChainStatus]:
-        """The chains, the last changed first. Those that have ended come last:
+        """The chains, the last changed first. Chains that have ended come last:
         `[one.cid for one in workers.chains.all()]`."""
         return self._chains.entries()
 

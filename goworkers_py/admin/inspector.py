@@ -125,7 +125,7 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
 
     def declare_limit(self, limit: LimitSettings) -> None:
         """`inspector.declare_limit(LimitSettings("stripe", 5))` tells the broker what a limit allows, as a process does
-        that has it in its code. What `set_limit` has set stays."""
+        that has it in its code. The values of `set_limit` stay."""
         self._limits.declare([limit])
 
     def forget_limit(self, name: str) -> bool:

@@ -199,7 +199,7 @@ class Client:
         try:
             # Only leases say which features workers know.
             if needs and Capability.LEASES in self._broker().capabilities:
-                for queue in {push.queue: None for push in pushes}:
+                for queue in dict.fromkeys(push.queue for push in pushes):
                     self._workers.check(queue, needs)
             if (held := holding(self.home)) is not None:
                 held.add(self, [self._publisher.free(push) for push in pushes] if named else pushes)

@@ -30,7 +30,7 @@ def batches() -> None:
 @as_json
 @connected
 def list_(app: App, only_open: bool, limit: int, as_json: bool) -> None:
-    """Lists batches, the last changed first. Those that have ended without failed jobs come last."""
+    """Lists batches, the last changed first. Batches that ended without failed jobs come last."""
     found = (one for one in app.inspector.batches.all() if not (only_open and one.ended_at))
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "batches", _fields)
 

@@ -28,7 +28,7 @@ def chains() -> None:
 @as_json
 @connected
 def list_(app: App, stopped: bool, limit: int, as_json: bool) -> None:
-    """Lists chains, the last changed first. Those that have ended come last."""
+    """Lists chains, the last changed first. Chains that have ended come last."""
     found = (one for one in app.inspector.chains.all() if not stopped or one.state == "stopped")
     show_all([*itertools.islice(found, limit or None)], as_json, _show, "chains")
 

@@ -163,7 +163,7 @@ def _named(app: App, group: Group) -> str:
 
 
 def _told(own: OwnSettings) -> str:
-    """Those that are set. 0 is no limit."""
+    """The settings that have a value. 0 is no limit."""
     spans = {"grace": own.grace_s, "max delay": own.max_delay_s}
     told = [f"{name} {exact_duration(span) if span else 0}" for name, span in spans.items() if span is not None]
     return ", ".join([*told, *([] if own.max_size is None else [f"max size {own.max_size}"])])

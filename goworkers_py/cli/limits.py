@@ -120,7 +120,7 @@ def unset(app: App, name: str, dry_run: bool) -> None:
 def forget(app: App, name: str, dry_run: bool) -> None:
     """Removes a limit that no code declares any more.
 
-    What `limits set` has set is removed too. Exit code 1 while jobs wait for it or have places in it. A program
+    The values of `limits set` go too. Exit code 1 while jobs wait for it or have places in it. A program
     whose code still declares it brings it back.
     """
     _declared(app, name)

@@ -63,8 +63,8 @@ class Uniqueness(NamedTuple):
 
 
 def _short_text(args: Sequence[Any]) -> str:
-    """What `_canonical` writes for these arguments without kwargs; empty where that takes more than a glance. Most jobs
-    have a few numbers and names, and simplejson's preparation for a call takes longer than this."""
+    """The JSON that `_canonical` writes for these arguments without kwargs; empty for other arguments than numbers and
+    simple names. Most jobs have a few of those, and simplejson's preparation for a call takes longer than this."""
     texts = []
     for arg in args:
         kind = type(arg)

@@ -41,7 +41,7 @@ def is_version(told: Any, version: int) -> bool:
 
 
 def part_of(fields: Mapping[str, Any], word: str) -> Any:
-    """What the field of a job with these fields says under this word; None where this release cannot read the field."""
+    """The part of a job's field `pyworkers` under this word; None for a part that this release cannot read."""
     value = fields.get(FIELD)
     return value.get(word) if isinstance(value, dict) and is_version(value.get("v"), V) else None
 

@@ -1,4 +1,4 @@
-"""What two features of one job decide together, where neither decides it alone."""
+"""Jobs with two features, where the features together decide how a job goes on."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from goworkers_py.wire import batch as wire
 from goworkers_py.wire.job_record import LIVE_S
 
 PAGE = 100
-# Those that are read. A record has a field for each failure that was not counted too.
+# The fields to read. A record also has one for each failure that was not counted.
 _FIELDS = (
     "v", "name", "at", "total", "succeeded", "failed", "cancelled", "expired", "holds", "ended", "stopped", "to",
     *EVENTS,
