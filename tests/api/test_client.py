@@ -19,6 +19,7 @@ from proxy import Proxy
 from servers import RedisServer
 
 from goworkers_py.api.client import Client, ClientLink
+from goworkers_py.api.job_writer import NO_TIES
 from goworkers_py.api.job_writers import MOST_KEPT
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.recoverable import Presence
@@ -230,6 +231,11 @@ def test_pushes_with_other_options_are_written_anew(client: Client, redis: redis
         *[("q", "A", 1, None), ("q", "A", 2, ["x"]), ("q", "B", 1, None)] * 2,
         *[("r", "A", 1, None)] * 2,
     ]
+
+
+def test_pushes_that_are_alike_share_a_writer(client: Client) -> None:
+    asked = ("q", "A", EnqueueOptions(unique_for=60), (), None, NO_TIES, NOW)
+    assert client._writers.writer_of(*asked) is client._writers.writer_of(*asked)
 
 
 def test_the_writers_of_options_go_with_them(client: Client, redis: redis_py.Redis) -> None:

@@ -145,3 +145,10 @@ def test_a_push_by_place_is_refused_exactly_where_python_refuses_the_call(
         assert fits
     except ArgumentError:
         assert not fits
+
+
+def test_a_push_by_place_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = Arguments("Job", plain)
+    arguments.check([1], {})
+    monkeypatch.setattr(inspect.Signature, "bind", None)
+    arguments.check([1, "text"], {})

@@ -36,3 +36,8 @@ def test_a_lock_is_named_after_the_json_of_the_arguments(args: list[Any]) -> Non
 @pytest.mark.parametrize("args", [[], [7], [-7, "abc"], [True], ["a b"], ['"'], ["é"], [10**30], [1.5], [Kind("a")]])
 def test_a_lock_of_few_plain_arguments_has_the_same_name(args: list[Any]) -> None:
     assert Uniqueness("Sync", 60).name(args, {}) == named_by_json(args)
+
+
+def test_the_name_of_a_lock_of_numbers_and_names_asks_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("goworkers_py.policy.uniqueness._canonical", None)
+    assert Uniqueness("Sync", 60).name([7, "abc"], {}) == named_by_json([7, "abc"])
