@@ -103,9 +103,16 @@ def test_a_result_is_any_json(app: App, ran: Ran, result: Any) -> None:
     ],
     ids=lambda options: "+".join(options),
 )
-def test_a_link_gives_its_result_whatever_else_it_does(app: App, ran: Ran, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("progress", [0, 1], ids=["silent", "tells its progress"])
+def test_a_link_gives_its_result_whatever_else_it_does(
+    app: App, ran: Ran, options: dict[str, Any], progress: int
+) -> None:
     @app.job("Give", queue="q", **options)
     def give() -> str:
+        message = current_message()
+        assert message is not None
+        if progress:
+            message.progress(progress)
         return "this"
 
     cid = app.chain(give.s(), ran.tell.s(PREVIOUS)).enqueue()
@@ -123,20 +130,6 @@ def test_a_limited_link_gives_its_result(app: App, ran: Ran) -> None:
     with working(app):
         assert all(is_at(app, cid, "ended") for cid in cids)
     assert sorted(ran.told) == [(0,), (1,), (2,)]
-
-
-def test_a_link_that_tells_its_progress_gives_its_result(app: App, ran: Ran) -> None:
-    @app.job("Give", queue="q", track=True)
-    def give() -> str:
-        message = current_message()
-        assert message is not None
-        message.progress(1, 2)
-        return "this"
-
-    cid = app.chain(give.s(), ran.tell.s(PREVIOUS)).enqueue()
-    with working(app):
-        assert is_at(app, cid, "ended")
-    assert ran.told == [("this",)]
 
 
 def test_a_link_without_previous_needs_no_result(app: App, ran: Ran) -> None:

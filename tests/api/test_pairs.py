@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from apps import own_app, working
@@ -65,16 +66,24 @@ def judge(world: World) -> None:
     assert not complaints, "\n".join(complaints)
 
 
-@pytest.mark.parametrize("ending", ["success", "retry", "no_failure", "death", "discard", "cancel_running"])
-def test_each_feature_keeps_its_promise_beside_each_other_one(app: App, ending: str) -> None:
-    world = World(app, ending, each=3 if ending == "success" else 1)
+@contextmanager
+def ended_pairs(app: App, world: World, before: Callable[[World], None] = lambda world: None) -> Iterator[None]:
+    """The block runs when the jobs of all pairs have ended. `before` happens when all are pushed and none has begun."""
     world.declare(*pairs())
     app.inspector.pause("q")
     with working(app):
         world.push()
+        before(world)
         app.inspector.resume("q")
         await_ends(world)
+        yield
     judge(world)
+
+
+@pytest.mark.parametrize("ending", ["success", "retry", "no_failure", "death", "discard", "cancel_running"])
+def test_each_feature_keeps_its_promise_beside_each_other_one(app: App, ending: str) -> None:
+    with ended_pairs(app, World(app, ending, each=3 if ending == "success" else 1)):
+        pass
 
 
 @pytest.mark.parametrize("ending", ["cancel", "delete", "kill", "expiry"])
@@ -96,28 +105,15 @@ def test_a_job_that_never_runs_gives_up_what_it_holds(app: App, ending: str) -> 
 
 def test_a_dead_job_goes_on_when_it_is_retried_by_hand(app: App) -> None:
     world = World(app, "death")
-    world.declare(*pairs())
-    app.inspector.pause("q")
-    with working(app):
-        world.push()
-        app.inspector.resume("q")
-        await_ends(world)
+    with ended_pairs(app, world):
         world.retry_dead()
         await_ends(world)
-    judge(world)
 
 
 def test_a_job_goes_on_after_its_process_was_killed(app: App) -> None:
     app.timing = Timing(lease_s=1, lease_fresh_s=0.8, beat_every_s=0.1, recover_every_s=0.1, steady_for_s=0.2)
-    world = World(app, "recovery")
-    world.declare(*pairs())
-    app.inspector.pause("q")
-    with working(app):
-        world.push()
-        world.strand()
-        app.inspector.resume("q")
-        await_ends(world)
-    judge(world)
+    with ended_pairs(app, World(app, "recovery"), before=World.strand):
+        pass
 
 
 def test_a_pair_that_is_refused_is_refused_with_what_to_do(app: App) -> None:

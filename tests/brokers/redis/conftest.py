@@ -40,3 +40,10 @@ def own_broker(own_redis: RedisServer) -> Iterator[RedisBroker]:
 def proxied(own_redis: RedisServer) -> Iterator[tuple[Proxy, RedisBroker]]:
     with Proxy(own_redis.port) as proxy, closing(leased_broker(proxy.url)) as broker:
         yield proxy, broker
+
+
+@pytest.fixture(scope="module")
+def denied_server(server_program: str) -> Iterator[RedisServer]:
+    """For tests that deny commands, or fill the memory."""
+    with closing(RedisServer(appendonly="no")) as server:
+        yield server

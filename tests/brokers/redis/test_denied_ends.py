@@ -3,8 +3,7 @@ stays where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 
 import pytest
 from apps import job
@@ -243,12 +242,6 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
 @pytest.mark.parametrize("step", SCENARIOS)
-def test_a_step_of_a_batch_or_a_chain_is_done_or_not(server: RedisServer, step: str) -> None:
-    check_with_each_command_denied(Walled(server), SCENARIOS[step])
+def test_a_step_of_a_batch_or_a_chain_is_done_or_not(denied_server: RedisServer, step: str) -> None:
+    check_with_each_command_denied(Walled(denied_server), SCENARIOS[step])

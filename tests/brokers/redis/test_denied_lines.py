@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from apps import job, own_broker
@@ -137,22 +135,16 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
 @pytest.mark.parametrize("step", SCENARIOS)
-def test_a_step_of_a_line_or_a_group_is_done_or_not(server: RedisServer, step: str) -> None:
-    check_with_each_command_denied(Walled(server), SCENARIOS[step])
+def test_a_step_of_a_line_or_a_group_is_done_or_not(denied_server: RedisServer, step: str) -> None:
+    check_with_each_command_denied(Walled(denied_server), SCENARIOS[step])
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_lines_and_groups_go_on_when_the_server_is_out_of_memory(server: RedisServer, name: str) -> None:
-    redis = server.client()
+def test_lines_and_groups_go_on_when_the_server_is_out_of_memory(denied_server: RedisServer, name: str) -> None:
+    redis = denied_server.client()
     redis.flushall()
-    with own_broker(server.url) as broker:
+    with own_broker(denied_server.url) as broker:
         step = SCENARIOS[name](Scene(broker, redis))
         redis.config_set("maxmemory", "1")
         try:

@@ -4,8 +4,6 @@ nothing of it is."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from apps import job
@@ -174,12 +172,6 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(server_program: str) -> Iterator[RedisServer]:
-    with closing(RedisServer(appendonly="no")) as server:
-        yield server
-
-
 @pytest.mark.parametrize("step", SCENARIOS)
-def test_a_push_is_done_or_not(server: RedisServer, step: str) -> None:
-    check_with_each_command_denied(Walled(server), SCENARIOS[step])
+def test_a_push_is_done_or_not(denied_server: RedisServer, step: str) -> None:
+    check_with_each_command_denied(Walled(denied_server), SCENARIOS[step])
