@@ -9,17 +9,18 @@ import configparser
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from goworkers_py.config.go_workers import of_go_workers
 from goworkers_py.config.options import (
     SECTION,
     Config,
     EchoConfig,
     LimitConfig,
     MiddlewareConfig,
+    PartitionConfig,
     PeriodicConfig,
     PoolConfig,
     QueueConfig,
@@ -27,10 +28,20 @@ from goworkers_py.config.options import (
     options_by_any_name,
 )
 from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.config.partitions import (
+    check_names,
+    check_partitions,
+    of_partitions,
+    partition_of,
+    partition_variable,
+    partitions_of_environment,
+)
 from goworkers_py.config.pool_rules import check_pools
 from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
+
+_NAMED = ("queue:", "pool:", "partition:", "periodic:", "limit:")  # kinds of sections that have a name each
 
 # Makes the name of an option for an error: "conf.ini: [pyworkers] timeout", "--timeout".
 NameOf = Callable[[str], str]
@@ -61,18 +72,65 @@ def load(
         (_from_environment(environment), _in_environment),
         (flags or {}, name_of),
     )
-    of_file = _named_sections(file, "queue", QueueConfig, where)
-    pools = _named_sections(file, "pool", PoolConfig, where)
-    check_pools(pools, {_kind_and_name(section): set(file[section]) for section in file.sections()}, where)
-    of_file += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(of_file))
+    of_file, pools = _queues_and_pools(file, where)
+    partitions = _partitions(file, environment, of_file, pools, where)
     of_flags = tuple(_queue_flag(flag, of_file) for flag in queues)
     links = MiddlewareConfig(**_section(file, "middleware", MiddlewareConfig, where))
     echo = EchoConfig(**_section(file, "echo", EchoConfig, where))
-    chosen = _distinct(of_flags or of_file)
+    chosen = _distinct(of_flags or tuple(queue for queue in of_file if not queue.partition))
     limits = _named_sections(file, "limit", LimitConfig, where)
     periodic = _named_sections(file, "periodic", PeriodicConfig, where)
-    pools = () if of_flags else pools
-    return Config(**values, queues=chosen, pools=pools, periodic=periodic, limits=limits, middleware=links, echo=echo)
+    pools = () if of_flags else tuple(pool for pool in pools if not pool.partition)
+    config = Config(
+        **values,
+        queues=chosen,
+        pools=pools,
+        partitions=partitions,
+        queues_of_flags=bool(of_flags),
+        periodic=periodic,
+        limits=limits,
+        middleware=links,
+        echo=echo,
+    )
+    check_partitions(config, where)
+    return config
+
+
+def _queues_and_pools(
+    file: configparser.ConfigParser, where: str
+) -> tuple[tuple[QueueConfig, ...], tuple[PoolConfig, ...]]:
+    """Those of all partitions. Each queue of a pool is in the partition of the pool."""
+    queues = _named_sections(file, "queue", QueueConfig, where)
+    pools = _named_sections(file, "pool", PoolConfig, where)
+    check_pools(pools, {_kind_and_name(section): set(file[section]) for section in file.sections()}, where)
+    queues += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(queues))
+    partition_of_queue = {name: pool.partition for pool in pools for name in pool.queues}
+    return tuple(
+        dataclasses.replace(queue, partition=partition_of_queue.get(queue.name, queue.partition)) for queue in queues
+    ), pools
+
+
+def _partitions(
+    file: configparser.ConfigParser,
+    environment: Mapping[str, str],
+    queues: Sequence[QueueConfig],
+    pools: Sequence[PoolConfig],
+    where: str,
+) -> tuple[PartitionConfig, ...]:
+    sections = {_name(one, where): one for one in file.sections() if one.startswith("partition:")}
+    of_environment = partitions_of_environment(_ours(environment), [*sections])
+    partitions = []
+    for name, section in sections.items():
+        table = {**options_by_any_name(PartitionConfig), **of_partitions()}
+        own = _parse_all(PartitionConfig, _items(file, section), _name_in(where, section), table)
+        own |= _parse_all(PartitionConfig, of_environment.get(name, {}), _in_environment_of(name), table)
+        partitions.append(partition_of(name, own, queues, pools, f"{where}: [{section}]"))
+    check_names(partitions, [*queues, *pools], where)
+    return tuple(partitions)
+
+
+def _in_environment_of(partition: str) -> NameOf:
+    return lambda name: _in_environment(f"{partition_variable(partition)}{name}")
 
 
 def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options: Mapping[str, Any]) -> Config:
@@ -103,8 +161,8 @@ def _read_file(path: str | Path) -> configparser.ConfigParser:
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:
     known = [SECTION, "middleware", "echo"]
     for section in file.sections():
-        if section not in known and not section.startswith(("queue:", "pool:", "periodic:", "limit:")):
-            hint = did_you_mean(section, [*known, "queue:NAME", "pool:NAME", "periodic:NAME", "limit:NAME"])
+        if section not in known and not section.startswith(_NAMED):
+            hint = did_you_mean(section, [*known, *(f"{kind}NAME" for kind in _NAMED)])
             raise ConfigError(f"{where}: [{section}] is not a section{hint}")
 
 
@@ -137,9 +195,12 @@ def _merged(*sources: tuple[Mapping[str, str], NameOf]) -> dict[str, Any]:
     return {**values, "spelled": spelled}
 
 
-def _parse_all(table: type[Any], values: Mapping[str, str], name_of: NameOf) -> dict[str, Any]:
-    """The parsed values by the option's main name, whichever of its names was used."""
-    rows = options_by_any_name(table)
+def _parse_all(
+    table: type[Any], values: Mapping[str, str], name_of: NameOf, rows: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The parsed values by the option's main name, whichever of its names was used. `rows`: if these are not just those
+    of the table."""
+    rows = rows or options_by_any_name(table)
     parsed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in rows:
@@ -160,19 +221,24 @@ def _in_environment(name: str) -> str:
     return f"environment: {variable(name)}"
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    ours = {
+def _ours(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
         name.removeprefix(ENVIRONMENT_PREFIX).lower(): value
         for name, value in environment.items()
         if name.startswith(ENVIRONMENT_PREFIX)
     }
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    ours = _ours(environment)
     rows = options_by_any_name(Config)
     # An unknown name is refused, as in a file. These are not options and are left alone: variables of the tests, of the
-    # command line, of a child's line to its parent, and those that Kubernetes sets for a service called pyworkers.
+    # command line, of a child's line to its parent, of partitions, and those that Kubernetes sets for a service called
+    # pyworkers.
     known = {
         name: value
         for name, value in ours.items()
-        if not re.match(r"test_|config$|line_to_parent$|service_|port(_|$)", name)
+        if not re.match(r"test_|config$|partition_|line_to_parent$|service_|port(_|$)", name)
     }
     unknown = [name for name in known if name not in rows]
     if unknown:
@@ -189,7 +255,7 @@ def _kind_and_name(section: str) -> tuple[str, str]:
 def _name(section: str, where: str) -> str:
     kind, name = _kind_and_name(section)
     if not name:
-        example = {"pool": "web", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
+        example = {"pool": "web", "partition": "billing", "periodic": "nightly", "limit": "stripe"}.get(kind, "default")
         raise ConfigError(f"{where}: [{section}] needs the {kind}'s name: [{kind}:{example}]")
     return name
 
@@ -227,23 +293,6 @@ def _elsewhere(name: str, table: type[Any]) -> str:
         return "; it belongs in a section [pool:NAME]"
     if table is PoolConfig and name in options_by_any_name(QueueConfig):
         return "; it belongs in a section [queue:NAME] for each queue of the pool"
-    if table in (QueueConfig, PoolConfig) and name in options_by_any_name(Config):
+    if table in (QueueConfig, PoolConfig, PartitionConfig) and name in options_by_any_name(Config):
         return f"; it belongs in the section [{SECTION}]"
     return ""
-
-
-def of_go_workers(settings: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Translates the options of go-workers. `options`, by the names of pyworkers, override them, under either name."""
-    known = {"server", "database", "password", "pool", "process", "namespace", "poll_interval"}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        hint = did_you_mean(unknown[0], known) or f"; known are {', '.join(sorted(known))}"
-        raise ConfigError(f"configure: {unknown[0]!r} is not an option{hint}")
-    password = f":{quote(str(settings['password']), safe='')}@" if settings.get("password") else ""
-    address = f"redis://{password}{settings.get('server', 'localhost:6379')}/{settings.get('database', '0')}"
-    # `pool` is ignored: connections are opened when they are needed.
-    kept = {name: settings[name] for name in ("process", "namespace", "poll_interval") if name in settings}
-    rows = options_by_any_name(Config)
-    overridden = {rows[name].name for name in options if name in rows}
-    translated = {"broker": address, **kept}
-    return {**{name: value for name, value in translated.items() if name not in overridden}, **options}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from goworkers_py.config.feature_options import EchoConfig as EchoConfig  # sections are imported from here
 from goworkers_py.config.feature_options import LimitConfig as LimitConfig
@@ -26,6 +27,7 @@ from goworkers_py.config.parsers import (
     one_of,
     order,
     seconds,
+    several,
     shares,
     size,
     text,
@@ -51,6 +53,7 @@ class QueueConfig:
     )
     handler: str = option("", text, "module:function that runs every job of this queue, whatever its class")
     middleware: tuple[str, ...] = option((), words, "links for this queue, after the global ones: module:Class, ...")
+    partition: str = option("", text, "partition to which this queue belongs; empty: none")
     priorities: bool | None = option(
         None,
         auto_or(yes_or_no),
@@ -71,6 +74,7 @@ class PoolConfig:
     weights: tuple[int, ...] = option(
         (), shares, "instead of `order`: how many jobs of each queue begin, by shares, such as 6, 3, 1"
     )
+    partition: str = option("", text, "partition to which these queues belong; empty: none")
     concurrency: int = option(10, whole(1, 10_000), "worker threads of this pool, in each of `processes`")
     prefetch: int | None = option(
         None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
@@ -91,6 +95,22 @@ class PoolConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionConfig:
+    """A section [partition:NAME]: queues that may be on a broker of their own, with threads of their own. It may also
+    give the options of `OF_PARTITION` in `config.partitions`."""
+
+    name: str
+    queues: tuple[QueueConfig, ...] = option(
+        (),
+        several(lambda name, threads: QueueConfig(name, threads)),
+        "queues of this partition, each with its worker threads, such as invoices 10, mail 5",
+    )
+    handler: str = option("", text, "module:function that runs every job of these queues, whatever its class")
+    pools: tuple[PoolConfig, ...] = ()
+    said: Mapping[str, Any] = field(default_factory=dict)  # its options of [pyworkers]
+
+
+@dataclass(frozen=True, slots=True)
 class MiddlewareConfig:
     """The section [middleware]."""
 
@@ -101,8 +121,8 @@ class MiddlewareConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The section [pyworkers]; the other sections are in `queues`, `pools`, `periodic`, `limits`, `middleware` and
-    `echo`."""
+    """The section [pyworkers]; the other sections are in `queues`, `pools`, `partitions`, `periodic`, `limits`,
+    `middleware` and `echo`."""
 
     broker: str = option(
         "redis://localhost:6379/0",
@@ -184,6 +204,9 @@ class Config:
     stats_host: str = option("127.0.0.1", text, "address on which stats_port listens; 0.0.0.0: all addresses")
     queues: tuple[QueueConfig, ...] = ()  # those of pools too
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
+    partition: str = ""  # that of which this is the configuration; empty: the main one
+    partitions: tuple[PartitionConfig, ...] = ()
+    queues_of_flags: bool = False  # flags name the queues to work: no others, and no partitions
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     limits: tuple[LimitConfig, ...] = ()

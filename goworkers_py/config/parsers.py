@@ -59,6 +59,18 @@ def yes_or_no(value: str) -> bool:
     return one_of("yes", "no", "true", "false")(value) in ("yes", "true")
 
 
+def several(make: Callable[[str, int], T], threads: int = 10) -> Callable[[str], tuple[T, ...]]:
+    """Names with numbers of threads: `invoices 10, mail 5, default`."""
+
+    def parse(value: str) -> tuple[T, ...]:
+        pairs = [re.fullmatch(r"(\S+)(?:\s+(\d{1,5}))?", one.strip()) for one in value.split(",") if one.strip()]
+        if not all(pair and 1 <= int(pair[2] or 1) <= 10_000 for pair in pairs):
+            raise ValueError(f"must be queues with their worker threads, such as invoices 10, mail 5; is {value!r}")
+        return tuple(make(pair[1], int(pair[2] or threads)) for pair in pairs if pair)
+
+    return parse
+
+
 def whole(lowest: int, highest: int = 2**31) -> Callable[[str], int]:
     def parse(value: str) -> int:
         try:

@@ -1,0 +1,114 @@
+"""Partitions: each has a configuration of its own, made from [pyworkers] and its section [partition:NAME].
+
+A partition with a `broker` of its own takes from [pyworkers] nothing that says where the main broker is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goworkers_py.config.options import Config, PartitionConfig, PoolConfig, QueueConfig, options_by_any_name
+from goworkers_py.config.parsers import did_you_mean
+from goworkers_py.core.errors import ConfigError
+
+MAIN = "main"  # how people name the configuration of [pyworkers]
+
+# Where a broker is.
+_OF_BROKER = ("broker", "broker_password_file", "namespace")
+# The options of [pyworkers] that a partition may give for itself.
+OF_PARTITION = (
+    *_OF_BROKER, "data_dir", "process", "tag", "poll_interval", "max_retries", "dead_max_jobs", "dead_timeout",
+    "poison_limit", "poison_window", "metrics",
+)  # fmt: skip
+
+
+def of_partition(config: Config, name: str) -> Config:
+    """The configuration of one partition, from any configuration of the program. Raises ConfigError for an unknown
+    name."""
+    if name == config.partition:
+        return config
+    found = next((one for one in config.partitions if one.name == name), None)
+    if found is None:
+        raise ConfigError(_unknown(name, [one.name for one in config.partitions]))
+    fresh = {row.name: row.default for row in dataclasses.fields(Config) if row.name in _OF_BROKER}
+    ours = {**(fresh if "broker" in found.said else {}), "process": "", "tag": config.tag or name, **found.said}
+    spelled = {name: config.spelled[name] for name in config.spelled if name not in ours}
+    return dataclasses.replace(
+        config, **ours, partition=name, queues=found.queues, pools=found.pools, periodic=(), spelled=spelled
+    )
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"there is no partition {name!r}: no section [partition:{name}] was read; name the file with -c"
+    return f"there is no partition {name!r}; there are {', '.join(known)}{did_you_mean(name, known)}"
+
+
+def of_partitions() -> dict[str, dataclasses.Field[Any]]:
+    """The rows of the options of [pyworkers] that a partition may give, by any name."""
+    return {name: row for name, row in options_by_any_name(Config).items() if row.name in OF_PARTITION}
+
+
+def partition_of(
+    name: str, told: Mapping[str, Any], queues: Sequence[QueueConfig], pools: Sequence[PoolConfig], place: str
+) -> PartitionConfig:
+    """The partition of a section whose options are `told`. `queues` and `pools` are those of all partitions."""
+    said = {option: value for option, value in told.items() if option in OF_PARTITION}
+    found = {queue.name: queue for queue in queues if queue.partition == name}
+    for queue in told.get("queues", ()):
+        if queue.name in found:
+            raise ConfigError(f"{place} queues: {queue.name} has a section [queue:{queue.name}]; name it in one place")
+        found[queue.name] = queue
+    if not found:
+        raise ConfigError(f"{place} has no queues: write queues = invoices 10, mail 5")
+    handler = told.get("handler", "")
+    own = tuple(dataclasses.replace(one, partition=name, handler=one.handler or handler) for one in found.values())
+    return PartitionConfig(name, own, handler, tuple(pool for pool in pools if pool.partition == name), said)
+
+
+def check_partitions(config: Config, where: str) -> None:
+    """Raises ConfigError for a partition that nobody has declared, and for a queue that two partitions work."""
+    known = [one.name for one in config.partitions]
+    owners: dict[tuple[str, str], str] = {}
+    for one in (config, *(of_partition(config, name) for name in known)):
+        for queue in one.queues:
+            owner = owners.setdefault((one.home.name, queue.name), one.partition or MAIN)
+            if owner != (one.partition or MAIN):
+                raise ConfigError(
+                    f"{where}: [partition:{one.partition}] queues: {queue.name} of {one.home.name} is in {owner} too; "
+                    "name it in one of them"
+                )
+
+
+def check_names(partitions: Sequence[PartitionConfig], named: Sequence[QueueConfig | PoolConfig], where: str) -> None:
+    known = [one.name for one in partitions]
+    for one in named:
+        if one.partition and one.partition not in known:
+            kind = "queue" if isinstance(one, QueueConfig) else "pool"
+            raise ConfigError(f"{where}: [{kind}:{one.name}] partition: {_unknown(one.partition, known)}")
+
+
+def partitions_of_environment(environment: Mapping[str, str], partitions: Sequence[str]) -> dict[str, dict[str, str]]:
+    """`PYWORKERS_PARTITION_BILLING_BROKER` is the option `broker` of the partition `billing`. `environment` has names
+    in lower case, without PYWORKERS."""
+    told: dict[str, dict[str, str]] = {}
+    for name, value in environment.items():
+        if not name.startswith("partition_"):
+            continue
+        owners = [one for one in partitions if name.startswith(partition_variable(one))]
+        if not owners:
+            raise ConfigError(
+                f"environment: PYWORKERS_{name.upper()} is for no partition of the configuration; there are "
+                f"{', '.join(partitions) or 'none'}"
+            )
+        owner = max(owners, key=len)
+        told.setdefault(owner, {})[name.removeprefix(partition_variable(owner))] = value
+    return told
+
+
+def partition_variable(partition: str) -> str:
+    """The beginning of the names of its variables."""
+    return f"partition_{re.sub(r'[^a-z0-9]', '_', partition.lower())}_"
