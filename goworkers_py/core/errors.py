@@ -29,6 +29,7 @@ WorkersError
     ├── RetryJob            retry at a time that the job chooses
     ├── DiscardJob          drop the job: no retry, not in the dead set
     └── KillJob             move the job to the dead set now
+        └── UnreadableBody  the codec of a message cannot decode its body, and no later try could
 """
 
 from __future__ import annotations
@@ -214,6 +215,10 @@ class DiscardJob(JobControl):
 class KillJob(JobControl):
     def __init__(self, message: str = "") -> None:
         super().__init__(message or "the job asked to be killed")
+
+
+class UnreadableBody(KillJob):
+    pass
 
 
 # A failure writes the name of its class into the job, and people filter by that name: let it be goworkers_py.NAME, by

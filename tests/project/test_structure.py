@@ -133,7 +133,7 @@ def test_only_declared_libraries_are_imported() -> None:
     found = {name.partition(".")[0] for module in MODULES for name in imported(module)}
     for_type_checkers = {"typing_extensions"}  # type checkers bring it along
     # cronsim is for periodic jobs with a cron expression, imported where one is found.
-    declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon", "cronsim"}
+    declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon", "cronsim", "msgpack"}
     assert found - set(sys.stdlib_module_names) - for_type_checkers == declared
 
 
