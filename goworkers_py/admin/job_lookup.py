@@ -36,7 +36,7 @@ class JobLookup:
         broker.require(Capability.ADMIN)
         self._admin: Admin = broker.admin
         self._members = MemberLookup(broker)
-        self._store = broker.store if Capability.DELAYS in broker.capabilities else None
+        self._store = broker.store if Capability.STORE in broker.capabilities else None
 
     def status(self, jid: str) -> JobStatus:
         check_jid(jid)

@@ -26,7 +26,8 @@ from goworkers_py.core.errors import ConfigError
 class Capability(enum.Enum):
     """A thing that a broker can do beyond a transport. Error messages show the value to people."""
 
-    DELAYS = "jobs that wait for a time"  # has `store`
+    DELAYS = "jobs that wait for a time"  # in the store, or in the service itself
+    STORE = "store"  # has `store`
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
     CONTROL = "commands to processes"  # has `control` and `cancels`
     ADMIN = "lists of jobs"  # has `admin`
@@ -57,6 +58,9 @@ class Broker:
 
     name: str  # for people: "Redis". Sentences of the log begin with it
     capabilities: Collection[Capability] = frozenset(Capability)
+    # Whether its server delivers a job again by itself when the connection of the consumer has gone. Then a daemon does
+    # without leases, control and a store: `brokers.absent` has stand-ins for these.
+    redelivers: bool = False
     transport: Transport
     store: Store
     recoverable: Recoverable

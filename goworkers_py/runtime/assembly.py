@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from goworkers_py.brokers.absent import completed
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
@@ -67,22 +68,25 @@ from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
 from goworkers_py.wire.message import Timestamps
 
-NEEDED = (Capability.DELAYS, Capability.LEASES, Capability.CONTROL)
+NEEDED = (Capability.DELAYS, Capability.STORE, Capability.LEASES, Capability.CONTROL)
+# Of a queue service that delivers jobs again by itself.
+NEEDED_OF_SERVICE = (Capability.DELAYS,)
 
 
-def _needed(plan: Plan) -> list[Capability]:
+def _needed(plan: Plan, broker: Broker) -> list[Capability]:
     config = plan.config
     for_periodic = [Capability.PERIODIC] if plan.periodic.jobs else []
     for_several = [Capability.SHARED] if config.needs_a_parent else []
     for_pages = [Capability.ADMIN] if config.stats_port else []
-    return [*NEEDED, *for_several, *for_pages, *for_periodic]
+    needed = NEEDED_OF_SERVICE if broker.redelivers else NEEDED
+    return [*needed, *for_several, *for_pages, *for_periodic]
 
 
 def assemble(plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None = None) -> Launcher:
     """`obey` receives the commands of the fleet, and of this process to itself. None where the process is part of
     another program."""
-    broker.require(*_needed(plan))
-    return _Assembly(plan, broker, clock, hints, obey).launcher
+    broker.require(*_needed(plan, broker))
+    return _Assembly(plan, completed(broker), clock, hints, obey).launcher
 
 
 class _Assembly:

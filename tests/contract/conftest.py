@@ -55,7 +55,7 @@ def other(start: Processes) -> Process:
 
 @pytest.fixture
 def store(me: Process) -> Store:
-    return can(me.broker, Capability.DELAYS).store
+    return can(me.broker, Capability.STORE).store
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 
 PARTS = {
-    Capability.DELAYS: "store",
+    Capability.STORE: "store",
     Capability.LEASES: "recoverable",
     Capability.CONTROL: "control",
     Capability.ADMIN: "admin",

@@ -1,0 +1,151 @@
+"""Stand-ins for the parts that a broker lacks, so that the daemon runs its jobs all the same.
+
+A queue service that delivers a job again by itself, when the connection of its consumer is gone, needs no leases: the
+stand-in says that the lease of this process was kept. It finds no jobs to recover. Nobody can send a command or cancel
+a job. The time is that of this machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.cancels import Cancels
+from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
+from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
+from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.core.cancel import Tombstone
+from goworkers_py.core.command import Command
+from goworkers_py.core.cursor import Cursor, Iteration
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.job_state import JobState
+from goworkers_py.observe.executions import ByQueue
+from goworkers_py.wire.job_record import JobRecord
+from goworkers_py.wire.process_record import Member, ProcessSnapshot
+
+
+class NoLeases(Recoverable):
+    def beat(self, presence: Presence) -> Beat:
+        return Beat(time.time(), kept=True, proof="")
+
+    def live_processes(self) -> list[LiveProcess]:
+        return []
+
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        return iter(())
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        return []
+
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        return iter(())
+
+
+class NoControl(Control):
+    def report(self, identity: str, member: Member, now: ProcessSnapshot) -> list[Command]:
+        return []
+
+    def record(self, total: ByQueue, at: float) -> None:
+        """There is no history."""
+
+    def leave(self) -> None:
+        """The process was never shown."""
+
+
+class NoCancels(Cancels):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def ask(self, jid: str, retry: bool) -> object:
+        raise BrokerRefused(f"{self._name} cannot cancel jobs: set a store")
+
+    def withdraw(self, jid: str, asked: object) -> None:
+        """There is no tombstone."""
+
+    def answer(self, jid: str) -> str | None:
+        return None
+
+    def watch(self, jid: str, changed: Callable[[str], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def stands(self, jid: str) -> bool:
+        return False
+
+    def all(self, version: str) -> tuple[str, Mapping[str, Tombstone]] | None:
+        return None if version == "none" else ("none", {})
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def elsewhere(self, jids: Collection[str], shown: Collection[str] = ()) -> set[str]:
+        return set()
+
+
+class NoStore(Store):
+    """The service itself holds what waits for a time. Nothing is in a line or an outbox, and nothing is recorded."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
+        return iter((None,))
+
+    def release(self, line: str, count: int) -> int:
+        return 0
+
+    def apply(self, batch: Batch) -> Sequence[Settled]:
+        raise BrokerRefused(f"{self._name} has no store")
+
+    def posted(self, to: str, limit: int, passed: int = 0) -> list[Posted]:
+        return []
+
+    def sent(self, to: str, posted: Sequence[Posted]) -> None:
+        """There is no outbox."""
+
+    def record(self, jid: str) -> JobRecord | None:
+        return None
+
+    def watch(self, jid: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+    def mark_running(self, marks: Sequence[RunningMark]) -> list[bool]:
+        return [False] * len(marks)
+
+    def begin_iteration(self, jid: str, of: str) -> Iteration:
+        raise BrokerRefused(f"{self._name} keeps no cursor of an iterable job: set a store, such as store = redis://...")
+
+    def checkpoint(self, jid: str, cursor: Cursor) -> bool:
+        return False
+
+    def value(self, kind: str, jid: str) -> bytes | None:
+        return None
+
+
+class Completed(Broker):
+    """A broker with stand-ins in the places of the parts that it lacks. Its capabilities stay as they are."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.name = name = broker.name
+        self.capabilities = broker.capabilities
+        self.transport = broker.transport
+        self.neighbours = broker.neighbours
+        self.warn_at_start = broker.warn_at_start  # type: ignore[method-assign]
+        self.close = broker.close  # type: ignore[method-assign]
+        self.redelivers = broker.redelivers
+        has, self._broker = broker.capabilities, broker
+        self.store = broker.store if Capability.STORE in has else NoStore(name)
+        self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases()
+        self.control = broker.control if Capability.CONTROL in has else NoControl()
+        self.cancels = broker.cancels if Capability.CONTROL in has else NoCancels(name)
+
+    def __getattr__(self, part: str) -> object:  # type: ignore[override]
+        return getattr(self._broker, part)
+
+
+def completed(broker: Broker) -> Broker:
+    """The broker itself where it lacks none of these parts."""
+    own = {Capability.STORE, Capability.LEASES, Capability.CONTROL}
+    return broker if own.issubset(broker.capabilities) else Completed(broker)
