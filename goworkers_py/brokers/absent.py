@@ -115,7 +115,9 @@ class NoStore(Store):
         return [False] * len(marks)
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
-        raise BrokerRefused(f"{self._name} keeps no cursor of an iterable job: set a store, such as store = redis://...")
+        raise BrokerRefused(
+            f"{self._name} keeps no cursor of an iterable job: set a store, such as store = redis://..."
+        )
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         return False

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
+from harness_dir import DirHarness
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
@@ -19,16 +20,20 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    return f"harnesses: {', '.join(foreign()) or f'memory, redis ({VARIABLE} is not set)'}"
+    return f"harnesses: {', '.join(foreign()) or f'memory, redis, dir ({VARIABLE} is not set)'}"
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(scope="session", params=list(foreign()) or ["memory", pytest.param("redis", marks=pytest.mark.server)])
+@pytest.fixture(
+    scope="session", params=list(foreign()) or ["memory", pytest.param("redis", marks=pytest.mark.server), "dir"]
+)
 def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param in foreign():
         return foreign()[request.param]
     if request.param == "memory":
         return MemoryHarness
+    if request.param == "dir":
+        return DirHarness
     address = request.getfixturevalue("redis_server")
     return lambda folder: RedisHarness(address)
 

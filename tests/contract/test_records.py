@@ -500,7 +500,9 @@ def test_a_job_that_another_program_has_moved_is_found(me: Process, publish: Pub
     assert (status.state, status.verified, status.due) == ("retry", True, LATER)
 
 
-def test_a_job_that_another_program_has_deleted_has_a_last_known_state(me: Process, publish: Publish) -> None:
+def test_a_job_that_another_program_has_deleted_has_a_last_known_state(
+    me: Process, publish: Publish, admin: Admin
+) -> None:
     publish(push())
     [one] = me.consume(1)
     me.settle((one, Done()))
@@ -561,7 +563,7 @@ def test_jobs_without_a_record_are_searched(me: Process, admin: Admin) -> None:
     assert runs.identity == found["runs"].owner
 
 
-def test_the_place_in_a_queue_is_told(me: Process, publish: Publish) -> None:
+def test_the_place_in_a_queue_is_told(me: Process, publish: Publish, admin: Admin) -> None:
     publish(*(push(number) for number in range(20)))
     assert [JobLookup(me.broker).status(str(number)).place for number in (0, 7, 19)] == [0, 7, 19]
 

@@ -1,4 +1,4 @@
-"""The author of a broker can run the contract tests against it, as docs/writing-a-broker.md says."""
+"""The author of a broker can run the contract tests against it, as docs/internals/writing-a-broker.md says."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def test_what_a_daemon_needs_of_its_broker_is_asked_for_first() -> None:
     with own_app(NOWHERE) as app, pytest.raises(ConfigError) as refused:
         assemble(app.plan(), Bare(), Clock(), DueHints())
     assert str(refused.value) == (
-        "broker: Bare has no store and no recovery of the jobs of dead processes and no commands to processes: set another broker"
+        "broker: Bare has no store and no recovery of the jobs of dead processes and no commands to processes: "
+        "set another broker"
     )
 
 
