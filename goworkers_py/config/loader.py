@@ -37,6 +37,7 @@ from goworkers_py.config.partitions import (
     partitions_of_environment,
 )
 from goworkers_py.config.pool_rules import check_pools
+from goworkers_py.config.queue_rules import check_threads, in_mode, refuse_weights
 from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
@@ -102,7 +103,9 @@ def _queues_and_pools(
     """Those of all partitions. Each queue of a pool is in the partition of the pool."""
     queues = _named_sections(file, "queue", QueueConfig, where)
     pools = _named_sections(file, "pool", PoolConfig, where)
-    check_pools(pools, {_kind_and_name(section): set(file[section]) for section in file.sections()}, where)
+    given = {_kind_and_name(section): set(file[section]) for section in file.sections()}
+    check_pools(pools, given, where)
+    queues = tuple(in_mode(queue, given, where) for queue in queues)
     queues += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(queues))
     partition_of_queue = {name: pool.partition for pool in pools for name in pool.queues}
     return tuple(
@@ -264,18 +267,12 @@ def _queue_flag(flag: str, of_file: tuple[QueueConfig, ...]) -> QueueConfig:
     name, _, concurrency = flag.partition("=")
     if not name:
         raise ConfigError(f"--queue {flag!r} must be NAME or NAME=CONCURRENCY")
-    if as_in_sidekiq := re.fullmatch(r"(.+)[,:](\d+)", flag):
-        name, number = as_in_sidekiq.groups()
-        raise ConfigError(
-            f"--queue {flag!r}: write the threads as {name}={number}; queues with weights, as in Sidekiq, share a pool "
-            f"in the file: [pool:NAME] with queues = {name}, ... and weights = {number}, ..."
-        )
+    refuse_weights(flag)
     known = next((queue for queue in of_file if queue.name == name), QueueConfig(name=name))
     if not concurrency:
         return known
-    return dataclasses.replace(
-        known, **_parse_all(QueueConfig, {"concurrency": concurrency}, lambda _: f"--queue {flag}")
-    )
+    said = _parse_all(QueueConfig, {"concurrency": concurrency}, lambda _: f"--queue {flag}")
+    return check_threads(dataclasses.replace(known, **said), f"--queue {flag}")
 
 
 def _names(queues: Iterable[QueueConfig]) -> list[str]:

@@ -40,6 +40,7 @@ from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
+SERIAL = "serial"  # the mode of a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ class QueueConfig:
         "also work NAME@high before this queue, and NAME@low after it, for jobs with a priority: yes, no or auto, "
         "which works them where the code of a job of this queue names a priority",
     )
+    mode: str = option(
+        "threads",
+        one_of("threads", SERIAL),
+        "threads, or serial: one thread fetches, runs and settles the jobs of this queue in order",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,13 @@ class PoolConfig:
     prefetch: int | None = option(
         None, auto_or(whole(0, 10_000)), "jobs fetched beyond the free workers: auto (about 20 ms of work), or a number"
     )
+    serial: bool = False  # no option: a queue in serial mode is a pool of one thread
 
     @classmethod
     def of_one(cls, queue: QueueConfig) -> PoolConfig:
-        return cls(queue.name, (queue.name,), concurrency=queue.concurrency, prefetch=queue.prefetch)
+        serial = queue.mode == SERIAL
+        concurrency = 1 if serial else queue.concurrency
+        return cls(queue.name, (queue.name,), concurrency=concurrency, prefetch=queue.prefetch, serial=serial)
 
     def __str__(self) -> str:
         """For people: `mail`, or `pool web: critical, low in strict order`."""

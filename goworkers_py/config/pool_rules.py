@@ -58,6 +58,11 @@ def _check_order(pool: PoolConfig, given: set[str], place: str) -> None:
 
 def _check_queue(queue: str, pool: PoolConfig, given: Given, where: str) -> None:
     wrong = sorted(given.get(("queue", queue), set()) - OF_EACH_QUEUE)
+    if "mode" in wrong:
+        raise ConfigError(
+            f"{where}: [queue:{queue}] mode: a queue in serial mode has a thread of its own; take the queue out of "
+            f"[pool:{pool.name}], or leave out the mode"
+        )
     if wrong:
         raise ConfigError(
             f"{where}: [queue:{queue}] {wrong[0]}: the queue shares the threads of [pool:{pool.name}]; set "

@@ -59,6 +59,8 @@ from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.ruby_jobs import RubyJobs
 from goworkers_py.runtime.run_state import RunState
 from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.serial_manager import SerialManager
+from goworkers_py.runtime.serial_settler import SerialSettler
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
@@ -131,7 +133,7 @@ class _Assembly:
         return self._health.running.values()
 
     def _vital(self) -> list[BrokerService]:
-        return [self._heartbeat, *(manager.fetcher for manager in self._managers)]
+        return [self._heartbeat, *(manager.fetches for manager in self._managers)]
 
     def _cancel(self) -> Canceller:
         lost = partial(lost_jobs, self._broker, self._shared.lease)
@@ -150,8 +152,11 @@ class _Assembly:
     def _manager(self, pool: Pool, runs: SpecialRuns) -> Manager:
         transport, shared = self._broker.transport, self._shared
         on_later, on_posted = self._hints.scheduled, self._relay.wake
-        settler = Settler(transport, pool, shared, on_later, on_posted, lambda: self._limit_begin.on_line())
+        settles = SerialSettler if pool.serial else Settler
+        settler = settles(transport, pool, shared, on_later, on_posted, lambda: self._limit_begin.on_line())
         lanes = [lane_of(self._plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
+        if isinstance(settler, SerialSettler):
+            return SerialManager(pool, lanes, settler, transport, shared)
         return Manager(pool, lanes, settler, transport, shared)
 
     def _services(self) -> Services:

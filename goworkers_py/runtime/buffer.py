@@ -37,6 +37,7 @@ class Buffer:
         # SimpleQueue is written in C: a hand-over through queue.Queue costs three times as much.
         self._waiting: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
         self.get = self._waiting.get  # returns the next delivery to run, or STOP when the worker should end
+        self.get_now = self._waiting.get_nowait  # the same, but raises queue.Empty where `get` would wait
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self.capacity = capacity  # changed by the fetcher's thread

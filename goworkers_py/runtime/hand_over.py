@@ -15,6 +15,8 @@ Such an exception must not lose a delivery, run a job twice or leave a lock lock
 from __future__ import annotations
 
 import itertools
+import queue
+from collections.abc import Callable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.runtime.buffer import STOP, Buffer
@@ -25,8 +27,12 @@ class Hand:
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
-        self._source = iter(buffer.get, STOP)
+        self._source = iter(self._getter(buffer), STOP)
         self._held: list[Delivery] = []  # one delivery at most
+
+    @staticmethod
+    def _getter(buffer: Buffer) -> Callable[[], Delivery | None]:
+        return buffer.get
 
     def take(self) -> Delivery | None:
         """The delivery to run; None when this worker should end."""
@@ -44,3 +50,17 @@ class Hand:
     def held(self) -> Delivery | None:
         """From any thread."""
         return next(iter(self._held[:]), None)
+
+
+class SerialHand(Hand):
+    """Takes what waits in the buffer, and waits for nothing: `take` returns None when the buffer is empty."""
+
+    @staticmethod
+    def _getter(buffer: Buffer) -> Callable[[], Delivery | None]:
+        return buffer.get_now
+
+    def take(self) -> Delivery | None:
+        try:
+            return super().take()
+        except queue.Empty:
+            return None

@@ -255,7 +255,7 @@ class Launcher:
         unsettled = sum(manager.stop_settling(deadline) for manager in self.managers)
         self._services.relay.stop()  # after the last jobs were settled, which may have posted pushes
         self._heartbeat.stop()
-        silent = self._heartbeat.join(deadline) and not any(manager.fetcher.alive for manager in self.managers)
+        silent = self._heartbeat.join(deadline) and not any(manager.fetches.alive for manager in self.managers)
         for service in self._services:  # last: the recoverer may be in a death handler of the user's for long
             service.join(deadline)
         silent = self._heartbeat.silence(self.after_jobs_s) and silent  # a worker with a suspect may beat too

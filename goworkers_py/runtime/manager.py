@@ -19,6 +19,7 @@ from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.pool_fetcher import PoolFetcher
+from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.settler import LARGEST_BATCH, Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.worker import Worker
@@ -30,6 +31,8 @@ SHORT_S = 0.05
 
 
 class Manager:
+    worker_of: type[Worker] = Worker
+
     def __init__(
         self, pool: Pool, lanes: Sequence[Lane], settler: Settler, transport: Transport, shared: Shared
     ) -> None:
@@ -50,7 +53,12 @@ class Manager:
 
     def _make_worker(self) -> Worker:
         name = f"worker:{self.name}:{next(self._numbers)}"
-        return Worker(name, self._pool.buffer, self.lanes, self._settler, self._shared)
+        return self.worker_of(name, self._pool.buffer, self.lanes, self._settler, self._shared)
+
+    @property
+    def fetches(self) -> BrokerService:
+        """The thread that fetches."""
+        return self.fetcher
 
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):

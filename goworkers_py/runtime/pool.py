@@ -18,6 +18,7 @@ class Pool:
         self.queues = list(config.queues)
         self.concurrency = config.concurrency
         self.weights = config.weights
+        self.serial = config.serial
         self.priorities = priorities_of(config.queues, config.weights)
         self.prefetch = AdaptivePrefetch(config.prefetch, config.concurrency)
         self.buffer = Buffer(config.concurrency)  # the deliveries that no worker has taken yet

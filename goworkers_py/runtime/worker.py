@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 class Worker(Service):
     """Owns the delivery in its hand. The other parts are safe to share."""
 
+    hand_of: type[Hand] = Hand
+
     def __init__(self, name: str, buffer: Buffer, lanes: Mapping[str, Lane], settler: Settler, shared: Shared) -> None:
         super().__init__(name)
         self._buffer = buffer
@@ -34,26 +36,34 @@ class Worker(Service):
         self._quarantine = shared.quarantine
         self._wall = shared.clock.wall
         self._forks = FORKS.count
-        self._hand = Hand(buffer)
+        self._hand = self.hand_of(buffer)
         self._retired = False  # set by the watchdog's thread in `retire`
 
     def run(self) -> None:
         try:
-            hand = self._hand
-            while not self._retired or hand.held:
-                delivery = hand.take()
-                if delivery is None:
-                    return
-                if delivery.stage is FETCHED:
-                    self.run_once(delivery)
-                else:
-                    self._after_strike(delivery)
-                hand.release()
+            self.work()
         finally:
-            try:
-                close_own_loop()
-            except Exception:
-                log.exception("the event loop of %s could not be closed", self.name)
+            self.close_loop()
+
+    def work(self) -> None:
+        """Runs deliveries until the hand gets no more."""
+        hand = self._hand
+        while not self._retired or hand.held:
+            delivery = hand.take()
+            if delivery is None:
+                return
+            if delivery.stage is FETCHED:
+                self.run_once(delivery)
+            else:
+                self._after_strike(delivery)
+            hand.release()
+
+    def close_loop(self) -> None:
+        """At the end of the thread that called `work`."""
+        try:
+            close_own_loop()
+        except Exception:
+            log.exception("the event loop of %s could not be closed", self.name)
 
     def _after_strike(self, delivery: Delivery) -> None:
         """`run` was broken off with `delivery` in hand, and has started again. Only a fault in the outermost link or an
