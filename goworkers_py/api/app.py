@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from goworkers_py.admin.chains import ChainList
@@ -25,6 +25,7 @@ from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
 from goworkers_py.api.limits import Limiting
+from goworkers_py.api.partition import Partition
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
@@ -35,16 +36,16 @@ from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import CodeOptions
 from goworkers_py.config.loader import load, of_call
 from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
-from goworkers_py.core.errors import BrokerUnavailable, ConfigError
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.timing import TIMING
 from goworkers_py.links.chain import Middleware
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.registry import JobSpec, QueueHandler
 from goworkers_py.runtime.assembly import assemble
-from goworkers_py.runtime.due_hints import DueHints
-from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.wire.message import Timestamps
@@ -64,7 +65,6 @@ class App(
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self._hints = DueHints()
         self.timing = TIMING  # tests set shorter times before the daemon is put together
         self._declared = Declarations()
         self.registry = self._declared.registry
@@ -72,13 +72,11 @@ class App(
         self._config: Config | None = None
         self._configured_by_command = False
         self._lock = threading.Lock()
-        # Made when first needed. Changed under the lock only, except the client: see the property `client`.
-        self._broker: Broker | None = None
+        self._partitions: dict[str, Partition] = {}  # made when first needed, under the lock
         self._open_broker = open_broker
-        self._client: Client | None = None
-        self._launcher: Launcher | None = None
+        self._running: Daemon | None = None  # what `start` has started
         self._stop_asked = threading.Event()
-        self._health: Health | None = None  # of the launcher that was built last
+        self._daemon_built: Daemon | None = None  # the last one
         self.inspector = Inspector(
             lambda: self.broker,
             lambda: Timestamps(self.config.timestamps),
@@ -105,12 +103,12 @@ class App(
         self._replace(config)
 
     def _replace(self, config: Config | None) -> None:
-        """Closes the broker, if one is open: the next use of `broker` opens another one."""
+        """Closes the brokers that are open: the next use of `broker` opens another one."""
         with self._lock:
             self._config = config
-            opened, self._broker, self._client = self._broker, None, None
-            if opened is not None:
-                opened.close()
+            partitions, self._partitions = self._partitions, {}
+            for partition in partitions.values():
+                partition.close()
 
     @property
     def is_configured(self) -> bool:
@@ -125,16 +123,30 @@ class App(
                 self._config = load()
             return self._config
 
+    def partition(self, name: str = "") -> Partition:
+        """`workers.partition("billing")` reaches the broker of the section [partition:billing], see docs/partitions.md:
+        it pushes, waits for results, opens batches and shows jobs there."""
+        if (known := self._partitions.get(name)) is not None:
+            return known
+        config = self.config
+        own = "" if name == config.partition else name
+        with self._lock:
+            known = self._partitions.get(own)
+            if known is None:
+                made = of_partition(config, own) if own else config
+                known = self._partitions[own] = Partition(self, own, made, config)
+            self._partitions[name] = known
+            return known
+
     @property
     def broker(self) -> Broker:
-        # Read without the lock first: in a child that a job forked, a thread of the parent may hold the lock forever.
-        if (broker := self._broker) is not None:
-            return broker
-        config = self.config
-        with self._lock:
-            if self._broker is None:
-                self._broker = self._open_broker(self._timed(config))
-            return self._broker
+        return self.partition().broker
+
+    def open_broker(self, config: Config) -> Broker:
+        return self._open_broker(self._timed(config))
+
+    def now_in_place_of(self, partition: Partition) -> Partition | None:
+        return self.partition(partition.key) if self._config is partition.of else None
 
     def _timed(self, config: Config) -> Config:
         return dataclasses.replace(config, timing=self.timing)
@@ -153,10 +165,10 @@ class App(
         """Decorator: `@workers.job("Billing::InvoiceJob", queue="billing", retry=5)` runs jobs of this class with this
         function. Without a name, the class is the function's name.
 
-        Options: queue, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead, backtrace, tags,
-        timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint, sidekiq_status,
-        unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay, group_max_size,
-        log_level.
+        Options: queue, partition, priority, retry, retry_max, retry_for, retry_in, retry_queue, is_failure, dead,
+        backtrace, tags, timeout, interrupt, atomic, track, retain, expires_in, expires_at, time_slice, checkpoint,
+        sidekiq_status, unique_for, unique_by, unique_until, on_conflict, limits, group_grace, group_max_delay,
+        group_max_size, log_level.
         docs/getting-started.md explains them. The options of a push override them, see `Job.set`.
         """
 
@@ -167,7 +179,7 @@ class App(
             code = self.atomically(function) if said.get("atomic") else function
             spec = JobSpec(wire_name, code, said.get("queue") or "default", said, own=options)
             self.registry.add(spec)
-            return Job(lambda: self.client, self.clock, spec)
+            return Job(self.client_of, self.clock, spec)
 
         return add if name is None or isinstance(name, str) else add(name)
 
@@ -202,22 +214,13 @@ class App(
 
     @property
     def client(self) -> Client:
-        client = self._client
-        if client is None:
-            config = self.config
-            links = self._declared.client_links_of(config)
-            # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
-            client = self._client = Client(
-                lambda: self._broker_of(config), links, config, self.clock, self._hints.scheduled
-            )
-        return client
+        return self.partition().client
 
-    def _broker_of(self, config: Config) -> Broker:
-        """Held pushes must not go to another broker than the one for which they were made."""
-        broker = self.broker
-        if self._config is not config:
-            raise BrokerUnavailable("this App was configured anew since the push")
-        return broker
+    def client_of(self, partition: str) -> Client:
+        return self.partition(partition).client
+
+    def client_links_of(self, config: Config) -> Sequence[ClientLink]:
+        return self._declared.client_links_of(config)
 
     # --- running
 
@@ -225,24 +228,48 @@ class App(
         """Imports the modules of `require`, which declare their jobs."""
         self._declared.import_jobs(self.config)
 
-    def checked_plan(self) -> Plan:
-        """Checks the broker's address too: for commands that open no broker."""
-        kind_of_broker(self.config).check(self.config)
-        return self.plan()
+    def checked_plans(self) -> list[Plan]:
+        """Those of `plans`. Checks the brokers' addresses too: for commands that open no broker."""
+        plans = [plan for _, plan in self.plans()]
+        for plan in plans:
+            kind_of_broker(plan.config).check(plan.config)
+        return plans
 
     def plan(self) -> Plan:
         """Checks the configuration and imports the code that it names, without opening a broker."""
-        plan = self._with_periodic(self._declared.plan(self.config))
+        return self.plan_of(self.partition())
+
+    def plan_of(self, partition: Partition) -> Plan:
+        plan = self._with_periodic(self._declared.plan(partition.config), partition)
         # Modules of tests may have set `timing`.
         return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
 
     def launcher(self, obey: Obey | None = None) -> Launcher:
         """Builds the daemon without starting it. The commands of the fleet go to `obey`."""
-        launcher = assemble(self.plan(), self.broker, self.clock, self._hints, obey)
-        self._health = launcher.health
-        return launcher
+        partition = self.partition()
+        return assemble(self.plan_of(partition), partition.broker, self.clock, partition.hints, obey)
 
-    def unworked(self, queues: Iterable[QueueConfig]) -> dict[str, list[str]]:
-        """The queues that registered jobs name and that are not among `queues`, each with the classes of its jobs."""
-        worked = {queue.name for queue in queues}
-        return {queue: self.registry.names_in(queue) for queue in self.registry.queues() if queue not in worked}
+    def daemon(self, obey: Obey | None = None) -> Daemon:
+        """The launchers of all partitions that this process works."""
+        launchers = {
+            plan.config.partition: assemble(plan, partition.broker, self.clock, partition.hints, obey)
+            for partition, plan in self.plans()
+        }
+        daemon = self._daemon_built = Daemon(launchers)
+        return daemon
+
+    def plans(self) -> list[tuple[Partition, Plan]]:
+        """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""
+        config = self.config
+        self._declared.import_jobs(config)
+        self._declared.check_partitions(config)
+        worked = config.worked or self._declared.worked(config)
+        plans = [(one, self.plan_of(one)) for one in map(self.partition, worked)]
+        others = [(one, dataclasses.replace(plan, before_start=(), during_drain=())) for one, plan in plans[1:]]
+        return [*plans[:1], *others]
+
+    def unworked(self, plan: Plan) -> dict[str, list[str]]:
+        """The queues that registered jobs name and that the plan of their partition does not work, each with the
+        classes of its jobs."""
+        worked, named = {queue.name for queue in plan.queues}, self.registry.queues(plan.config.partition)
+        return {queue: self.registry.names_in(queue) for queue in named if queue not in worked}

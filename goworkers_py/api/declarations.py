@@ -13,6 +13,7 @@ from goworkers_py.api.periodic_plan import DeclaredPeriodic
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.limits import check_limits
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
+from goworkers_py.config.partitions import of_partition
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.around import Arounds
@@ -62,22 +63,23 @@ class Declarations:
         self.import_jobs(config)
         self.client_links_of(config)  # the jobs' own pushes go through these links
         check_limits(self.registry.declared_limits, config)
+        registry = self.registry.without_handlers() if config.partition else self.registry
         queues = self._queues_to_run(config)
         for queue in queues:
             if queue.handler:
-                self.registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
-        levels = Levels(queues, self.registry)
+                registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
+        levels = Levels(queues, registry)
         config.check_echo(queue.name for queue in levels.queues)
         for queue in queues:
-            if (handler := self.registry.handler(queue.name)) is not None:
+            if (handler := registry.handler(queue.name)) is not None:
                 for level in levels.of(queue.name):
-                    self.registry.handle(level, handler)
+                    registry.handle(level, handler)
         links_of = {queue.name: self._links_of(queue) for queue in queues}
         return Plan(
             config=config,
             queues=levels.queues,
             pools=[*map(levels.pool, _pools_of_one(queues, config.pools)), *map(levels.pool, config.pools)],
-            registry=self.registry,
+            registry=registry,
             handlers=self.handlers,
             links=self._all_links(config),
             queue_links={level: links for queue, links in links_of.items() for level in levels.of(queue)},
@@ -86,6 +88,19 @@ class Declarations:
             during_drain=self.during_drain,
             on_health=self.on_health,
         )
+
+    def check_partitions(self, config: Config) -> None:
+        """Raises ConfigError for a job whose partition is not in the configuration."""
+        for partition, job_class in self.registry.partitions().items():
+            try:
+                of_partition(config, partition)
+            except ConfigError as error:
+                raise ConfigError(f"@job {job_class}: {error}") from None
+
+    def worked(self, config: Config) -> list[str]:
+        """The partitions for which there are queues."""
+        main = not config.partitions or config.queues or self.queues or self.registry.queues()
+        return [*([""] if main else []), *(one.name for one in config.partitions)]
 
     def _queues_to_run(self, config: Config) -> list[QueueConfig]:
         """The queues of the flags or the file, else of the calls of `process`, else of the registered jobs."""

@@ -1,4 +1,5 @@
-"""The brokers to which this process can relay held pushes: those of its Apps, and those to which jobs have pushed."""
+"""The brokers to which this process can relay held pushes: those of its Apps and of their partitions, and those to
+which jobs have pushed."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Protocol
 
 from goworkers_py.api.client import Client
 from goworkers_py.config.options import Config
+from goworkers_py.config.partitions import of_partition
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.held_pushes import Destination
@@ -21,8 +23,7 @@ class _App(Protocol):
     @property
     def config(self) -> Config: ...
 
-    @property
-    def client(self) -> Client: ...
+    def client_of(self, partition: str) -> Client: ...
 
 
 _APPS: list[weakref.ref[_App]] = []  # each App
@@ -35,12 +36,14 @@ def remember(app: _App) -> None:
 class _AppDestination:
     """The client is made at the first push: a faulty configuration of one App holds up no other."""
 
-    def __init__(self, app: _App) -> None:
-        self.home = app.config.home
+    def __init__(self, app: _App, partition: str) -> None:
+        config = app.config
+        self.home = (of_partition(config, partition) if partition else config).home
         self._app = app
+        self._partition = partition
 
     def publish_held(self, pushes: Sequence[Push]) -> None:
-        client = self._app.client
+        client = self._app.client_of(self._partition)
         if client.home != self.home:
             raise BrokerUnavailable("the App was configured anew")
         client.publish_held(pushes)
@@ -49,4 +52,5 @@ class _AppDestination:
 def destinations() -> dict[str, Destination]:
     """By name. Apps that nobody has configured are not asked: that would read a configuration file."""
     apps = [app for app in (reference() for reference in _APPS[:]) if app is not None and app.is_configured]
-    return {**DESTINATIONS, **{one.home.name: one for one in map(_AppDestination, apps)}}
+    known = [_AppDestination(app, name) for app in apps for name in ("", *(one.name for one in app.config.partitions))]
+    return {**DESTINATIONS, **{one.home.name: one for one in known}}

@@ -44,18 +44,22 @@ class Job(Generic[P, R]):
 
     def __init__(
         self,
-        client: Callable[[], Client],
+        clients: Callable[[str], Client],
         clock: Clock,
         spec: JobSpec,
         options: EnqueueOptions = NO_OPTIONS,
         queue: str = "",
+        partition: str | None = None,
     ) -> None:
-        self._client = client
+        """`clients` gives the client of a partition. The queue and the partition are those of its pushes; without them,
+        those of the code."""
+        self._clients = clients
         self._clock = clock
         self._spec = spec
         self._options = options
         self._complete = options.over(spec.options)
         self._queue = queue or spec.queue
+        self.partition = spec.options.get("partition") or "" if partition is None else partition
         self._unique = uniqueness_of(self._complete.said, spec.name)
         self.__wrapped__ = spec.function
         self.__doc__ = spec.function.__doc__
@@ -65,6 +69,11 @@ class Job(Generic[P, R]):
     def name(self) -> str:
         """The job's class on the wire: `invoice.name == "Billing::InvoiceJob"`."""
         return self._spec.name
+
+    @property
+    def client(self) -> Client:
+        """That of its partition."""
+        return self._clients(self.partition)
 
     @property
     def target(self) -> tuple[JobSpec, str, EnqueueOptions]:
@@ -86,7 +95,10 @@ class Job(Generic[P, R]):
         checked(options, SetOptions)
         changed: dict[str, Any] = {**options}
         queue = changed.pop("queue", self._queue) or self._spec.queue
-        job: Job[P, R] = Job(self._client, self._clock, self._spec, self._options.replaced(**changed), queue)
+        partition = changed.pop("partition", self.partition)
+        job: Job[P, R] = Job(
+            self._clients, self._clock, self._spec, self._options.replaced(**changed), queue, partition
+        )
         check_lock_options(options, job._complete.said, self._spec.name)
         return job
 
@@ -125,7 +137,7 @@ class Job(Generic[P, R]):
         """`kwargs` are those of a single row."""
         ties = Ties(self._locks(rows, kwargs), self._slots(rows, kwargs))
         rows, kwargs, needs = self._dumped(rows, kwargs)
-        return self._client().push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
+        return self.client.push_bulk(self._queue, self._spec.name, rows, options, needs, kwargs, ties)
 
     def _slots(self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]) -> Sequence[SlotTie]:
         """The slots of a strict limit, from the arguments as they were given."""
@@ -143,7 +155,7 @@ class Job(Generic[P, R]):
         [args], kwargs, needs = self._dumped([args], kwargs)
         if CHAIN in ties.members:
             args, kwargs = [as_texts(one) for one in args], {name: as_texts(one) for name, one in kwargs.items()}
-        return self._client().written(self._queue, self._spec.name, args, self._complete, needs, kwargs, ties)
+        return self.client.written(self._queue, self._spec.name, args, self._complete, needs, kwargs, ties)
 
     def _dumped(
         self, rows: Sequence[Sequence[Any]], kwargs: Mapping[str, Any]

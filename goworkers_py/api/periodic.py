@@ -7,9 +7,9 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, get_args
 
-from goworkers_py.api.client import Client
 from goworkers_py.api.declarations import Declarations
 from goworkers_py.api.job import Job
+from goworkers_py.api.partition import Partition
 from goworkers_py.api.periodic_plan import ArgsOf, DeclaredPeriodic, periodic_jobs
 from goworkers_py.config.moments import Delay, is_number
 from goworkers_py.core.errors import ConfigError
@@ -22,10 +22,6 @@ R = TypeVar("R")
 
 class DeclaringPeriodic:
     _declared: Declarations
-
-    @property
-    def client(self) -> Client:
-        raise NotImplementedError
 
     def periodic(
         self,
@@ -61,9 +57,10 @@ class DeclaringPeriodic:
 
         return declare
 
-    def _with_periodic(self, plan: Plan) -> Plan:
+    def _with_periodic(self, plan: Plan, partition: Partition) -> Plan:
+        """Those whose jobs are in the partition."""
         declared = self._declared
-        jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: self.client)
+        jobs = periodic_jobs(declared.periodic, plan.config, declared.registry, lambda: partition.client)
         return dataclasses.replace(plan, periodic=jobs)
 
 

@@ -103,8 +103,11 @@ def periodic_jobs(
     declared: Iterable[DeclaredPeriodic], config: Config, registry: Registry, client: Callable[[], Client]
 ) -> PeriodicJobs:
     """Raises ConfigError for a schedule that cannot be right."""
-    release = Release(config.source or _source(config), config.generation)
-    pushes = [*map(_of_code, declared), *(_of_config(one, registry) for one in config.periodic)]
+    source = config.source or _source(config)
+    # Partitions may share a broker, and each has its own jobs there.
+    release = Release(f"{source}.{config.partition}" if config.partition else source, config.generation)
+    of_code = (_of_code(one) for one in declared if one.job.partition == config.partition)
+    pushes = [*of_code, *(_of_config(one, registry) for one in config.periodic)]
     jobs: dict[str, PeriodicJob] = {}
     for one in pushes:
         job = _job(one, release, client)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goworkers_py.admin.inspector import Inspector
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
-from goworkers_py.runtime.health import Health
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.plan import Plan
 from goworkers_py.system.run_process import run
 
 if TYPE_CHECKING:
@@ -29,18 +29,18 @@ class Running:
     inspector: Inspector
     registry: Registry
     _config: Config | None
-    _launcher: Launcher | None
+    _running: Daemon | None  # what `start` has started
     _stop_asked: threading.Event
-    _health: Health | None  # of the launcher that was built last
+    _daemon_built: Daemon | None  # the last one
 
     @property
     def config(self) -> Config:
         raise NotImplementedError
 
-    def launcher(self, obey: Obey | None = None) -> Launcher:
+    def daemon(self, obey: Obey | None = None) -> Daemon:
         raise NotImplementedError
 
-    def unworked(self, queues: Iterable[QueueConfig]) -> dict[str, list[str]]:
+    def unworked(self, plan: Plan) -> dict[str, list[str]]:
         raise NotImplementedError
 
     def _replace(self, config: Config | None) -> None:
@@ -56,47 +56,61 @@ class Running:
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""
         try:
-            return run(self.config, self._launcher_of_command, lambda: self.inspector.stats(), ready)
+            return run(self.config, self._daemon_of_command, lambda: self.inspector.stats(), ready)
         finally:
             self._replace(self._config)  # the daemon's broker is closed
 
-    def _launcher_of_command(self, obey: Obey) -> Launcher:
+    def _daemon_of_command(self, obey: Obey) -> Daemon:
         collect_garbage_less_often()  # first: modules of `require` may choose otherwise
-        launcher = self.launcher(obey)
-        names, address = ", ".join(self.registry.names()), without_password(self.config.broker)
-        log.info("jobs: %s; broker: %s", names or "none", address)
-        if not self.registry.names() and not self.registry.any_handlers:
+        daemon = self.daemon(obey)
+        log.info("jobs: %s; %s", ", ".join(self.registry.names()) or "none", _brokers(daemon))
+        if not self.registry.names() and not any(plan.registry.any_handlers for plan in daemon.plans):
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")
-        self._warn_of_unworked(launcher)
-        return launcher
+        self._warn_of_unworked(daemon)
+        return daemon
 
     def _report(self) -> HealthReport:
-        return self._health.report() if self._health else merged(STARTING, [])
+        return self._daemon_built.report() if self._daemon_built else merged(STARTING, [])
 
-    def _warn_of_unworked(self, launcher: Launcher) -> None:
-        if queues := ", ".join(self.unworked(launcher.plan.queues)):
-            log.warning("jobs are registered for queue %s, but this process fetches from others: add -q", queues)
+    def _warn_of_unworked(self, daemon: Daemon) -> None:
+        for plan in daemon.plans:
+            if queues := ", ".join(self.unworked(plan)):
+                of = f" of partition {plan.config.partition}" if plan.config.partition else ""
+                advice = "name them in its `queues`" if of else "add -q"
+                log.warning("jobs are registered for queue %s%s, but this process fetches from others: %s",
+                            queues, of, advice)  # fmt: skip
         for told in Aggregates(self.registry).lacking():
             log.warning("%s", told)
 
     def start(self) -> None:
         """`workers.start()` runs jobs in the background of your program until `workers.quit()`; handles no signals."""
         self._stop_asked.clear()  # first: a `quit` of another thread from here on must not be lost
-        launcher = self._launcher = self.launcher()
-        self._warn_of_unworked(launcher)
+        daemon = self._running = self.daemon()
+        self._warn_of_unworked(daemon)
         try:
-            launcher.start(self._stop_asked)
+            daemon.start(self._stop_asked)
         except BaseException:
-            self._launcher = None  # it has stopped what it started
+            self._running = None  # it has stopped what it started
             self._replace(self._config)
             raise
 
     def quit(self) -> None:
         """`workers.quit()` stops gracefully what `workers.start()` started."""
         self._stop_asked.set()
-        launcher, self._launcher = self._launcher, None
-        if launcher is not None:
+        daemon, self._running = self._running, None
+        if daemon is not None:
             try:
-                launcher.stop()
+                daemon.stop()
             finally:
                 self._replace(self._config)
+
+
+def _brokers(daemon: Daemon) -> str:
+    """For the log: `broker: redis://h`, or one for each partition."""
+    configs = [plan.config for plan in daemon.plans]
+    told = (f"{_of(one.partition)}broker: {without_password(one.broker)}" for one in configs)
+    return "; ".join(told)
+
+
+def _of(partition: str) -> str:
+    return f"partition {partition}, " if partition else ""

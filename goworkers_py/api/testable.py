@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from goworkers_py.api.client import Client
+from goworkers_py.api.partition import Partition
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.daemon import Daemon
 
 Open = Callable[[Config], Broker]
 
@@ -18,26 +18,24 @@ Open = Callable[[Config], Broker]
 class Testable:
     _lock: threading.Lock
     _config: Config | None
-    _broker: Broker | None
-    _client: Client | None
-    _launcher: Launcher | None
+    _partitions: dict[str, Partition]
+    _running: Daemon | None
     _open_broker: Open
 
     @contextmanager
     def with_broker(self, open_broker: Open) -> Iterator[None]:
         """Inside the block, this App uses the broker that `open_broker` returns, whatever its configuration says. A
         call of `configure` inside the block holds after it."""
-        if self._launcher is not None:
+        if self._running is not None:
             raise ConfigError("this App runs jobs in the background: call quit() before you test with it")
         with self._lock:
-            config, opened, client, before = self._config, self._broker, self._client, self._open_broker
-            self._open_broker, self._broker, self._client = open_broker, None, None
+            config, partitions, before = self._config, self._partitions, self._open_broker
+            self._open_broker, self._partitions = open_broker, {}
         try:
             yield
         finally:
             with self._lock:
-                self._open_broker, self._broker, self._client = before, None, None
-                if self._config is config:
-                    self._broker, self._client = opened, client
-                elif opened is not None:
-                    opened.close()
+                self._open_broker, self._partitions = before, partitions if self._config is config else {}
+            if self._config is not config:
+                for partition in partitions.values():
+                    partition.close()

@@ -22,6 +22,7 @@ from goworkers_py.api.app import App
 from goworkers_py.config.loader import flag, load
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
+from goworkers_py.config.partitions import MAIN, of_partition, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
@@ -124,6 +125,16 @@ queue_flags = click.option(
 )
 
 
+# For a command that runs the jobs of partitions, or checks them.
+worked_flags = click.option(
+    "--partition",
+    "worked",
+    multiple=True,
+    metavar="NAME",
+    help="work only this partition, or `main`; may be repeated",
+)
+
+
 def configured(command: Function, in_help: Container[str] = options_of(Config)) -> Function:
     """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
     command's help shows only the flags in `in_help`."""
@@ -132,6 +143,9 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
         config = load(config_file, flags=flags, queues=arguments.pop("queues", ()))
+        config = of_partition(config, _own_name(arguments.pop("partition", None)))
+        if worked := arguments.pop("worked", ()):
+            config = working(config, map(_own_name, worked))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes`, -c must give the full path of the configuration file")
         app = click.get_current_context().find_object(App) or goworkers_py.app
@@ -150,18 +164,27 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
 
 
+def _own_name(partition: str | None) -> str:
+    """People call it `main`; its name is empty."""
+    return "" if partition in (None, MAIN) else str(partition)
+
+
 def _joined(value: str | tuple[str, ...]) -> str:
     return value if isinstance(value, str) else ",".join(value)
 
 
 def connected(command: Function) -> Function:
     """`configured`, for a command that only connects to the broker: its help shows the flags of the connection."""
-    return configured(command, {"broker", "broker_password_file", "data_dir", "namespace"})
+    return _of_partition(configured(command, {"broker", "broker_password_file", "data_dir", "namespace"}))
 
 
 def with_jobs(command: Function) -> Function:
     """`connected`, for a command that also imports the jobs."""
-    return configured(command, {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"})
+    shown = {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"}
+    return _of_partition(configured(command, shown))
+
+
+_of_partition = click.option("--partition", metavar="NAME", help="look at the broker of this partition, see -c")
 
 
 def json_of(text: str, kind: type, wanted: str) -> Any:

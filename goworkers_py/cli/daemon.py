@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Function, configured, fail, queue_flags
+from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Function, configured, fail, queue_flags, worked_flags
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.system import daemon
@@ -17,6 +17,7 @@ from goworkers_py.system import daemon
 
 @click.command()
 @queue_flags
+@worked_flags
 @configured
 def start(app: App) -> None:
     """Starts in the background, and returns when it is ready. Needs `pidfile` and `logfile`."""
@@ -39,6 +40,7 @@ def stop(app: App) -> None:
 
 @click.command()
 @queue_flags
+@worked_flags
 @configured
 def restart(app: App) -> None:
     """Stops, and starts again with new code. It goes on as it is if the new code cannot be imported."""
@@ -76,7 +78,7 @@ def reload(app: App) -> None:
 
 
 def _try_new_code(app: App) -> None:
-    if not daemon.imports_cleanly(app.config, app.checked_plan):
+    if not daemon.imports_cleanly(app.config, app.checked_plans):
         fail("the new code does not start, see above; the running process was left as it is", USAGE)
 
 

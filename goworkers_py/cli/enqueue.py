@@ -71,7 +71,7 @@ def enqueue(
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
     else:
-        jid = Job(lambda: app.client, app.clock, spec, options, queue or "").enqueue(*args, **kwargs)
+        jid = Job(app.client_of, app.clock, spec, options, queue or "").enqueue(*args, **kwargs)
     if jid is None:
         fail(f"not pushed: {_why_not_pushed(spec)}", FAILED)
     click.echo(jid)

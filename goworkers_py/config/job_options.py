@@ -44,9 +44,12 @@ class HasLimit(Protocol):
 
 _QUEUE = Option(is_name, "a name", "the queue in which the job waits", write=None)
 
+_PARTITION = Option(is_name, "a name", "the partition whose broker holds the queue, see docs/partitions.md", write=None)
+
 
 class CodeOptions(WireOptions, total=False):
     queue: Annotated[str | None, _QUEUE]
+    partition: Annotated[str | None, _PARTITION]
     retry_in: Annotated[
         RetryIn,
         Option(
@@ -149,6 +152,7 @@ class PushOptions(WireOptions, total=False):
 
 class SetOptions(PushOptions, total=False):
     queue: Annotated[str | None, replace(_QUEUE, may_be_empty=True)]
+    partition: Annotated[str | None, replace(_PARTITION, may_be_empty=True)]
 
 
 NOTHING_SAID = CodeOptions()

@@ -87,7 +87,7 @@ def load(
         queues=chosen,
         pools=pools,
         partitions=partitions,
-        queues_of_flags=bool(of_flags),
+        worked=("",) if of_flags else (),
         periodic=periodic,
         limits=limits,
         middleware=links,

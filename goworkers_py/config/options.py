@@ -215,7 +215,7 @@ class Config:
     pools: tuple[PoolConfig, ...] = ()  # those of several queues; each other queue has threads of its own
     partition: str = ""  # that of which this is the configuration; empty: the main one
     partitions: tuple[PartitionConfig, ...] = ()
-    queues_of_flags: bool = False  # flags name the queues to work: no others, and no partitions
+    worked: tuple[str, ...] = ()  # the partitions that a process works, the main one by an empty name; (): all
     periodic: tuple[PeriodicConfig, ...] = ()
     middleware: MiddlewareConfig = MiddlewareConfig()
     limits: tuple[LimitConfig, ...] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from goworkers_py.config.options import Config, PartitionConfig, PoolConfig, QueueConfig, options_by_any_name
@@ -39,6 +39,16 @@ def of_partition(config: Config, name: str) -> Config:
     return dataclasses.replace(
         config, **ours, partition=name, queues=found.queues, pools=found.pools, periodic=(), spelled=spelled
     )
+
+
+def working(config: Config, partitions: Iterable[str]) -> Config:
+    """The configuration of a process that works only these partitions."""
+    worked = tuple(dict.fromkeys(partitions))
+    for name in worked:
+        of_partition(config, name)  # raises for an unknown one
+    if config.worked:
+        raise ConfigError("-q and --partition: leave one of them out; -q names queues of the main broker")
+    return dataclasses.replace(config, worked=worked)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -5,8 +5,8 @@ A report is plain JSON, because a child of `processes = N` sends it to its paren
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypedDict
 
 from goworkers_py.core.version import __version__
 from goworkers_py.observe.run_stats import END, Rows, sum_of
@@ -54,6 +54,7 @@ class HealthReport(TypedDict):
     jobs: dict[str, Rows]  # by queue, since the start of the process
     running: dict[str, list[Running]]  # by queue
     limited: dict[str, int]  # running jobs by limit
+    partitions: dict[str, Any]  # a HealthReport of each partition but the main one, which has none itself
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
@@ -73,6 +74,7 @@ def past(report: HealthReport) -> HealthReport:
         "pools": {},
         "running": {},
         "limited": {},
+        "partitions": {name: past(one) for name, one in report["partitions"].items()},
     }
 
 
@@ -90,12 +92,36 @@ def not_ready(report: HealthReport) -> str:
     return report["stale"] or report["cut_off"] or all_stuck(report)
 
 
+def with_partitions(reports: Mapping[str, HealthReport]) -> HealthReport:
+    """The report of a process from those of its partitions, at least one. The main one has an empty name."""
+    if [*reports] == [""]:
+        return reports[""]
+    first = next(iter(reports.values()))
+    main = reports.get("") or HealthReport(**{**merged(first["state"], []), "processes": 1})
+    others = {name: report for name, report in reports.items() if name}
+    return HealthReport(
+        **{
+            **main,
+            "stale": _told(main["stale"], others, "stale"),
+            "cut_off": _told(main["cut_off"], others, "cut_off"),
+            "partitions": others,
+        }
+    )
+
+
+def _told(main: str, others: Mapping[str, HealthReport], what: Literal["stale", "cut_off"]) -> str:
+    told = (f"partition {name}: {report[what]}" for name, report in others.items() if report[what])
+    return "; ".join(filter(None, (main, *told)))
+
+
 def all_stuck(report: HealthReport) -> str:
     """Names the queues and pools in which stuck jobs hold all threads; empty if there is none."""
     queues = [name for name, queue in report["queues"].items() if queue["stuck"] >= queue["capacity"] > 0]
     pools = [f"pool {name}" for name, pool in report["pools"].items() if pool["stuck"] >= pool["capacity"]]
     found = [*([f"queue {', '.join(queues)}"] if queues else []), *pools]
-    return f"stuck jobs hold all threads of {', '.join(found)}" if found else ""
+    own = f"stuck jobs hold all threads of {', '.join(found)}" if found else ""
+    others = (f"partition {name}: {told}" for name, one in report["partitions"].items() if (told := all_stuck(one)))
+    return "; ".join(filter(None, (own, *others)))
 
 
 def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
@@ -116,6 +142,7 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
             sums["stuck"] += queue["stuck"]
     limits = {name: None for report in reports for name in report["limited"]}
     all_queues = {name: None for report in reports for name in report["jobs"]}
+    partitions = {name: None for report in reports for name in report["partitions"]}
     return HealthReport(
         processes=sum(report["processes"] for report in reports),
         state=state,
@@ -128,14 +155,22 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
         jobs={name: sum_of(report["jobs"].get(name, {}) for report in reports) for name in all_queues},
         running={name: oldest(report["running"].get(name, []) for report in reports) for name in queues},
         limited={name: sum(report["limited"].get(name, 0) for report in reports) for name in limits},
+        partitions={
+            name: merged(state, [report["partitions"][name] for report in reports if name in report["partitions"]])
+            for name in partitions
+        },
     )
 
 
 def in_words(report: HealthReport) -> str:
     """One line for people."""
-    queues = report["queues"]
-    busy = sum(queue["busy"] for queue in queues.values())
-    capacity = sum(one["capacity"] for one in (*queues.values(), *report["pools"].values()))
+    parts: list[HealthReport] = [report, *report["partitions"].values()]
+    busy = sum(queue["busy"] for one in parts for queue in one["queues"].values())
+    capacity = sum(row["capacity"] for one in parts for row in (*one["queues"].values(), *one["pools"].values()))
     trouble = report["stale"] or report["cut_off"] or all_stuck(report)
+    queues = [
+        *report["queues"],
+        *(f"{name}/{queue}" for name, one in report["partitions"].items() for queue in one["queues"]),
+    ]
     line = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
     return f"{line}; {trouble}" if trouble else line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -154,10 +155,21 @@ class Registry:
             name for name, spec in self._jobs.items() if queue in (spec.queue, spec.options.get("retry_queue"))
         )
 
-    def queues(self) -> list[str]:
-        """Every queue that registered code names, for all runs or for retries."""
-        of_retries = {queue for spec in self._jobs.values() if (queue := spec.options.get("retry_queue"))}
-        return sorted({spec.queue for spec in self._jobs.values()} | of_retries | set(self._handlers))
+    def queues(self, partition: str = "") -> list[str]:
+        """Every queue of a partition that registered code names, for all runs or for retries."""
+        specs = [spec for spec in self._jobs.values() if (spec.options.get("partition") or "") == partition]
+        of_retries = {queue for spec in specs if (queue := spec.options.get("retry_queue"))}
+        return sorted({spec.queue for spec in specs} | of_retries | set(self._handlers))
+
+    def partitions(self) -> dict[str, str]:
+        """The partitions that registered code names, each with such a job."""
+        return {name: spec.name for spec in self._jobs.values() if (name := spec.options.get("partition"))}
+
+    def without_handlers(self) -> Registry:
+        """The same jobs; for a partition, whose queues may have the names of others."""
+        registry = copy.copy(self)
+        registry._handlers = {}
+        return registry
 
 
 def _same_key(one: Callable[..., Any] | None, other: Callable[..., Any] | None) -> bool:

@@ -118,7 +118,9 @@ class _Assembly:
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
         lease = Lease(self._config.timing.lease_fresh_s)
-        outage = Outage(self._broker.name, HealthHandlers(self._plan.on_health))
+        partition = self._config.partition
+        of = f"{self._broker.name} of partition {partition}" if partition else self._broker.name
+        outage = Outage(of, HealthHandlers(self._plan.on_health))
         quarantine = Quarantine(
             self._poison,
             lease,

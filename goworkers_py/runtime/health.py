@@ -103,6 +103,7 @@ class Health:
                 for queue in manager.queues
             },
             limited=self._limited(),
+            partitions={},
         )
 
     def _stale(self) -> list[str]:

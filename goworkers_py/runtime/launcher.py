@@ -164,6 +164,11 @@ class Launcher:
         except Exception:  # bad data of a dead process must not keep this one from starting
             log.exception("jobs of dead processes cannot be recovered now; the recoverer tries again")
 
+    @property
+    def waits_for_broker(self) -> bool:
+        """It has not started yet, because of an outage."""
+        return not self.state.started and self._outage.lasts
+
     # --- while it runs, from any thread
 
     def quiet(self) -> None:

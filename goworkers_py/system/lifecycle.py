@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.output import flush_printed
 
 log = logging.getLogger(__name__)
@@ -22,13 +22,13 @@ SAME_REQUEST_S = 0.5
 class Lifecycle:
     def __init__(
         self,
-        launcher: Launcher,
+        daemon: Daemon,
         when_ready: Callable[[], None],
         ended: Callable[[], None],
         same_request_s: float = SAME_REQUEST_S,
     ) -> None:
         self.thread = threading.Thread(target=self._live, name="launcher", daemon=True)
-        self._launcher = launcher
+        self._daemon = daemon
         self._when_ready = when_ready
         self._ended = ended
         self._same_request_s = same_request_s
@@ -47,10 +47,10 @@ class Lifecycle:
         elif self._patient:
             self._patient = False
             self._asked_at = time.monotonic()
-            self._launcher.lose_patience()
+            self._daemon.lose_patience()
         elif time.monotonic() - self._asked_at > self._same_request_s:
             log.warning("asked again to stop: not waiting for running jobs")
-            self._launcher.hurry()
+            self._daemon.hurry()
 
     def interrupt(self) -> None:
         """Ctrl-C: somebody at a terminal may not know what a second one does."""
@@ -71,11 +71,11 @@ class Lifecycle:
 
     def _live(self) -> None:
         try:
-            if self._launcher.start(self._stop_asked):
-                log.info("ready: %s; stop it with TERM or Ctrl-C", self._launcher)
+            if self._daemon.start(self._stop_asked):
+                log.info("ready: %s; stop it with TERM or Ctrl-C", self._daemon)
                 self._when_ready()
                 self._stop_asked.wait()
-                self._clean = self._launcher.stop(self._patient)
+                self._clean = self._daemon.stop(self._patient)
         except BaseException as error:
             self._error = error
         finally:
@@ -86,13 +86,13 @@ class Lifecycle:
             raise self._error
         if self._error is not None:
             log.critical("the daemon failed", exc_info=self._error)
-        code = 0 if self._clean and self._error is None and not self._launcher.state.gave_up else 1
+        code = 0 if self._clean and self._error is None and not self._daemon.gave_up else 1
         log.info("stopped")
         if left := forks.children():
             log.info(
                 "child processes are still there: %s; Python waits for those of multiprocessing", forks.listed(left)
             )
-        if not flush_printed() or self._launcher.workers_alive:
+        if not flush_printed() or self._daemon.workers_alive:
             # Workers' threads still run jobs, which were requeued. The interpreter's own end would wait for what these
             # threads hold.
             forks.report_left()

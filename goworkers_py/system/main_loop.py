@@ -25,7 +25,7 @@ from contextlib import contextmanager
 
 from goworkers_py.core.command import Command
 from goworkers_py.observe.log_format import log_with_stack
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import reopen_log_files
@@ -42,17 +42,17 @@ log = logging.getLogger(__name__)
 LONGEST_SLEEP_S = 0.2
 
 
-def run_until_stopped(launcher: Launcher, inbox: Inbox, parent: ParentLink | None, notifier: SystemdNotifier) -> int:
+def run_until_stopped(daemon: Daemon, inbox: Inbox, parent: ParentLink | None, notifier: SystemdNotifier) -> int:
     """The exit code: 0 when nothing was left behind."""
     when_ready = parent.ready if parent is not None else _nothing
-    life = Lifecycle(launcher, when_ready, ended=inbox.end)
+    life = Lifecycle(daemon, when_ready, ended=inbox.end)
     if parent is not None:
-        parent.attend(launcher, inbox)
-    answers = _answers(launcher, life, alone=parent is None)
+        parent.attend(daemon, inbox)
+    answers = _answers(daemon, life, alone=parent is None)
 
     def tell_systemd() -> None:
         with _failure_logged("the report to systemd"):
-            notifier.follow(launcher.health.state, launcher.health.report)
+            notifier.follow(daemon.state, daemon.report)
 
     with handled_by(inbox):
         life.thread.start()
@@ -63,7 +63,7 @@ def run_until_stopped(launcher: Launcher, inbox: Inbox, parent: ParentLink | Non
         life.thread.join()
         if parent is not None:
             with _failure_logged("the last report to the parent"):
-                parent.tell(launcher)
+                parent.tell(daemon)
         code = life.exit_code()
         if parent is not None and code == 0:
             parent.end_well()  # inside the block: after it a signal may end this process, which is no failure
@@ -79,16 +79,16 @@ def _failure_logged(what: str) -> Iterator[None]:
         log.exception("%s failed", what)
 
 
-def _answers(launcher: Launcher, life: Lifecycle, alone: bool) -> dict[Command, Callable[[], None]]:
+def _answers(daemon: Daemon, life: Lifecycle, alone: bool) -> dict[Command, Callable[[], None]]:
     """`alone`: this process has no parent, which would log the hint on Ctrl-C."""
     return {
         Command.STOP_OR_HURRY: life.stop_or_hurry,
         Command.INTERRUPT: life.interrupt if alone else life.stop_or_hurry,
         Command.STOP: life.stop,
         Command.RETIRE: life.retire,
-        Command.QUIET: launcher.quiet,
-        Command.DUMP: lambda: dump_threads(launcher),
-        Command.RECOVER: launcher.look_for_the_dead,
+        Command.QUIET: daemon.quiet,
+        Command.DUMP: lambda: dump_threads(daemon),
+        Command.RECOVER: daemon.look_for_the_dead,
         Command.REOPEN: reopen_log_files,
         Command.REPLACE: lambda: log.warning(
             "USR2 ignored: there is one process only; restart it for new code, or set `processes`"
@@ -109,8 +109,8 @@ def _until_ended(inbox: Inbox, meanwhile: Callable[[], None]) -> Iterator[Order]
         yield order
 
 
-def dump_threads(launcher: Launcher) -> None:
-    jobs = launcher.health.running
+def dump_threads(daemon: Daemon) -> None:
+    jobs = daemon.running
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
     for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first

@@ -17,7 +17,7 @@ from goworkers_py.core.command import Command
 from goworkers_py.core.errors import BrokerError, WorkersError, error_to_json
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.observe.health_report import SHAPE
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.inbox import Inbox
 
 log = logging.getLogger(__name__)
@@ -68,25 +68,25 @@ class ParentLink:
         line.settimeout(LOOK_EVERY_S)
         return cls(line, max_jobs, max_memory, look)
 
-    def attend(self, launcher: Launcher, inbox: Inbox) -> None:
+    def attend(self, daemon: Daemon, inbox: Inbox) -> None:
         """Starts the `parent` thread, which listens to the parent and sends reports."""
         self._say(FIGURES + SHAPE.encode())
-        threading.Thread(target=self._listen, args=(launcher, inbox), name="parent", daemon=True).start()
+        threading.Thread(target=self._listen, args=(daemon, inbox), name="parent", daemon=True).start()
 
     def ready(self) -> None:
         """In the launcher's thread, when jobs are fetched."""
         self._say(READY)
 
-    def _listen(self, launcher: Launcher, inbox: Inbox) -> None:
+    def _listen(self, daemon: Daemon, inbox: Inbox) -> None:
         while True:
             try:
                 heard = self._line.recv(4096)
             except TimeoutError:
                 with _kept_alive():
-                    if self._worn_out(launcher.processed):
+                    if self._worn_out(daemon.processed):
                         self._say(WORN_OUT)  # each time: the first successor may have failed to start
                 with _kept_alive():
-                    self.tell(launcher)
+                    self.tell(daemon)
                     self._tell_figures()
                 continue
             except OSError:  # ECONNRESET: the parent died before it read our last line
@@ -99,8 +99,8 @@ class ParentLink:
                 with suppress(ValueError):  # a command of a later release
                     inbox.obey(Command(word), PARENT)
 
-    def tell(self, launcher: Launcher) -> None:
-        self._say(REPORT + simplejson.dumps(launcher.health.report()).encode())
+    def tell(self, daemon: Daemon) -> None:
+        self._say(REPORT + simplejson.dumps(daemon.report()).encode())
 
     def _tell_figures(self) -> None:
         if self._look is not None and time.monotonic() >= self._look_at:

@@ -13,7 +13,7 @@ from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import WorkersError
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.system.child_process import own_command
 from goworkers_py.system.daemon import change_directory, daemon_context
 from goworkers_py.system.inbox import Inbox
@@ -28,19 +28,19 @@ log = logging.getLogger(__name__)
 
 def run(
     config: Config,
-    make_launcher: Callable[[Obey], Launcher],
+    make_daemon: Callable[[Obey], Daemon],
     stats: Callable[[], Stats],
     ready: Callable[[], None] = lambda: None,
 ) -> int:
-    """`make_launcher` imports the user's code; `stats` asks the broker; `ready` is called when jobs are fetched."""
+    """`make_daemon` imports the user's code; `stats` asks the broker; `ready` is called when jobs are fetched."""
     parent = ParentLink.of_this_process(config.max_jobs, config.max_memory, stats if config.stats_port else None)
     forks.report_at_exit()
     if parent is not None:
-        return _run_child(config, parent, make_launcher)
+        return _run_child(config, parent, make_daemon)
     command = own_command()
     with daemon_context(config):
         setup_logging(config.log_level, config.log_format, config.logfile)
-        return _run_main(config, command, make_launcher, stats, SystemdNotifier(ready=ready))
+        return _run_main(config, command, make_daemon, stats, SystemdNotifier(ready=ready))
 
 
 def _tell_of_root() -> None:
@@ -49,12 +49,12 @@ def _tell_of_root() -> None:
         log.info("running as root, and the jobs too: set `user`, User= in the unit or USER in the Dockerfile")
 
 
-def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[Obey], Launcher]) -> int:
+def _run_child(config: Config, parent: ParentLink, make_daemon: Callable[[Obey], Daemon]) -> int:
     try:
         change_directory(config.directory)
         setup_logging(config.log_level, config.log_format, config.logfile)
         inbox = Inbox()
-        return run_until_stopped(make_launcher(inbox.obey), inbox, parent, SystemdNotifier())
+        return run_until_stopped(make_daemon(inbox.obey), inbox, parent, SystemdNotifier())
     except WorkersError as error:
         parent.fail(error)
         return 1
@@ -63,7 +63,7 @@ def _run_child(config: Config, parent: ParentLink, make_launcher: Callable[[Obey
 def _run_main(
     config: Config,
     command: list[str],
-    make_launcher: Callable[[Obey], Launcher],
+    make_daemon: Callable[[Obey], Daemon],
     stats: Callable[[], Stats],
     notifier: SystemdNotifier,
 ) -> int:
@@ -72,12 +72,12 @@ def _run_main(
         with _port(config, supervisor.report, supervisor.stats):
             _tell_of_root()
             return supervisor.run()
-    launcher: Launcher | None = None
-    with _port(config, lambda: launcher.health.report() if launcher else merged(STARTING, []), stats):
+    daemon: Daemon | None = None
+    with _port(config, lambda: daemon.report() if daemon else merged(STARTING, []), stats):
         inbox = Inbox()
-        launcher = make_launcher(inbox.obey)
+        daemon = make_daemon(inbox.obey)
         _tell_of_root()
-        return run_until_stopped(launcher, inbox, None, notifier)
+        return run_until_stopped(daemon, inbox, None, notifier)
 
 
 @contextmanager

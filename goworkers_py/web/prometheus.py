@@ -53,10 +53,16 @@ def _of_build() -> Iterator[str]:
     )
 
 
+def _parts(report: HealthReport) -> list[tuple[Labels, HealthReport]]:
+    """The report of the main partition and those of the others, each with its labels."""
+    return [({}, report), *(({"partition": name}, part) for name, part in report["partitions"].items())]
+
+
 def _of_jobs(report: HealthReport) -> Iterator[Iterator[str]]:
     rows = [
-        ({"queue": queue, "class": name or "(none)"}, row)
-        for queue, rows in report["jobs"].items()
+        ({**of, "queue": queue, "class": name or "(none)"}, row)
+        for of, part in _parts(report)
+        for queue, rows in part["jobs"].items()
         for name, row in rows.items()
     ]
     yield _metric(
@@ -71,12 +77,13 @@ def _of_jobs(report: HealthReport) -> Iterator[Iterator[str]]:
     )
     ran = [sample for labels, row in rows for sample in _histogram(labels, row, RUN, RUN_SUM)]
     yield _metric("job_run_seconds", "histogram", "how long runs took", ran)
-    by_queue = {queue: sum_of({"": row} for row in rows.values()).get("") for queue, rows in report["jobs"].items()}
+    by_queue = [
+        ({**of, "queue": queue}, sum_of({"": row} for row in rows.values()).get(""))
+        for of, part in _parts(report)
+        for queue, rows in part["jobs"].items()
+    ]
     waited = [
-        sample
-        for queue, row in by_queue.items()
-        if row is not None
-        for sample in _histogram({"queue": queue}, row, WAIT, WAIT_SUM)
+        sample for labels, row in by_queue if row is not None for sample in _histogram(labels, row, WAIT, WAIT_SUM)
     ]
     yield _metric("queue_latency_seconds", "histogram", "how long jobs had waited when they began", waited)
 
@@ -93,22 +100,34 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
     yield _one("live", "gauge", "0 when a loop stands still", not not_live(report))
     yield _one("ready", "gauge", "1 while jobs are fetched", not not_ready(report))
     yield _one("processes", "gauge", "number of processes that these figures cover", report["processes"])
-    yield _one("oldest_job_seconds", "gauge", "for how long the oldest running job has run", report["oldest_s"])
+    parts = _parts(report)
+    oldest: list[Sample] = [("", of, part["oldest_s"]) for of, part in parts]
+    yield _metric("oldest_job_seconds", "gauge", "for how long the oldest running job has run", oldest)
     for what, name, about in (
         ("busy", "busy_threads", "threads that run a job"),
         ("capacity", "threads", "worker threads"),
         ("waiting", "prefetched_jobs", "fetched jobs that wait for a thread"),
         ("stuck", "stuck_threads", "threads that a stuck job holds, without those that a new worker has replaced"),
     ):
-        samples: list[Sample] = [("", {"queue": queue}, row[what]) for queue, row in report["queues"].items()]  # type: ignore[literal-required]
+        samples: list[Sample] = [
+            ("", {**of, "queue": queue}, row[what])  # type: ignore[literal-required]
+            for of, part in parts
+            for queue, row in part["queues"].items()
+        ]
         if what == "capacity":
             samples = [sample for sample in samples if sample[2]]
-            samples += [("", {"pool": name}, pool["capacity"]) for name, pool in report["pools"].items()]
+            samples += [
+                ("", {**of, "pool": name}, pool["capacity"])
+                for of, part in parts
+                for name, pool in part["pools"].items()
+            ]
         yield _metric(name, "gauge", about, samples)
-    limited: list[Sample] = [("", {"limit": name}, count) for name, count in sorted(report["limited"].items())]
+    limited: list[Sample] = [
+        ("", {**of, "limit": name}, count) for of, part in parts for name, count in sorted(part["limited"].items())
+    ]
     yield _metric("limit_running_jobs", "gauge", "jobs of the limit that run in these processes", limited)
     for count, (name, about) in _COUNTS.items():
-        yield _one(name, "counter", about, report["counts"][count])
+        yield _metric(name, "counter", about, [("", of, part["counts"][count]) for of, part in parts])
 
 
 def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:

@@ -519,7 +519,7 @@ def test_all_threads_share_one_client(app: App, monkeypatch: pytest.MonkeyPatch)
     """The scheduler is told through it: a second one would not tell."""
     made: list[Any] = []
     at_once = threading.Barrier(4)
-    module = sys.modules["goworkers_py.api.app"]
+    module = sys.modules["goworkers_py.api.partition"]
     client = module.Client
 
     def slow_client(*args: Any) -> Any:
@@ -757,7 +757,7 @@ def test_a_plan_for_a_broker_that_cannot_be_opened_is_refused(options: dict[str,
     app = App()
     app.configure(**options)
     with pytest.raises(ConfigError, match=why):
-        app.checked_plan()
+        app.checked_plans()
 
 
 def test_a_failing_import_inside_a_users_module_is_reported_with_its_traceback(

@@ -104,7 +104,7 @@ def test_a_job_that_is_met_later_is_not_begun(app: App, told: list[str]) -> None
         assert eventually(lambda: told == ["one"])
         job.enqueue()
         assert eventually(lambda: ran == [1])
-        [rows] = [lane.run_stats.snapshot() for lane in app._launcher.health.lanes]
+        [rows] = [lane.run_stats.snapshot() for lane in app._running.main.health.lanes]
     assert rows["J"][RESULTS.index("cancelled")] == 1, "it is counted, though it did not run"
     left = app.broker.cancels.all("")
     assert left is not None
@@ -470,9 +470,9 @@ def test_sidekiqs_cancel_is_met(redis_url: str, beside: str) -> None:
                 time.sleep(0.001)
 
         with working(app) as daemon:
-            assert daemon._launcher is not None
-            daemon._launcher._services.canceller.compare_every_s = 0.05
-            daemon._launcher._services.canceller.wake()
+            assert daemon._running is not None
+            daemon._running.main._services.canceller.compare_every_s = 0.05
+            daemon._running.main._services.canceller.wake()
             app.job("Beside", queue="q")(ended.wait)
             app.broker.transport.publish([Push("q", b'{"class":"Beside","args":[],"jid":"%s"}' % beside.encode())])
             assert eventually(lambda: app.inspector.stats().in_progress == 1)

@@ -405,13 +405,13 @@ def test_running_jobs_are_counted_by_limit(app: App) -> None:
     limits = [app.limit("one", concurrent=2), app.limit("key", concurrent=2, by=lambda key: key)]
     app.job("Event", queue="q", limits=limits)(lambda key: go_on.wait(10)).enqueue_bulk([[1], [2]])
     with working(app):
-        assert app._health is not None
+        assert app._running is not None
         try:
-            assert eventually(lambda: app._health.report()["limited"] == {"one": 2, "key": 2})
-            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app._health.report(), None)
+            assert eventually(lambda: app._running.report()["limited"] == {"one": 2, "key": 2})
+            assert 'pyworkers_limit_running_jobs{limit="key"} 2' in exposition(app._running.report(), None)
         finally:
             go_on.set()
-        assert eventually(lambda: app._health.report()["limited"] == {"one": 0, "key": 0})
+        assert eventually(lambda: app._running.report()["limited"] == {"one": 0, "key": 0})
 
 
 def test_a_worker_must_know_the_limits_of_a_job_that_is_pushed_by_its_function(app: App) -> None:

@@ -211,12 +211,14 @@ def test_commands_of_docs_run(page: Path, redis_url: str, tmp_path: Path) -> Non
         _needs_embedded_server()
     _write_files_of(page, tmp_path)
     (tmp_path / "conf").symlink_to(ROOT / "conf")
+    partitions = {name for block in _blocks_of(page) for name in re.findall(r"^\[partition:(\w+)\]", block.text, re.M)}
+    brokers = {f"PYWORKERS_PARTITION_{name.upper()}_BROKER": redis_url for name in partitions}
     for line in lines:
         if line.startswith("pyworkers run"):
-            with _daemon(line, tmp_path, tmp_path / "log", _environment(redis_url)):
+            with _daemon(line, tmp_path, tmp_path / "log", _environment(redis_url) | brokers):
                 pass
         else:
-            _run(line, tmp_path, _environment(redis_url))
+            _run(line, tmp_path, _environment(redis_url) | brokers)
 
 
 def test_commands_of_operations_answer_as_shown(redis_url: str, redis: redis_py.Redis, here: Path, call: Call) -> None:

@@ -169,13 +169,15 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("threading.Thread", "Thread")
     }
+    # The threads of `daemon` start and stop partitions, and `stop` joins them.
     # The launcher's thread runs the hooks of a drain, which must not hold up the stop. The thread of `parent_link`
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
     assert starters == {
         "brokers.redis.listener",
-        "runtime.service", "system.lifecycle", "runtime.launcher", "system.parent_link", "web.server", "system.output",
+        "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon",
+        "system.parent_link", "web.server", "system.output",
         "runtime.health_handlers",
     }  # fmt: skip
 

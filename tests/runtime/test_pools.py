@@ -122,7 +122,7 @@ def test_a_paused_queue_of_a_pool_keeps_its_jobs_while_the_others_run(redis_url:
             app.registry.handle(name, lambda message: ran.append(message.queue))
         with working(app):
             app.inspector.pause("default")
-            assert eventually(lambda: bool(app._health and app._health.managers[0].fetcher._paused))
+            assert eventually(lambda: bool(app._running and app._running.main.managers[0].fetcher._paused))
             for name in QUEUES:
                 app.enqueue(name, "J", [name])
             assert eventually(lambda: sorted(ran) == ["critical", "low"])

@@ -7,12 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from waiting import eventually
 
 from goworkers_py.core.command import Command
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.observe.health_report import HealthReport, merged
 from goworkers_py.system.inbox import Inbox
@@ -22,7 +22,7 @@ from goworkers_py.system.systemd import SystemdNotifier
 
 
 class Process:
-    """A launcher, and all that it was asked for."""
+    """A daemon, and all that it was asked for."""
 
     def __init__(self, fail: BaseException | None = None, clean: bool = True) -> None:
         self.done: list[str] = []
@@ -30,8 +30,8 @@ class Process:
         self.may_end.set()
         self._fail, self._clean = fail, clean
         self.workers_alive = 0
-        self.state = SimpleNamespace(gave_up=False)
-        self.health = SimpleNamespace(state="working", report=self._report, running={})
+        self.gave_up = False
+        self.state, self.running = "working", dict[str, Delivery]()
         self.inbox = Inbox()
         self.quiet = self._noting("quiet")
         self.hurry = self._noting("hurry")
@@ -41,7 +41,7 @@ class Process:
     def _noting(self, what: str) -> Callable[[], None]:
         return lambda: self.done.append(what)
 
-    def _report(self) -> HealthReport:
+    def report(self) -> HealthReport:
         return merged("working", [])
 
     def __str__(self) -> str:
@@ -212,5 +212,5 @@ def test_a_fault_of_ours_is_logged_and_the_exit_code_tells_of_it(caplog: pytest.
 def test_a_process_that_left_jobs_behind_or_gave_up_exits_with_1() -> None:
     assert Process(clean=False).ask(Command.STOP).run() == 1
     gave_up = Process().ask(Command.STOP)
-    gave_up.state.gave_up = True
+    gave_up.gave_up = True
     assert gave_up.run() == 1

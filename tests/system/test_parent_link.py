@@ -184,12 +184,11 @@ def test_a_stop_that_strikes_the_first_child_before_the_parent_is_a_clean_stop(
 
 
 class Worn:
-    """A launcher that has run all that it may."""
+    """A daemon that has run all that it may."""
 
     processed = 1
 
-    @property
-    def health(self) -> HealthReport:
+    def report(self) -> HealthReport:
         raise OSError("no room")
 
 
@@ -204,8 +203,8 @@ def test_whatever_fails_a_child_listens_to_its_parent_and_notices_its_end() -> N
     ours.settimeout(0.02)
     inbox, heard = Inbox(), []
     with ours:
-        launcher = SimpleNamespace(processed=0, health=SimpleNamespace(report=lambda: merged("working", [])))
-        ParentLink(ours, 0, 0, look).attend(launcher, inbox)  # type: ignore[arg-type]
+        daemon = SimpleNamespace(processed=0, report=lambda: merged("working", []))
+        ParentLink(ours, 0, 0, look).attend(daemon, inbox)  # type: ignore[arg-type]
         with theirs:
             assert looked.wait(10)
             theirs.send(b"\xff\nword of tomorrow\nrecover\nretire\n")

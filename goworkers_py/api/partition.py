@@ -1,0 +1,101 @@
+"""The way of a program to one broker: the main one, or that of a section [partition:NAME]."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from goworkers_py.admin.chains import ChainList
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.batches import Batching, OpenBatches
+from goworkers_py.api.cancelling import Cancelling
+from goworkers_py.api.chains import Chaining
+from goworkers_py.api.client import Client
+from goworkers_py.api.client_links import ClientLink
+from goworkers_py.api.pushing import Pushing
+from goworkers_py.api.results import Results
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.config.options import Config
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.links.retry import Handlers
+from goworkers_py.runtime.due_hints import DueHints
+from goworkers_py.wire.message import Timestamps
+
+
+class Owner(Protocol):
+    """The App of a partition."""
+
+    clock: Clock
+
+    @property
+    def handlers(self) -> Handlers: ...
+
+    def client_links_of(self, config: Config) -> Sequence[ClientLink]: ...
+
+    def open_broker(self, config: Config) -> Broker: ...
+
+    def now_in_place_of(self, partition: Partition) -> Partition | None:
+        """The same partition as the App has it now, which may have closed this one; None when the App was configured
+        anew."""
+
+
+class Partition(Pushing, Batching, Chaining, Results, Cancelling):
+    """`workers.partition("billing").enqueue("invoices", "Invoice", [42])`: pushes to the broker of a partition, and
+    shows what is there: `workers.partition("billing").inspector`. It has the methods of the same names of
+    `goworkers_py`."""
+
+    def __init__(self, owner: Owner, key: str, config: Config, of: Config) -> None:
+        """`key` is its name in the App, where the App's own one has an empty name; `of` is the App's configuration."""
+        self.clock = owner.clock
+        self.key = key
+        self.config = config
+        self.of = of
+        self.hints = DueHints()
+        self.inspector = Inspector(
+            lambda: self.broker,
+            lambda: Timestamps(config.timestamps),
+            lambda: owner.clock.wall(),
+            lambda message: owner.handlers.tell_of_cancel(message),
+        )
+        self.batches = OpenBatches(lambda: self.client)
+        self.chains = ChainList(lambda: self.broker)
+        self._owner = owner
+        self._lock = threading.Lock()
+        # Made when first needed; `_broker` under the lock.
+        self._broker: Broker | None = None
+        self._client: Client | None = None
+
+    @property
+    def broker(self) -> Broker:
+        # Read without the lock first: in a child that a job forked, a thread of the parent may hold the lock forever.
+        if (broker := self._broker) is not None:
+            return broker
+        with self._lock:
+            if self._broker is None:
+                self._broker = self._owner.open_broker(self.config)
+            return self._broker
+
+    @property
+    def client(self) -> Client:
+        client = self._client
+        if client is None:
+            links = self._owner.client_links_of(self.config)
+            # Without the lock, see `broker`. Two threads at once may make two clients: both work, one stays.
+            client = self._client = Client(self._broker_now, links, self.config, self.clock, self.hints.scheduled)
+        return client
+
+    def _broker_now(self) -> Broker:
+        """Held pushes must not go to another broker than the one for which they were made."""
+        now = self._owner.now_in_place_of(self)
+        if now is None:
+            raise BrokerUnavailable("this App was configured anew since the push")
+        return now.broker
+
+    def close(self) -> None:
+        """Closes the broker, if it is open. A later use opens another one."""
+        with self._lock:
+            opened, self._broker, self._client = self._broker, None, None
+        if opened is not None:
+            opened.close()

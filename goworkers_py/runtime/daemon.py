@@ -1,0 +1,159 @@
+"""All that one process works: a launcher for each partition, each with its own broker, lease and threads.
+
+An outage of one broker holds up no other partition: each starts, waits for its broker and stops in a thread of its own.
+The launcher's thread of `system.lifecycle` calls `start` and `stop`; any thread may call the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from goworkers_py.config.partitions import MAIN
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerError
+from goworkers_py.observe.health_report import HealthReport, with_partitions
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.plan import Plan
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.05  # how often the start looks whether all partitions work, or wait for their broker
+AGAIN_S = 30.0  # after a broker has refused a partition, while others work
+
+
+class Daemon:
+    def __init__(self, launchers: Mapping[str, Launcher]) -> None:
+        """`launchers`: at least one, by the name of the partition, the main one first if it is there."""
+        self._launchers = launchers
+        self._starts: dict[str, threading.Thread] = {}
+        self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
+        self._ready = False
+
+    def __str__(self) -> str:
+        return "; ".join(str(launcher) for launcher in self._launchers.values() if launcher.state.started)
+
+    @property
+    def plans(self) -> list[Plan]:
+        return [launcher.plan for launcher in self._launchers.values()]
+
+    # --- start
+
+    def start(self, stop_asked: threading.Event) -> bool:
+        """Returns when every partition works, or waits in an outage while others work. False when `stop_asked` was set
+        before. Raises the first error of a partition that cannot start."""
+        if len(self._launchers) == 1:
+            [launcher] = self._launchers.values()
+            return launcher.start(stop_asked)
+        for name, launcher in self._launchers.items():
+            self._starts[name] = threading.Thread(
+                target=self._start, args=(name, launcher, stop_asked), name=f"launcher:{name or MAIN}", daemon=True
+            )
+            self._starts[name].start()
+        while not self._errors and not stop_asked.is_set() and not self._all_settled():
+            stop_asked.wait(LOOK_S)
+        if self._errors:
+            stop_asked.set()
+            self.stop()
+            raise next(iter(self._errors.values()))
+        self._ready = not stop_asked.is_set()
+        if not self._ready:
+            self.stop()
+        return self._ready
+
+    def _start(self, name: str, launcher: Launcher, stop_asked: threading.Event) -> None:
+        while not stop_asked.is_set():
+            try:
+                if launcher.start(stop_asked) and self._ready:
+                    log.info("ready after an outage: %s", launcher)
+                return
+            except BrokerError as error:
+                if not self._ready:
+                    self._errors[name] = error
+                    return
+                log.error("partition %s cannot start, next try in %.0f s: %s", name or MAIN, AGAIN_S, error)
+            except BaseException as error:
+                log.error("partition %s cannot start: %s", name or MAIN, error)
+                self._errors[name] = error
+                return
+            stop_asked.wait(AGAIN_S)
+
+    def _all_settled(self) -> bool:
+        launchers = self._launchers.values()
+        return any(one.state.started for one in launchers) and all(
+            one.state.started or one.waits_for_broker for one in launchers
+        )
+
+    # --- while it runs
+
+    def quiet(self) -> None:
+        for launcher in self._launchers.values():
+            launcher.quiet()
+
+    def hurry(self) -> None:
+        for launcher in self._launchers.values():
+            launcher.hurry()
+
+    def lose_patience(self) -> None:
+        for launcher in self._launchers.values():
+            launcher.lose_patience()
+
+    def look_for_the_dead(self) -> None:
+        for launcher in self._launchers.values():
+            launcher.look_for_the_dead()
+
+    @property
+    def state(self) -> str:
+        """That of the first partition: all are asked for the same."""
+        return self.main.health.state
+
+    @property
+    def gave_up(self) -> bool:
+        return any(launcher.state.gave_up for launcher in self._launchers.values())
+
+    @property
+    def processed(self) -> int:
+        return sum(launcher.processed for launcher in self._launchers.values())
+
+    @property
+    def workers_alive(self) -> int:
+        return sum(launcher.workers_alive for launcher in self._launchers.values())
+
+    @property
+    def running(self) -> dict[str, Delivery]:
+        """By the name of the worker's thread."""
+        return {name: one for launcher in self._launchers.values() for name, one in launcher.health.running.items()}
+
+    def report(self) -> HealthReport:
+        reports = {name: launcher.health.report() for name, launcher in self._launchers.items()}
+        return with_partitions(reports)
+
+    @property
+    def main(self) -> Launcher:
+        return next(iter(self._launchers.values()))
+
+    # --- stop
+
+    def stop(self, patiently: bool = False) -> bool:
+        """Stops all partitions at once, so that they share the time limit. True when nothing was left behind."""
+        for start in self._starts.values():
+            start.join()  # the stop was asked for, so each start ends soon
+        started = [launcher for launcher in self._launchers.values() if launcher.state.started]
+        clean: list[bool] = []
+        stops = [
+            threading.Thread(
+                target=lambda one=one: clean.append(one.stop(patiently)), name=f"launcher:{_name(one)}", daemon=True
+            )
+            for one in started[1:]
+        ]
+        for stop in stops:
+            stop.start()
+        clean += [launcher.stop(patiently) for launcher in started[:1]]
+        for stop in stops:
+            stop.join()
+        return all(clean) and len(clean) == len(started)
+
+
+def _name(launcher: Launcher) -> str:
+    return launcher.plan.config.partition or MAIN

@@ -1,0 +1,214 @@
+"""One daemon works several brokers, each as a partition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from daemon import Daemon, pyworkers
+from servers import RedisServer, _free_port
+from waiting import eventually
+
+from goworkers_py.api.app import App
+from goworkers_py.core.errors import BrokerUnavailable
+
+JOBS = """
+    import goworkers_py as workers
+
+    def tell(text):
+        with open("told.txt", "a") as told:
+            told.write(f"{text}\\n")
+
+    @workers.job("Mail", queue="mail")
+    def mail(number):
+        tell(f"mail {number}")
+
+    @workers.job("Invoice", queue="invoices", partition="billing", retry=0)
+    def invoice(number):
+        tell(f"invoice {number}")
+        with workers.atomic():
+            mail.enqueue(number + 1000)  # of another broker, in the step in which this job ends
+        invoice.set(partition="").enqueue(number) if number < 0 else None
+
+    def every(message):
+        tell(f"handled {message.args[0]} of {message.queue}")
+"""
+
+
+@pytest.fixture
+def billing_server(server_program: str) -> Iterator[RedisServer]:
+    with closing(RedisServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path, own_redis: RedisServer, billing_server: RedisServer) -> Path:
+    (tmp_path / "conf.ini").write_text(
+        f"""
+        [pyworkers]
+        redis = {own_redis.url}
+        poll_interval = 0.1
+        [queue:mail]
+        concurrency = 2
+        [partition:billing]
+        broker = {billing_server.url}
+        queues = invoices 2
+        [partition:audit]
+        queues = audit 1
+        handler = jobs:every
+        """.replace("        ", "")
+    )
+    return tmp_path
+
+
+def told(folder: Path) -> list[str]:
+    path = folder / "told.txt"
+    return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+def configured_in(folder: Path) -> App:
+    app = App()
+    app.configure(folder / "conf.ini")
+    return app
+
+
+@pytest.fixture
+def producer(folder: Path) -> Iterator[App]:
+    app = configured_in(folder)
+    yield app
+    app.use(app.config)  # closes its connections
+
+
+def start(folder: Path, own_redis: RedisServer, *flags: str) -> Daemon:
+    return Daemon(folder, own_redis.url, JOBS, "-c", "conf.ini", *flags)
+
+
+def test_a_daemon_works_all_partitions_and_producers_reach_them_by_name(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
+) -> None:
+    invoice = producer.job("Invoice", queue="invoices", partition="billing")(print)
+    with start(folder, own_redis) as daemon:
+        invoice.enqueue(1)
+        producer.partition("billing").enqueue("invoices", "Invoice", [2])
+        producer.partition("audit").enqueue("audit", "Any", ["a"])
+        cli = pyworkers(
+            "enqueue", "-c", "conf.ini", "--partition", "billing", "-q", "invoices", "Invoice", "[3]", cwd=folder
+        )
+        assert cli.returncode == 0, cli.stderr
+        cli = pyworkers("enqueue", "-c", "conf.ini", "-r", "jobs", "Invoice", "[4]", cwd=folder)
+        assert cli.returncode == 0, cli.stderr
+        daemon.ready()
+        wanted = sorted(
+            [
+                "handled a of audit",
+                *(f"invoice {one}" for one in (1, 2, 3, 4)),
+                *(f"mail 100{one}" for one in (1, 2, 3, 4)),
+            ]
+        )
+        assert eventually(lambda: told(folder) == wanted), told(folder)
+        assert "partition billing, broker: " in daemon.output
+        assert daemon.stop() == 0
+    assert billing_server.client().get("stat:processed") == b"4"
+    assert own_redis.client().get("stat:processed") == b"5"
+
+
+def test_the_outage_of_one_broker_holds_up_no_other_partition(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
+) -> None:
+    with start(folder, own_redis).ready() as daemon:
+        billing_server.kill()
+        daemon.says("Redis of partition billing cannot serve")
+        producer.enqueue("mail", "Mail", [1])
+        assert eventually(lambda: told(folder) == ["mail 1"])
+        with pytest.raises(BrokerUnavailable):
+            producer.partition("billing").enqueue("invoices", "Invoice", [5])
+        billing_server.start()
+        producer.partition("billing").enqueue("invoices", "Invoice", [7])
+        assert eventually(lambda: "invoice 7" in told(folder))
+        assert daemon.stop() == 0
+
+
+def test_a_partition_whose_broker_is_away_at_the_start_begins_when_it_is_there(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
+) -> None:
+    billing_server.kill()
+    with start(folder, own_redis).ready() as daemon:
+        producer.enqueue("mail", "Mail", [1])
+        assert eventually(lambda: told(folder) == ["mail 1"])
+        billing_server.start()
+        daemon.says("ready after an outage: ")
+        producer.partition("billing").enqueue("invoices", "Invoice", [7])
+        assert eventually(lambda: "invoice 7" in told(folder))
+        assert daemon.stop() == 0
+
+
+def test_a_daemon_that_is_stopped_while_a_broker_is_away_stops(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer
+) -> None:
+    billing_server.kill()
+    with start(folder, own_redis).ready() as daemon:
+        assert daemon.stop() == 0
+
+
+def test_flags_choose_the_partitions_of_a_process(folder: Path, own_redis: RedisServer, producer: App) -> None:
+    producer.partition("audit").enqueue("audit", "Any", ["a"])
+    producer.enqueue("mail", "Mail", [1])
+    with start(folder, own_redis, "--partition", "audit").ready() as daemon:
+        assert eventually(lambda: told(folder) == ["handled a of audit"])
+        assert "is processing audit (1 threads)" in daemon.output
+        assert daemon.stop() == 0
+    with start(folder, own_redis, "-q", "mail").ready() as daemon:
+        assert eventually(lambda: "mail 1" in told(folder))
+        assert daemon.stop() == 0
+
+
+def test_commands_look_into_the_partition_that_they_are_given(folder: Path, producer: App) -> None:
+    producer.partition("billing").enqueue_bulk("invoices", "Invoice", [[1], [2]])
+    for partition, queues in ((), []), (("--partition", "billing"), [("invoices", 2)]), (("--partition", "main"), []):
+        stats = pyworkers("stats", "-c", "conf.ini", "--json", *partition, cwd=folder)
+        assert [(one["name"], one["size"]) for one in json.loads(stats.stdout)["queues"]] == queues
+    wrong = pyworkers("stats", "-c", "conf.ini", "--partition", "biling", cwd=folder)
+    assert wrong.returncode == 2
+    assert wrong.stderr == (
+        "pyworkers: there is no partition 'biling'; there are billing, audit; did you mean 'billing'?\n"
+    )
+
+
+def test_the_configuration_is_checked_with_all_partitions(folder: Path) -> None:
+    (folder / "jobs.py").write_text(
+        "import goworkers_py as workers\n\n@workers.job('A', partition='biling')\ndef a(): ...\n"
+    )
+    (folder / "jobs.py").write_text((folder / "jobs.py").read_text() + "\ndef every(message): ...\n")
+    check = pyworkers("config", "check", "-c", "conf.ini", "-r", "jobs", cwd=folder)
+    assert (check.returncode, check.stderr) == (
+        2,
+        "pyworkers: @job A: there is no partition 'biling'; there are billing, audit; did you mean 'billing'?\n",
+    )
+    (folder / "jobs.py").write_text("def every(message): ...\n")
+    check = pyworkers("config", "check", "-c", "conf.ini", "-r", "jobs", cwd=folder)
+    assert check.returncode == 0, check.stderr
+    assert "partition billing, queue invoices: 2 threads\npartition audit, queue audit: 1 threads\n" in check.stdout
+
+
+def test_metrics_and_readiness_tell_of_each_partition(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
+) -> None:
+    port = str(_free_port())
+    with start(folder, own_redis, "--stats-port", port).ready() as daemon:
+        producer.partition("billing").enqueue("invoices", "Invoice", [1])
+        ended = 'pyworkers_jobs_total{partition="billing",queue="invoices",class="Invoice",result="done"} 1\n'
+        assert eventually(lambda: ended in page(port, "metrics")[1]), page(port, "metrics")[1]
+        assert 'pyworkers_threads{partition="audit",queue="audit"} 1\n' in page(port, "metrics")[1]
+        status, told = page(port, "ready")
+        assert status == 200
+        assert "0 of 5 threads busy, queues mail, billing/invoices, audit/audit" in told
+        assert daemon.stop() == 0
+
+
+def page(port: str, name: str) -> tuple[int, str]:
+    with urlopen(f"http://127.0.0.1:{port}/{name}") as answer:
+        return answer.status, answer.read().decode()
