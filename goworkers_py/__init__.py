@@ -100,15 +100,32 @@ quit = app.quit  # noqa: A001  # go-workers' name
 
 if TYPE_CHECKING:
     from goworkers_py import testing
+    from goworkers_py.brokers.memory.delays import MemoryPersistence
+    from goworkers_py.brokers.redis.delays import RedisPersistence
+    from goworkers_py.brokers.sqlite.delays import SQLitePersistence
+    from goworkers_py.delays.delay_queue import DelayQueue
+    from goworkers_py.wire.delay_task import DelayTask
 else:
+    _LAZY = {
+        "DelayQueue": "goworkers_py.delays.delay_queue",
+        "DelayTask": "goworkers_py.wire.delay_task",
+        "MemoryPersistence": "goworkers_py.brokers.memory.delays",
+        "RedisPersistence": "goworkers_py.brokers.redis.delays",
+        "SQLitePersistence": "goworkers_py.brokers.sqlite.delays",
+        "testing": "",
+    }
 
     def __getattr__(name):  # type checkers must not see it: to them every name would exist
-        """Imports `workers.testing` when it is first used: programs do without it."""
-        if name != "testing":
+        """Imports `workers.testing`, and the names of the delay queue, when they are first used: many programs do
+        without them."""
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import goworkers_py.testing
+        from importlib import import_module
 
-        return goworkers_py.testing
+        if name == "testing":
+            return import_module("goworkers_py.testing")
+        found = globals()[name] = getattr(import_module(_LAZY[name]), name)
+        return found
 
 
 __all__ = [
@@ -126,6 +143,8 @@ __all__ = [
     "BrokerUnreachable",
     "ChainStatus",
     "ConfigError",
+    "DelayQueue",
+    "DelayTask",
     "DiscardJob",
     "DuplicateJob",
     "EnqueueOptions",
@@ -142,13 +161,16 @@ __all__ = [
     "LeaseLost",
     "Limit",
     "LimitTimeout",
+    "MemoryPersistence",
     "Message",
     "Middleware",
     "NeedsNewerRelease",
     "NoResult",
     "NoSuchDatabase",
     "PoisonPill",
+    "RedisPersistence",
     "RetryJob",
+    "SQLitePersistence",
     "Signature",
     "TimeLimitExceeded",
     "TooManyHeld",

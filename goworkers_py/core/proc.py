@@ -54,11 +54,23 @@ def _hidden(pid: int) -> bool:
     return True
 
 
+def boot_id() -> str:
+    """Names the time from this start of the machine to its next one; empty where /proc does not tell it."""
+    try:
+        return _boot_id()
+    except OSError:
+        return ""
+
+
+def _boot_id() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
 @cache
 def _machine() -> str:
     """Names this boot of this machine and this pid namespace; empty where /proc does not tell them."""
     try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        boot = _boot_id()
         namespace = str((_PROC / "self/ns/pid").readlink())
     except OSError:
         return ""

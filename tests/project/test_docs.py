@@ -342,6 +342,11 @@ def test_the_example_of_a_batch_runs(own_redis: RedisServer, tmp_path: Path) -> 
         assert bid in _run("pyworkers batches list", EXAMPLES / "python", env)
 
 
+def test_the_example_of_a_delay_queue_runs(own_redis: RedisServer) -> None:
+    said = _run("python reminders.py", EXAMPLES / "python", _environment(own_redis.url))
+    assert said.splitlines() == ["reminding ada: tea is ready", "reminding bob: call ada"]
+
+
 def test_the_example_of_groups_runs(own_redis: RedisServer, tmp_path: Path) -> None:
     env = _environment(own_redis.url)
     with _daemon("pyworkers run -r digest", EXAMPLES / "python", tmp_path / "log", env) as log:

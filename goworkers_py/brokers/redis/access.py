@@ -40,6 +40,7 @@ FEATURES = (
     Feature("limits", "hlen hmget persist srem sscan", ""),
     Feature("batches", "hmget hincrby", ""),
     Feature("groups of jobs", "hlen hmget renamenx unlink srem", ""),
+    Feature("delay queues", "hmget", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
     Feature("iterable jobs", "", "it-*"),

@@ -32,6 +32,7 @@ NO_KEYS = {
 
 
 GROUP = Group("QUEUE", "CLASS", "NAME")
+DELAYS = ("delays", "delay_due", "delay_claims", "delay_owners")
 RUBY_LOCK = ("ruby_lock", "last", "queued", "primed", "info", "digests", "expiring_digests")
 
 
@@ -64,6 +65,9 @@ def every_key(keys: Keys) -> dict[str, str]:
         "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
         "group_set": keys.group_set("SET"),
         "cancelled": keys.cancelled("JID"),
+        **dict(zip(DELAYS, keys.delays("QUEUE"), strict=True)),
+        "delay_list": keys.delay_list(),
+        "delay_task": keys.delay_task("ID"),
         "iteration": keys.iteration("JID"),
         "status": keys.status("JID"),
         **dict(zip(RUBY_LOCK, keys.ruby_lock("uniquejobs:DIGEST"), strict=True)),
@@ -88,7 +92,7 @@ def every_key(keys: Keys) -> dict[str, str]:
 
 def test_every_method_that_names_a_key_is_tested_here() -> None:
     named = {name for name in dir(Keys()) if not name.startswith("_")}
-    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:]}
+    assert named - NO_KEYS == set(every_key(Keys())) - {"work", *RUBY_LOCK[1:], *DELAYS[1:]}
 
 
 def documented() -> dict[str, list[str]]:
@@ -169,6 +173,12 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "group": "pyworkers:group:DIGEST",
         "members": "pyworkers:group:DIGEST:members",
         "group_set": "pyworkers:group-set:SET",
+        "delays": "pyworkers:delay-tasks:QUEUE",
+        "delay_due": "pyworkers:delay-due:QUEUE",
+        "delay_claims": "pyworkers:delay-claims:QUEUE",
+        "delay_owners": "pyworkers:delay-owners:QUEUE",
+        "delay_list": "__delay_queue_list__",
+        "delay_task": "delaytk_ID",
         "iteration": "it-JID",
         "status": "sidekiq:status:JID",
         "ruby_lock": "uniquejobs:DIGEST:LOCKED",

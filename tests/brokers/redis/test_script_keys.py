@@ -24,6 +24,7 @@ from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.transport import Batch
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.delays import RedisPersistence
 from goworkers_py.brokers.redis.exchange import Script
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
@@ -45,6 +46,7 @@ from goworkers_py.core.lock import Begin, LockClaim
 from goworkers_py.core.outcome import Dead, Done, Park
 from goworkers_py.core.periodic import Fired, Firing, Release, Rule
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot  # fmt: skip
+from goworkers_py.wire.delay_task import DelayTask
 from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
 
@@ -164,6 +166,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         _end_a_batch(broker, life)
         _end_a_chain(broker, life)
         of_groups(broker, life)
+        _delays(own_redis.url)
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
@@ -186,6 +189,18 @@ def _limits(broker: RedisBroker) -> None:
     broker.limits.set("order", concurrent=2)
     list(broker.limits.slots("order"))
     broker.limits.due(1)
+
+
+def _delays(url: str) -> None:
+    task = DelayTask("a", 1.0, "remind", "text")
+    for layout in ("pyworkers", "delaytk"):
+        with closing(RedisPersistence(url, layout=layout)) as persistence:
+            persistence.save(task)
+            if persistence.claims is not None:
+                persistence.claims.beat("one", 60)
+                persistence.claims.take("one", ["a"], 2.0)
+                persistence.claims.end("one", (), [task], ())
+            assert persistence.delete("a")
 
 
 def _fire(periodic: Periodic) -> None:

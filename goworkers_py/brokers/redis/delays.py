@@ -1,0 +1,159 @@
+"""The persistence of a delay queue in Redis, which any number of processes may share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from goworkers_py.brokers.contracts.persistence import Claims
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.delay_lists import DelayLists, address_of_environment
+from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.core.clock import Clock, awake_and_asleep
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.wire.delay_task import DelayTask, read_or_held
+
+_LUA = Path(__file__).parent / "lua"
+_SAVE = Script(_LUA / "delay_save.lua")
+_DELETE = Script(_LUA / "delay_delete.lua")
+_BEAT = Script(_LUA / "delay_beat.lua")
+_TAKE = Script(_LUA / "delay_take.lua")
+_END = Script(_LUA / "delay_end.lua")
+
+# Tasks in one call of a script: a script holds up the server for all others.
+AT_ONCE = 500
+PAGE = 1_000
+
+OURS, DELAYTK = "pyworkers", "delaytk"
+DEFAULT_URL = "redis://localhost:6379/0"
+
+
+class RedisPersistence:
+    """Tasks in Redis: `workers.DelayQueue(executors, workers.RedisPersistence("redis://localhost:6379/0"))`. Several
+    processes may share them.
+
+    `name` tells several delay queues on one server apart. With `layout="delaytk"` the tasks are kept as the Go program
+    of a time wheel keeps them, in `__delay_queue_list__` and `delaytk_<id>`: one process at a time may use them.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, name: str = "default", namespace: str = "", layout: str = OURS
+    ) -> None:
+        if layout not in (OURS, DELAYTK):
+            raise ConfigError(f"RedisPersistence: there is no layout {layout!r}; use {OURS!r} or {DELAYTK!r}")
+        is_ours, keys = layout == OURS, Keys(namespace)
+        address = os.environ.get("PYWORKERS_BROKER") or DEFAULT_URL if is_ours else address_of_environment()
+        self._connections = Connections(url or address, "pyworkers-delays")
+        self._clock = Clock()  # as the server counts, after the first call of `time`
+        records = _Records(self._connections, keys.delays(name))
+        self.claims: Claims | None = records if is_ours else None
+        self._kept = records if is_ours else DelayLists(self._connections, keys)
+
+    def save(self, task: DelayTask) -> None:
+        self._kept.save_many([task], self._clock.wall())
+
+    def save_many(self, tasks: Sequence[DelayTask]) -> None:
+        self._kept.save_many(tasks, self._clock.wall())
+
+    def list(self) -> Iterable[DelayTask]:
+        return self._kept.all(self.time())
+
+    def delete(self, task_id: str) -> bool:
+        return self._kept.delete_many([task_id]) > 0
+
+    def delete_many(self, ids: Sequence[str]) -> None:
+        self._kept.delete_many(ids)
+
+    def time(self) -> float:
+        asked_at = awake_and_asleep()
+        seconds, micros = self._connections.call("TIME")
+        now = int(seconds) + int(micros) / 1e6
+        self._clock.synchronize(now, asked_at, awake_and_asleep())
+        return now
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+class _Records:
+    """Our own layout: a hash of records, and a sorted set of due times."""
+
+    def __init__(self, connections: Connections, keys: tuple[str, str, str, str]) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._tasks, self._due, _, self._owners = keys
+
+    def save_many(self, tasks: Sequence[DelayTask], _: float) -> None:
+        # All or none of them: one call, however many they are.
+        told = [part for task in tasks for part in (task.id, _score(task.due), task.to_json())]
+        if told:
+            self._connections.script(_SAVE, self._keys[:3], told)
+
+    def delete_many(self, ids: Sequence[str]) -> int:
+        chunks = (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))
+        return sum(int(self._connections.script(_DELETE, self._keys[:3], chunk)) for chunk in chunks)
+
+    def all(self, _: float) -> Iterator[DelayTask]:
+        ids: list[str] = []
+        for task_id, _due in self._by_due("+inf"):
+            ids.append(task_id)
+            if len(ids) == PAGE:
+                yield from self.read(ids)
+                ids = []
+        yield from self.read(ids)
+
+    # --- the claims
+
+    def beat(self, owner: str, lease_s: float) -> None:
+        self._connections.script(_BEAT, [self._owners], [owner, lease_s])
+
+    def leave(self, owner: str) -> None:
+        self._connections.call("ZREM", self._owners, owner)
+
+    def take(self, owner: str, ids: Sequence[str], now: float) -> list[DelayTask]:
+        found: list[Any] = self._connections.script(_TAKE, self._keys, [owner, _score(now), *ids])
+        return [read_or_held(text(found[at]), found[at + 1]) for at in range(0, len(found), 2)]
+
+    def end(self, owner: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]) -> None:
+        told: list[str] = []
+        for task_id in done:
+            told += (task_id, "", "")
+        for task in again:
+            told += (task.id, _score(task.due), task.to_json())
+        for task_id in free:
+            told += (task_id, "0", "")
+        if told:
+            self._connections.script(_END, self._keys[:3], [owner, *told])
+
+    def coming(self, until: float) -> Iterator[tuple[str, float]]:
+        return self._by_due(_score(until))
+
+    def read(self, ids: Sequence[str]) -> list[DelayTask]:
+        if not ids:
+            return []
+        records = self._connections.call("HMGET", self._tasks, *ids)
+        return [
+            read_or_held(task_id, record) for task_id, record in zip(ids, records, strict=True) if record is not None
+        ]
+
+    def _by_due(self, until: str) -> Iterator[tuple[str, float]]:
+        """Page by page. Each page begins at the last due time of the page before, behind the tasks of that time that
+        it had: a task that goes meanwhile may hide another one from this call, and not from the next."""
+        first, skipped = "-inf", 0
+        while True:
+            words = ("ZRANGEBYSCORE", self._due, first, until, "WITHSCORES", "LIMIT", skipped, PAGE)
+            reply = self._connections.call(*words)
+            page = [(text(reply[at]), reply[at + 1].decode()) for at in range(0, len(reply), 2)]
+            for task_id, due in page:
+                skipped = skipped + 1 if due == first else 1
+                first = due
+                yield task_id, float(due)
+            if len(page) < PAGE:
+                return
+
+
+def _score(due: float) -> str:
+    return "+inf" if due == float("inf") else repr(due)

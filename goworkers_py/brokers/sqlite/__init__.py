@@ -1,0 +1,1 @@
+"""What is kept in a file of SQLite."""

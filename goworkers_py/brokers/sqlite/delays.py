@@ -1,0 +1,167 @@
+"""The persistence of a delay queue in a file of SQLite, which several processes of one machine may share.
+
+All processes count the time by one clock: the machine's clock that no step of the time changes, and one difference to
+the epoch, which the file keeps for as long as the machine runs. After a restart of the machine, its wall clock counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
+from goworkers_py.core.proc import boot_id
+from goworkers_py.wire.delay_task import DelayTask, read_or_held
+
+V = 1
+BUSY_S = 5.0
+PAGE = 1_000
+
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS delay_tasks (id TEXT PRIMARY KEY, due REAL NOT NULL, record TEXT NOT NULL, owner TEXT);
+CREATE INDEX IF NOT EXISTS delay_tasks_due ON delay_tasks (due);
+CREATE TABLE IF NOT EXISTS delay_owners (owner TEXT PRIMARY KEY, boot TEXT NOT NULL, until REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS delay_clock (one INTEGER PRIMARY KEY CHECK (one = 1), boot TEXT NOT NULL, ahead REAL);
+PRAGMA user_version = {V};
+"""
+_SAVE = "INSERT OR REPLACE INTO delay_tasks (id, due, record, owner) VALUES (?, ?, ?, NULL)"
+# An owner's claim counts while this finds a row.
+_LIVES = "SELECT 1 FROM delay_owners WHERE owner = ? AND boot = ? AND until > ?"
+
+
+class SQLitePersistence:
+    """Tasks in a file: `workers.DelayQueue(executors, workers.SQLitePersistence("/var/lib/shop/delays.db"))`. Each save
+    is on the disk when `push` returns. Several processes of one machine may share the file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._lock = threading.Lock()  # one thread at a time uses the connection
+        self._connection: sqlite3.Connection | None = None
+        self.claims = SQLiteClaims(self)
+
+    def save(self, task: DelayTask) -> None:
+        self.save_many([task])
+
+    def save_many(self, tasks: Sequence[DelayTask]) -> None:
+        with self.step() as step:
+            step.executemany(_SAVE, [(task.id, task.due, task.to_json()) for task in tasks])
+
+    def list(self) -> list[DelayTask]:
+        with self.step() as step:
+            found = step.execute("SELECT id, record FROM delay_tasks ORDER BY due").fetchall()
+        return [read_or_held(task_id, record) for task_id, record in found]
+
+    def delete(self, task_id: str) -> bool:
+        with self.step() as step:
+            return step.execute("DELETE FROM delay_tasks WHERE id = ?", (task_id,)).rowcount > 0
+
+    def delete_many(self, ids: Sequence[str]) -> None:
+        with self.step() as step:
+            step.executemany("DELETE FROM delay_tasks WHERE id = ?", [(task_id,) for task_id in ids])
+
+    def time(self) -> float:
+        boot = boot_id()
+        with self.step() as step:
+            kept = step.execute("SELECT boot, ahead FROM delay_clock").fetchone()
+            if kept is not None and boot and kept[0] == boot:
+                ahead: float = kept[1]
+            else:
+                ahead = time.time() - awake_and_asleep()
+                step.execute("INSERT OR REPLACE INTO delay_clock (one, boot, ahead) VALUES (1, ?, ?)", (boot, ahead))
+        return awake_and_asleep() + ahead
+
+    def close(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def step(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it, or nothing of it."""
+        with self._lock:
+            try:
+                connection = self._connection = self._connection or self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    connection.rollback()
+                    raise
+            except sqlite3.Error as error:
+                raise BrokerUnavailable(f"{self._path}: {error}; nothing was changed") from error
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            [version] = connection.execute("PRAGMA user_version").fetchone()
+            if version not in (0, V):
+                raise ConfigError(f"{self._path} is of another release (version {version}); this one knows {V}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            if version == 0:
+                connection.executescript(_TABLES)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class SQLiteClaims:
+    """The claims of processes on one machine. Their leases end by the machine's clock, and with the machine's end."""
+
+    def __init__(self, persistence: SQLitePersistence) -> None:
+        self._persistence = persistence
+
+    def beat(self, owner: str, lease_s: float) -> None:
+        boot, now = boot_id(), awake_and_asleep()
+        with self._persistence.step() as step:
+            step.execute("DELETE FROM delay_owners WHERE boot != ? OR until < ?", (boot, now))
+            step.execute("INSERT OR REPLACE INTO delay_owners VALUES (?, ?, ?)", (owner, boot, now + lease_s))
+
+    def leave(self, owner: str) -> None:
+        with self._persistence.step() as step:
+            step.execute("DELETE FROM delay_owners WHERE owner = ?", (owner,))
+
+    def take(self, owner: str, ids: Sequence[str], now: float) -> list[DelayTask]:
+        boot, taken = boot_id(), []
+        with self._persistence.step() as step:
+
+            def lives(claimant: str) -> bool:
+                return step.execute(_LIVES, (claimant, boot, awake_and_asleep())).fetchone() is not None
+
+            if not lives(owner):
+                return []
+            for task_id in ids:
+                row = step.execute("SELECT due, record, owner FROM delay_tasks WHERE id = ?", (task_id,)).fetchone()
+                if row is not None and row[0] <= now and (row[2] is None or not lives(row[2])):
+                    step.execute("UPDATE delay_tasks SET owner = ? WHERE id = ?", (owner, task_id))
+                    taken.append((task_id, row[1]))
+        return [read_or_held(task_id, record) for task_id, record in taken]
+
+    def end(self, owner: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]) -> None:
+        with self._persistence.step() as step:
+            step.executemany("DELETE FROM delay_tasks WHERE id = ? AND owner = ?", [(one, owner) for one in done])
+            step.executemany(
+                "UPDATE delay_tasks SET due = ?, record = ?, owner = NULL WHERE id = ? AND owner = ?",
+                [(task.due, task.to_json(), task.id, owner) for task in again],
+            )
+            step.executemany(
+                "UPDATE delay_tasks SET owner = NULL WHERE id = ? AND owner = ?", [(one, owner) for one in free]
+            )
+
+    def coming(self, until: float) -> list[tuple[str, float]]:
+        with self._persistence.step() as step:
+            return step.execute("SELECT id, due FROM delay_tasks WHERE due <= ? ORDER BY due", (until,)).fetchall()
+
+    def read(self, ids: Sequence[str]) -> list[DelayTask]:
+        with self._persistence.step() as step:
+            asked = (step.execute("SELECT id, record FROM delay_tasks WHERE id = ?", (one,)).fetchone() for one in ids)
+            found = [row for row in asked if row is not None]
+        return [read_or_held(task_id, record) for task_id, record in found]

@@ -1,0 +1,59 @@
+"""The ends of runs, which reach the persistence also after an outage."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.delays.book import Book
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.wire.delay_task import DelayTask
+
+_WHO = "delay ends"
+
+
+def in_our_words(error: Exception) -> BrokerError:
+    """An exception of a persistence, which may be one of a stranger's driver."""
+    return error if isinstance(error, BrokerError) else BrokerUnavailable(f"{type(error).__name__}: {error}")
+
+
+class Ends:
+    """The ends of runs: what the persistence refuses to be told now is told again later."""
+
+    def __init__(self, book: Book, outage: Outage) -> None:
+        self._book = book
+        self._outage = outage
+        self._lock = threading.Lock()
+        self._open: list[Callable[[], None]] = []
+
+    def end(self, task: DelayTask, again: DelayTask | None) -> None:
+        self._tell(lambda: self._book.end(task, again))
+
+    def free(self, task: DelayTask) -> None:
+        self._tell(lambda: self._book.free(task))
+
+    def _tell(self, told: Callable[[], None]) -> None:
+        try:
+            told()
+        except Exception as error:
+            self._outage.failed(_WHO, in_our_words(error))
+            with self._lock:
+                self._open.append(told)
+
+    def tell_again(self) -> None:
+        with self._lock:
+            still_open, self._open = self._open, []
+        while still_open:
+            try:
+                still_open[0]()
+            except BaseException:
+                with self._lock:
+                    self._open = still_open + self._open
+                raise
+            del still_open[0]
+        self._outage.recovered(_WHO)
+
+    @property
+    def any_open(self) -> bool:
+        return bool(self._open)

@@ -1,0 +1,33 @@
+"""The thread that looks after the persistence: the lease, the tasks of other processes, and what could not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.delays.book import Book
+from goworkers_py.delays.ends import Ends, in_our_words
+from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.service import BrokerService
+
+LOOK_S = 5.0
+TELL_AGAIN_S = 0.5
+
+
+class Keeper(BrokerService):
+    def __init__(self, book: Book, ends: Ends, outage: Outage, now: Callable[[], float]) -> None:
+        super().__init__("delay keeper", outage)
+        self._book = book
+        self._ends = ends
+        self._now = now
+        self._next_look = now() + LOOK_S  # this thread only
+
+    def run_once(self) -> float:
+        try:
+            if self._ends.any_open:
+                self._ends.tell_again()
+            if self._now() >= self._next_look:
+                self._book.look(self._now())
+                self._next_look = self._now() + LOOK_S
+        except Exception as error:
+            raise in_our_words(error) from error
+        return TELL_AGAIN_S

@@ -1,0 +1,185 @@
+"""The tasks of a delay queue in this process: those in the wheel, those that are due, and those that are held."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from goworkers_py.policy.wheel import Wheel
+from goworkers_py.wire.delay_task import NEVER, DelayTask
+
+
+class Timers:
+    """Safe to share. A task is in one of four places: the wheel, a line of due tasks, `running`, or `held`.
+
+    There are two lines: one for tasks in time, and one for those that became due while no process looked at them.
+    """
+
+    def __init__(self, tick: float, slots: int, now: Callable[[], float]) -> None:
+        self._lock = threading.Lock()
+        self._more = threading.Condition(self._lock)  # a due task was added
+        self._now = now
+        self._wheel: Wheel[DelayTask] = Wheel(tick, slots, now())
+        self._tick = tick
+        self._next_tick_at = now() + tick  # at the latest
+        # A task in a line counts only while `_due` has it: so a cancelled one need not be searched for in its line.
+        self._due: dict[str, DelayTask] = {}
+        self._lines: tuple[deque[DelayTask], deque[DelayTask]] = (deque(), deque())
+        self._running: dict[str, DelayTask] = {}
+        self._held: dict[str, DelayTask] = {}
+        self._late_after_s = max(1.0, 2 * tick)
+
+    def put(self, task: DelayTask) -> None:
+        """Replaces the task of this id, also one that runs: the end of its run changes nothing any more."""
+        key = task.id
+        with self._lock:
+            if self._due or self._running or self._held:
+                self._forget(key)
+            if task.due == NEVER:
+                self._wheel.remove(key)
+                self._held[key] = task
+            elif task.due <= self._next_tick_at and task.due <= self._now():
+                self._wheel.remove(key)
+                self._add_due([task], task.due)
+            elif not self._wheel.insert(task):
+                self._add_due([task], task.due)
+
+    def put_many(self, tasks: Iterable[DelayTask]) -> None:
+        for task in tasks:
+            self.put(task)
+
+    def put_missing(self, tasks: Iterable[DelayTask], now: float) -> None:
+        """Adds those of which this process has no task of the same id. `now` tells which of them are late."""
+        with self._lock:
+            due = []
+            for task in tasks:
+                if self._find(task.id) is not None:
+                    continue
+                if task.due == NEVER:
+                    self._held[task.id] = task
+                elif not self._wheel.insert(task):
+                    due.append(task)
+            due.sort(key=lambda task: task.due)
+            self._add_due(due, now)
+
+    def remove(self, key: str) -> DelayTask | None:
+        """The task that was removed. None for one that runs: the end of its run changes nothing any more."""
+        with self._lock:
+            found = self._wheel.remove(key)
+            return found if found is not None else self._forget(key)
+
+    def get(self, key: str) -> DelayTask | None:
+        with self._lock:
+            return self._find(key)
+
+    def tick(self, now: float) -> None:
+        with self._lock:
+            self._next_tick_at = now + self._tick
+            if due := self._wheel.advance(now):
+                self._add_due(due, now)
+
+    def take(self, most: int, most_late: int, wait_s: float) -> tuple[list[DelayTask], list[DelayTask]]:
+        """At most so many due tasks together, those in time and the late ones; waits until there is one. They run from
+        now on."""
+        with self._lock:
+            taken = self._taken(most, most_late)
+            if not any(taken):
+                self._more.wait(wait_s)
+                taken = self._taken(most, most_late)
+            return taken
+
+    def wake(self) -> None:
+        """Ends the wait of `take`."""
+        with self._lock:
+            self._more.notify_all()
+
+    def is_running(self, task: DelayTask) -> bool:
+        return self._running.get(task.id) is task  # read without the lock: one step
+
+    def runs(self, key: str) -> bool:
+        return key in self._running  # read without the lock: one step
+
+    def end(self, task: DelayTask) -> bool:
+        """The run of the task has ended. False when it was replaced or cancelled meanwhile."""
+        with self._lock:
+            if self._running.get(task.id) is not task:
+                return False
+            del self._running[task.id]
+            return True
+
+    def renew(self, task: DelayTask, current: DelayTask) -> bool:
+        """The task that runs is `current`, as the persistence has it."""
+        with self._lock:
+            if self._running.get(task.id) is not task:
+                return False
+            self._running[task.id] = current
+            return True
+
+    def hold(self, task: DelayTask) -> None:
+        with self._lock:
+            if self._find(task.id) is None:
+                self._held[task.id] = task
+
+    def held(self) -> list[DelayTask]:
+        with self._lock:
+            return [*self._held.values()]
+
+    def give_back(self, task: DelayTask) -> None:
+        """The task was taken and did not run."""
+        if self.end(task):
+            with self._lock:
+                self._add_due([task], task.due)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
+    def any_late(self) -> bool:
+        return bool(self._lines[1])
+
+    def quantity(self, slot: int) -> int:
+        with self._lock:
+            return self._wheel.quantity(slot)
+
+    def all(self) -> list[DelayTask]:
+        with self._lock:
+            return [*itertools.chain(self._wheel, self._due.values(), self._running.values(), self._held.values())]
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._wheel) + len(self._due) + len(self._running) + len(self._held)
+
+    # --- with the lock
+
+    def _add_due(self, tasks: list[DelayTask], now: float) -> None:
+        """In the order of their due times."""
+        in_time, late = self._lines
+        for task in tasks:
+            self._due[task.id] = task
+            (late if task.due < now - self._late_after_s else in_time).append(task)
+        if tasks:
+            self._more.notify()
+
+    def _taken(self, most: int, most_late: int) -> tuple[list[DelayTask], list[DelayTask]]:
+        in_time = self._first_of(self._lines[0], most)
+        return in_time, self._first_of(self._lines[1], min(most - len(in_time), most_late))
+
+    def _first_of(self, line: deque[DelayTask], most: int) -> list[DelayTask]:
+        taken: list[DelayTask] = []
+        while line and len(taken) < most:
+            task = line.popleft()
+            if self._due.get(task.id) is task:
+                del self._due[task.id]
+                self._running[task.id] = task
+                taken.append(task)
+        return taken
+
+    def _find(self, key: str) -> DelayTask | None:
+        return self._wheel.get(key) or self._due.get(key) or self._running.get(key) or self._held.get(key)
+
+    def _forget(self, key: str) -> DelayTask | None:
+        self._running.pop(key, None)
+        return self._due.pop(key, None) or self._held.pop(key, None)

@@ -1,0 +1,122 @@
+"""The persistences of delay queues, by the suite that is published for them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+
+import goworkers_py as workers
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError
+from goworkers_py.testing.persistence import Open, PersistenceContract, SharedPersistenceContract, listed, opened, task
+
+
+class Files:
+    """A persistence as a user writes it: a file for each task."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save(self, task: workers.DelayTask) -> None:
+        path = self._path(task.id)
+        written = path.with_suffix(".new")
+        written.write_text(task.to_json(), "utf-8")
+        written.replace(path)
+
+    def list(self) -> Iterable[workers.DelayTask]:
+        return [workers.DelayTask.from_json(path.read_bytes()) for path in self._folder.glob("*.json")]
+
+    def delete(self, task_id: str) -> None:
+        self._path(task_id).unlink(missing_ok=True)
+
+    def _path(self, task_id: str) -> Path:
+        return self._folder / f"{task_id.encode().hex()[:240]}.json"
+
+
+class TestFiles(PersistenceContract):
+    @pytest.fixture
+    def open(self, tmp_path: Path) -> Open:
+        return lambda: Files(tmp_path)
+
+
+class TestMemory(PersistenceContract):
+    @pytest.fixture
+    def open(self) -> Open:
+        one = workers.MemoryPersistence()
+        return lambda: one
+
+
+class TestSQLite(SharedPersistenceContract):
+    @pytest.fixture
+    def open(self, tmp_path: Path) -> Open:
+        return lambda: workers.SQLitePersistence(tmp_path / "delays.db")
+
+
+class TestRedis(SharedPersistenceContract):
+    @pytest.fixture
+    def open(self, redis_url: str) -> Open:
+        return lambda: workers.RedisPersistence(redis_url)
+
+
+class TestRedisInTheLayoutOfAGoProgram(PersistenceContract):
+    @pytest.fixture
+    def open(self, redis_url: str) -> Open:
+        return lambda: workers.RedisPersistence(redis_url, layout="delaytk")
+
+
+# --- what the suite cannot ask
+
+
+def test_delay_queues_with_other_names_or_namespaces_have_tasks_of_their_own(redis_url: str) -> None:
+    with opened(lambda: workers.RedisPersistence(redis_url)) as persistence:
+        persistence.save(task())
+    assert listed(lambda: workers.RedisPersistence(redis_url, name="other")) == {}
+    assert listed(lambda: workers.RedisPersistence(redis_url, namespace="shop")) == {}
+
+
+def test_a_layout_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ConfigError, match="there is no layout 'lists'; use 'pyworkers' or 'delaytk'"):
+        workers.RedisPersistence(layout="lists")
+
+
+@pytest.mark.parametrize("record", [b"no JSON", b'{"v":2,"id":"a","due":1,"type":"t","params":1}', b'{"v":1,"id":"a"}'])
+def test_a_record_that_cannot_be_read_is_kept_and_shown(redis: redis_py.Redis, redis_url: str, record: bytes) -> None:
+    def open() -> workers.RedisPersistence:  # noqa: A001
+        return workers.RedisPersistence(redis_url)
+
+    with opened(open) as persistence:
+        persistence.save(task())
+        redis.hset("pyworkers:delay-tasks:default", "a", record)
+        [found] = persistence.list()
+    assert found.id == "a"
+    assert found.held.startswith("its record cannot be read: ")
+    assert redis.hget("pyworkers:delay-tasks:default", "a") == record
+
+
+def test_a_file_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "delays.db"
+    with opened(lambda: workers.SQLitePersistence(path)) as persistence:
+        persistence.save(task())
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(ConfigError, match="is of another release"):
+        workers.SQLitePersistence(path).list()
+
+
+def test_a_file_that_cannot_be_written_refuses_the_save(tmp_path: Path) -> None:
+    with pytest.raises(BrokerUnavailable, match="nothing was changed"):
+        workers.SQLitePersistence(tmp_path / "no" / "folder.db").save(task())
+
+
+def test_all_processes_on_a_file_count_the_time_by_one_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of the wall clock between a stop and the next start does not move the due times of the tasks."""
+    with opened(lambda: workers.SQLitePersistence(tmp_path / "delays.db")) as first:
+        before = first.time()  # type: ignore[attr-defined]
+    real = __import__("time").time
+    monkeypatch.setattr("time.time", lambda: real() + 3_600)
+    with opened(lambda: workers.SQLitePersistence(tmp_path / "delays.db")) as later:
+        assert 0 <= later.time() - before < 600  # type: ignore[attr-defined]
