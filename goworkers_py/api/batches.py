@@ -109,6 +109,8 @@ class NewBatchBlock(Batch):
         if parent.bid.count(".") + 2 > MOST_LEVELS:
             raise ArgumentError(f"a batch is in at most {MOST_LEVELS - 1} other ones")
         bid = new_bid(parent.bid)
+        for one in self._callbacks.values():
+            one.job.check_home(self._client.home, "a batch")
         callbacks = {event: _callback(one, bid) for event, one in self._callbacks.items()}
         to = dict.fromkeys([*(one.queue for one in callbacks.values()), *parent.to])
         member = Membership(bid, tuple(to))

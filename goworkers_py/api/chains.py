@@ -40,6 +40,8 @@ class Chain:
             raise ArgumentError("a chain is not pushed inside of atomic: push it outside")
         client = self._client()
         client.broker.require(Capability.CHAINS)
+        for one in (signature for link in self._links for signature in link):
+            one.job.check_home(client.home, "a chain")
         joined = client.joins
         member = None if joined is None else joined.member
         cid = new_cid()

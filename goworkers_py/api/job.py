@@ -13,6 +13,8 @@ from goworkers_py.config.enqueue_options import NO_OPTIONS, EnqueueOptions
 from goworkers_py.config.job_options import SetOptions, checked
 from goworkers_py.config.moments import Delay, Moment, after
 from goworkers_py.core.clock import Clock
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.limit import SlotTie
 from goworkers_py.policy.arguments import Both
 from goworkers_py.policy.limiting import slot_for, strict_of
@@ -177,6 +179,16 @@ class Job(Generic[P, R]):
         """The names of the locks of unique jobs whose key `unique_by` makes from the arguments as they were given."""
         unique = self._unique
         return None if unique is None or unique.by is None else [unique.name(args, kwargs) for args in rows]
+
+    def check_home(self, home: Home, of: str) -> None:
+        """Raises ArgumentError if its pushes go to another broker than that of a batch or a chain."""
+        own = self.client.home
+        if own != home:
+            advice = f'workers.partition("{self.partition}")' if self.partition else "workers"
+            raise ArgumentError(
+                f"{of} on {home.name} cannot push {self.name}, whose broker is {own.name}: open it by {advice}, or "
+                "give the job another partition by set(partition=...)"
+            )
 
     def on_wire(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Both:
         """The JSON that a push with these arguments sends, for `testing.assert_enqueued`: `job.on_wire([date], {})`."""

@@ -34,6 +34,7 @@ from goworkers_py.core.errors import (
 from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
+ALL = "all"  # in the place of a partition's name
 
 Function = Callable[..., Any]
 
@@ -143,11 +144,16 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
         config = load(config_file, flags=flags, queues=arguments.pop("queues", ()))
-        config = of_partition(config, _own_name(arguments.pop("partition", None)))
+        if (partition := arguments.pop("partition", None)) == ALL:
+            return _on_each(config, lambda one: called(one, **arguments))
+        config = of_partition(config, _own_name(partition))
         if worked := arguments.pop("worked", ()):
             config = working(config, map(_own_name, worked))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes`, -c must give the full path of the configuration file")
+        return called(config, **arguments)
+
+    def called(config: Config, **arguments: Any) -> Any:
         app = click.get_current_context().find_object(App) or goworkers_py.app
         app.use(config, by_command=True)
         return command(app, **arguments)
@@ -162,6 +168,22 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
             flags, hidden = [flag(name), *([short] if short and name == row.name else [])], name not in in_help
             run = click.option(*flags, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
+
+
+def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:
+    """Calls the command for each partition, with a heading on stderr, and exits with the worst code."""
+    worst = 0
+    for name in ("", *(one.name for one in config.partitions)):
+        if config.partitions:
+            click.echo(f"partition {name or MAIN}:", err=True)
+        try:
+            call(of_partition(config, name))
+        except BrokerUnavailable as error:
+            click.echo(f"pyworkers: no server: {one_line(str(error))}", err=True)
+            worst = TEMPORARY
+        except SystemExit as ended:
+            worst = max(worst, ended.code if isinstance(ended.code, int) else FAILED)
+    sys.exit(worst)
 
 
 def _own_name(partition: str | None) -> str:
@@ -184,7 +206,10 @@ def with_jobs(command: Function) -> Function:
     return _of_partition(configured(command, shown))
 
 
-_of_partition = click.option("--partition", metavar="NAME", help="look at the broker of this partition, see -c")
+# One that reads may be asked for all of them.
+_of_partition = click.option(
+    "--partition", metavar="NAME", help="look at the broker of this partition of -c, or `all` one after the other"
+)
 
 
 def json_of(text: str, kind: type, wanted: str) -> Any:

@@ -171,6 +171,9 @@ def test_commands_look_into_the_partition_that_they_are_given(folder: Path, prod
     for partition, queues in ((), []), (("--partition", "billing"), [("invoices", 2)]), (("--partition", "main"), []):
         stats = pyworkers("stats", "-c", "conf.ini", "--json", *partition, cwd=folder)
         assert [(one["name"], one["size"]) for one in json.loads(stats.stdout)["queues"]] == queues
+    both = pyworkers("stats", "-c", "conf.ini", "--json", "--partition", "all", cwd=folder)
+    assert [len(json.loads(line)["queues"]) for line in both.stdout.splitlines()] == [0, 1, 0]
+    assert both.stderr == "partition main:\npartition billing:\npartition audit:\n"
     wrong = pyworkers("stats", "-c", "conf.ini", "--partition", "biling", cwd=folder)
     assert wrong.returncode == 2
     assert wrong.stderr == (

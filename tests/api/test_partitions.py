@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from goworkers_py import testing
+from goworkers_py.api.app import App
+from goworkers_py.core.errors import ArgumentError, BrokerUnavailable, ConfigError
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    number = next(_numbers)
+    path = tmp_path / "conf.ini"
+    path.write_text(
+        f"[pyworkers]\nbroker = memory://partitions-main-{number}\n"
+        f"[partition:billing]\nbroker = memory://partitions-billing-{number}\nqueues = invoices\n"
+    )
+    app = App()
+    app.configure(path)
+    yield app
+    app.quit()
+    app.use(app.config)
+
+
+@pytest.fixture
+def ran() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def invoice(app: App, ran: list[Any]) -> Any:
+    @app.job("Invoice", queue="invoices", partition="billing")
+    def invoice(number: int) -> int:
+        ran.append(number)
+        return number + 1
+
+    return invoice
+
+
+@pytest.fixture
+def mail(app: App, ran: list[Any]) -> Any:
+    return app.job("Mail", queue="mail")(ran.append)
+
+
+def sizes(app: App, partition: str = "") -> dict[str, int]:
+    return {queue.name: queue.size for queue in app.partition(partition).inspector.stats().queues}
+
+
+def test_a_push_goes_to_the_partition_of_its_job_and_of_set(app: App, invoice: Any, mail: Any) -> None:
+    invoice.enqueue(1)
+    mail.enqueue(2)
+    mail.set(partition="billing", queue="invoices").enqueue(3)
+    invoice.set(partition="").enqueue(4)
+    invoice.set(retry=3).enqueue(5)  # keeps its partition
+    assert sizes(app, "billing") == {"invoices": 3}
+    assert sizes(app) == {"invoices": 1, "mail": 1}
+
+
+def test_a_partition_has_the_methods_of_the_app(app: App) -> None:
+    billing = app.partition("billing")
+    jid = billing.enqueue("invoices", "Invoice", [1])
+    assert jid is not None
+    assert billing.status(jid).state == "waiting"
+    assert app.status(jid).state == "unknown"
+    assert billing.cancel(jid) == "cancelled"
+    with billing.batch("two") as batch:
+        billing.enqueue("invoices", "Invoice", [2])
+    assert billing.batches.status(batch.bid) is not None
+    assert app.batches.status(batch.bid) is None
+
+
+def test_each_partition_is_made_once(app: App) -> None:
+    assert app.partition("billing") is app.partition("billing")
+    assert app.partition().broker is app.broker
+
+
+def test_an_unknown_partition_is_refused_by_the_push(app: App) -> None:
+    with pytest.raises(ConfigError, match="there is no partition 'biling'; there are billing; did you mean 'billing'"):
+        app.job("A", partition="biling")(print).enqueue()
+
+
+def test_a_job_whose_partition_is_unknown_is_refused_at_the_start(app: App) -> None:
+    app.job("A", partition="biling")(print)
+    with pytest.raises(ConfigError, match="@job A: there is no partition 'biling'"):
+        app.start()
+
+
+def test_a_batch_and_a_chain_refuse_jobs_of_another_partition(app: App, invoice: Any, mail: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"a chain on .*main.* cannot push Invoice, .*partition\(.billing.\)"):
+        app.chain(mail.s(1), invoice.s(2)).enqueue()
+    refused = pytest.raises(ArgumentError, match=r"a batch on .*billing.* cannot push Mail, .*open it by workers, or")
+    with refused, app.partition("billing").batch(on_success=mail):
+        pass
+    app.partition("billing").chain(invoice.s(1), invoice.s(2)).enqueue()
+
+
+def test_a_push_to_another_partition_joins_no_batch(app: App, invoice: Any, mail: Any) -> None:
+    with app.batch("mails") as batch:
+        mail.enqueue(1)
+        invoice.enqueue(2)
+    status = batch.status()
+    assert status is not None
+    assert status.total == 1
+
+
+def test_periodic_jobs_belong_to_the_partition_of_their_job(app: App, invoice: Any, mail: Any) -> None:
+    app.periodic(every=30, args=[1])(invoice)
+    app.periodic(every=60, args=[2])(mail)
+    plans = {plan.config.partition: plan.periodic for _, plan in app.plans()}
+    assert {name: [one.schedule.name for one in periodic.jobs] for name, periodic in plans.items()} == {
+        "": ["Mail"], "billing": ["Invoice"],
+    }  # fmt: skip
+    assert (plans[""].release.source, plans["billing"].release.source) == ("default", "default.billing")
+
+
+def test_hooks_of_the_process_run_once(app: App, invoice: Any, mail: Any) -> None:
+    app.before_start(lambda: None)
+    app.during_drain(lambda: None)
+    assert [(len(plan.before_start), len(plan.during_drain)) for _, plan in app.plans()] == [(1, 1), (0, 0)]
+
+
+def test_without_queues_of_its_own_the_main_partition_is_not_worked(app: App, invoice: Any) -> None:
+    assert [plan.config.partition for _, plan in app.plans()] == ["billing"]
+
+
+def test_held_pushes_of_a_partition_outlive_its_broker_but_not_the_configuration(app: App, invoice: Any) -> None:
+    client = app.partition("billing").client
+    app._replace(app.config)  # as at the end of a daemon
+    assert client.broker is app.partition("billing").broker
+    app.use(app.config)
+    app.configure(broker="memory://partitions-other")
+    with pytest.raises(BrokerUnavailable, match="configured anew"):
+        assert client.broker
+
+
+def test_a_sandbox_takes_the_pushes_of_all_partitions(app: App, invoice: Any, mail: Any, ran: list[Any]) -> None:
+    with testing.Sandbox(app).open() as sandbox:
+        invoice.enqueue(1)
+        mail.enqueue(2)
+        sandbox.assert_enqueued(invoice, 1)
+        sandbox.run_all()
+    assert ran == [1, 2]
+    assert sizes(app, "billing") == {}
