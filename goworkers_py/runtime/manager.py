@@ -42,7 +42,7 @@ class Manager:
         self.weights = pool.weights
         self.queues = pool.queues
         self.lanes = {lane.queue: lane for lane in lanes}
-        make_fetcher = Fetcher if len(lanes) == 1 else PoolFetcher
+        make_fetcher = Fetcher if len(lanes) == 1 and not transport.leaves_waits else PoolFetcher
         self.fetcher = make_fetcher(transport, pool, shared, self._give_back)
         self._pool = pool
         self._shared = shared

@@ -21,7 +21,7 @@ import enum
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push as Push  # brokers import it from here, too
@@ -68,6 +68,9 @@ Settled = bool | str
 
 class Transport(Protocol):
     """Threads share it. Only one thread at a time consumes from a queue, and always from the same queues together."""
+
+    # Whether `consume` leaves waits running when it is called for a single queue, too.
+    leaves_waits: bool = False
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         """Puts each payload at the back of its queue, or among the scheduled jobs: all of them or none. Returns one
@@ -181,3 +184,16 @@ class Transport(Protocol):
 
         Any thread may call it. A worker may, so an exception may be thrown into it, as into `publish`.
         """
+
+
+@runtime_checkable
+class Pollable(Protocol):
+    """A transport whose waits another broker polls together with those of other servers, see `brokers.shards`. It finds
+    a delivery again without its receipt."""
+
+    leaves_waits: bool  # set to True before the first `consume`
+
+    def begin_waits(self, identity: str, asks: Sequence[Ask]) -> Sequence[int]:
+        """Begins a wait for each queue that is asked for more than 0 and has none. Returns the file numbers of all
+        waits that go on for these queues and the others of their pool: when one of them can be read, `consume` with a
+        `wait_s` of 0 returns the job. Otherwise as `consume`."""

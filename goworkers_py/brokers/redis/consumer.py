@@ -39,6 +39,8 @@ class Consumer(Protocol):
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]: ...
 
+    def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]: ...
+
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]: ...
 
     def wake(self) -> None: ...
@@ -122,6 +124,9 @@ class QueueConsumer(Consumer):
             self._likely_more = True  # a full server refuses BRPOPLPUSH, but not fetch.lua
             raise
         return payload
+
+    def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]:
+        raise NotImplementedError("only a transport with `leaves_waits` leaves waits running")
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return []  # its waits end before `consume` returns

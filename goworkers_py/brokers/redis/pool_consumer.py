@@ -8,10 +8,9 @@ the other queues go on. While a wait for a queue goes on, that queue is empty, s
 from __future__ import annotations
 
 import select
-import socket
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
+from goworkers_py.brokers.bell import Bell
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import FETCHED_AT_ONCE, FETCHED_BYTES, Consumer, grab, names_of
@@ -20,31 +19,6 @@ from goworkers_py.brokers.redis.waiting_line import WaitingLine
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerFull, BrokerRefused, BrokerUnavailable
 from goworkers_py.policy.priorities import Ask
-
-
-class Bell:
-    """Any thread rings it; the thread that polls it wakes up. A ring is one call of C code."""
-
-    def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        self._theirs.setblocking(False)
-
-    def ring(self) -> None:
-        with suppress(OSError):  # it rings already, or is closed
-            self._theirs.send(b"!")
-
-    def silence(self) -> None:
-        with suppress(OSError):
-            self._ours.recv(4096)
-
-    def fileno(self) -> int:
-        return self._ours.fileno()
-
-    def close(self) -> None:
-        self._ours.close()
-        self._theirs.close()
-
 
 # How soon a wait is ended again if an answer has not come.
 UNBLOCKED_AFTER_S = 0.05
@@ -68,7 +42,7 @@ class PoolConsumer(Consumer):
         taken = self._answers(self._poll(0)) or self._grab(identity, asks, min(limit, FETCHED_AT_ONCE))
         if taken or wait_s <= 0:
             return taken
-        self._begin_waits(identity, [queue for queue, most in asks if most > 0])
+        self.begin_waits(identity, [queue for queue, most in asks if most > 0])
         return self._answers(self._poll(min(wait_s, self._block_s)))
 
     def _grab(self, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
@@ -92,7 +66,8 @@ class PoolConsumer(Consumer):
 
     # --- waits
 
-    def _begin_waits(self, identity: str, queues: Sequence[str]) -> None:
+    def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]:
+        """Returns the file numbers of all waits that go on."""
         for queue in queues:
             line = self._waits[queue]
             if line.waits:
@@ -101,6 +76,7 @@ class PoolConsumer(Consumer):
             line.begin("BRPOPLPUSH", self._keys.queue(queue), self._keys.inprogress(queue, identity), self._block_s)
             self._identity[queue] = identity
             self._likely_more[queue] = False
+        return [line.fileno() for line in self._waits.values() if line.waits]
 
     def _trust(self, line: WaitingLine, identity: str) -> None:
         """fetch.lua looks at the lease; a blocking command cannot."""

@@ -85,6 +85,10 @@ class RedisTransport(Transport):
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         return self._consumer([queue for queue, _ in asks]).consume(identity, asks, limit, wait_s)
 
+    def begin_waits(self, identity: str, asks: Sequence[Ask]) -> list[int]:
+        consumer = self._consumer([queue for queue, _ in asks])
+        return consumer.begin_waits(identity, [queue for queue, most in asks if most > 0])
+
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return self._consumer_of(queues).end_waits(queues)
 
@@ -98,8 +102,8 @@ class RedisTransport(Transport):
         consumer = self._consumers.get(pool)
         if consumer is None:
             made = (self._connections, self._keys, self.block_s)
-            consumer = QueueConsumer(*made, *pool) if len(pool) == 1 else PoolConsumer(*made, queues)
-            self._consumers[pool] = consumer
+            alone = len(pool) == 1 and not self.leaves_waits
+            self._consumers[pool] = consumer = QueueConsumer(*made, *pool) if alone else PoolConsumer(*made, queues)
         return consumer
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
