@@ -38,6 +38,7 @@ class Capability(enum.Enum):
     BATCHES = "batches"  # has `batches`, with CONTROL; the transport counts in the steps of the push and of the end
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
+    ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
