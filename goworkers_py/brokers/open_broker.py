@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
+from goworkers_py.config.parsers import scheme_of
 from goworkers_py.core.errors import ConfigError
 
 # Installed packages add schemes with entry points of this group. Each names a subclass of Broker.
@@ -16,6 +17,7 @@ _REDIS = "goworkers_py.brokers.redis.broker:RedisBroker"
 # Our own brokers: to find one, the installed packages are not searched.
 _BUILTIN = {
     **dict.fromkeys(("redis", "rediss", "unix", "sentinel"), _REDIS),
+    "shards": "goworkers_py.brokers.shards.broker:ShardsBroker",
     "embedded": "goworkers_py.brokers.redis.embedded_broker:EmbeddedBroker",
     "memory": "goworkers_py.brokers.memory.broker:MemoryBroker",
 }
@@ -26,7 +28,7 @@ def open_broker(config: Config) -> Broker:
 
 
 def kind_of_broker(config: Config) -> type[Broker]:
-    scheme = config.broker.partition("://")[0]
+    scheme = scheme_of(config.broker)
     if scheme in _BUILTIN:
         module, _, name = _BUILTIN[scheme].partition(":")
         kind: type[Broker] = getattr(import_module(module), name)

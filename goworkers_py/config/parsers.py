@@ -149,13 +149,16 @@ def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
 
 
 # The schemes of a broker's address that need no other installed package.
-BUILT_IN_BROKERS = ("redis", "rediss", "unix", "sentinel", "memory", "embedded")
+SHARDS = "shards"
+BUILT_IN_BROKERS = (SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded")
 
 
 def broker_address(value: str) -> str:
     """An error never shows the part of the address that may hold a password. A scheme that is not built in is accepted
     here: `open_broker` knows which ones are installed."""
     value = value.strip()
+    if scheme_of(value) == SHARDS:
+        return _of_shards(value)
     if value == "embedded" or value.startswith(("unix://", "memory://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
     scheme, separator, rest = value.partition("://")
@@ -164,9 +167,36 @@ def broker_address(value: str) -> str:
     elif not separator or not re.fullmatch(r"[A-Za-z0-9+.-]+", scheme) or _is_near_miss(scheme):
         raise ValueError(
             "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
-            "memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
+            "shards:redis://a,redis://b, memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
     return value
+
+
+def scheme_of(address: str) -> str:
+    return SHARDS if address.startswith(f"{SHARDS}:") else address.partition("://")[0]
+
+
+_NEXT_SHARD = re.compile(r",(?=(?:[\w.-]+=)?[A-Za-z][\w+.-]*://)")
+_SHARD = re.compile(r"(?:([\w.-]+)=)?(.*)", re.DOTALL)
+
+
+def shard_addresses(address: str) -> list[tuple[str, str]]:
+    """The shards of an address, each with the name that the address gives it, or an empty one."""
+    found = []
+    for one in _NEXT_SHARD.split(address.removeprefix(f"{SHARDS}:")):
+        named = re.fullmatch(_SHARD, one.strip()) if "=" in one.partition("://")[0] else None
+        name, address = (named[1], named[2]) if named else ("", one.strip())
+        if scheme_of(address) in (SHARDS, "memory", "embedded"):
+            raise ValueError("has a shard that is no server: each is redis://..., rediss://..., unix:// or sentinel://")
+        found.append((name, broker_address(address)))
+    if len(found) < 2:
+        raise ValueError("must name at least two shards: shards:redis://host-a:6379/0,redis://host-b:6379/0")
+    return found
+
+
+def _of_shards(address: str) -> str:
+    told = [f"{name}={one}" if name else one for name, one in shard_addresses(address)]
+    return f"{SHARDS}:{','.join(told)}"
 
 
 def _is_near_miss(scheme: str) -> bool:
@@ -215,6 +245,9 @@ def with_password(address: str, password: str) -> str:
 
 def without_password(address: str) -> str:
     """An address that may be shown: without the text between colon and at sign, and without the query."""
+    if scheme_of(address) == SHARDS:
+        shown = [without_password(one) for one in _NEXT_SHARD.split(address.removeprefix(f"{SHARDS}:"))]
+        return f"{SHARDS}:{','.join(shown)}"
     return re.sub(r"(?<=//)([^/@:]*)(:[^/]*)?@", r"\1:***@", address.partition("?")[0])
 
 

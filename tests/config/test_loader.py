@@ -313,7 +313,7 @@ def test_addresses_of_every_kind_are_accepted(address: str, meant: str | None) -
         ("localhost:6379", "must be redis://host:port/db"),
         ("reddis://localhost", "; did you mean 'redis'?"),
         ("sentinal://localhost", "; did you mean 'sentinel'?"),
-        ("memory", ".../service/db, memory:// or embedded; did you mean 'memory'?"),
+        ("memory", "redis://b, memory:// or embedded; did you mean 'memory'?"),
         ("embeded", "; did you mean 'embedded'?"),
         ("embedded://", "; did you mean 'embedded'?"),
         ("rediz://localhost", "; did you mean 'redis'?"),

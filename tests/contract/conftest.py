@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
 from harness_dir import DirHarness
+from harness_shards import REFUSED, SPREAD, ShardServers, ShardsHarness, let_live_on_one_shard
 
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.contracts.admin import Admin
@@ -20,13 +22,21 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    return f"harnesses: {', '.join(foreign()) or f'memory, redis, dir ({VARIABLE} is not set)'}"
+    return f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards ({VARIABLE} is not set)'}"
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-@pytest.fixture(
-    scope="session", params=list(foreign()) or ["memory", pytest.param("redis", marks=pytest.mark.server), "dir"]
-)
+SERVERS = ("redis", "shards")
+OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
+
+
+@pytest.fixture(scope="session")
+def shard_servers(server_program: str) -> Iterator[ShardServers]:
+    with closing(ShardServers()) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session", params=list(foreign()) or OURS)
 def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param in foreign():
         return foreign()[request.param]
@@ -34,8 +44,22 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
         return MemoryHarness
     if request.param == "dir":
         return DirHarness
+    if request.param == "shards":
+        shards = request.getfixturevalue("shard_servers")
+        return lambda folder: ShardsHarness(shards)
     address = request.getfixturevalue("redis_server")
     return lambda folder: RedisHarness(address)
+
+
+@pytest.fixture(autouse=True)
+def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = request.node
+    if getattr(item, "callspec", None) is None or item.callspec.params.get("make_harness") != "shards":
+        return
+    if item.originalname in REFUSED:
+        pytest.skip(REFUSED[item.originalname])
+    if item.module.__name__ not in SPREAD:
+        let_live_on_one_shard(monkeypatch)
 
 
 @pytest.fixture

@@ -175,8 +175,9 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
+    # The probe of `shard` ends when its shard serves again, or its broker is closed.
     assert starters == {
-        "brokers.redis.listener",
+        "brokers.redis.listener", "brokers.shards.shard",
         "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon",
         "system.parent_link", "web.server", "system.output",
         "runtime.health_handlers",

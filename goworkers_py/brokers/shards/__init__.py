@@ -1,0 +1,1 @@
+"""The broker that spreads jobs over several servers."""

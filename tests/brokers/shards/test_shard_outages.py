@@ -1,0 +1,270 @@
+"""One of three servers is killed, or hangs: what the others go on to do, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from harness import Process, job
+from harness_shards import ShardServers
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.brokers.contracts.recoverable import DeclaredDead
+from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.brokers.shards.placement import Placement
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import PushJobs, Tracked
+from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable
+from goworkers_py.core.lock import LockClaim
+from goworkers_py.core.outcome import DONE, Done
+
+NAMES = ["a", "b", "c"]
+PLACEMENT = Placement(NAMES)
+LOST = "shard b cannot serve"
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(60)]
+
+
+def jids(home: str, count: int) -> list[str]:
+    """Jids whose home is this shard."""
+    found = (f"{number:08x}" for number in range(100_000))
+    return [*itertools.islice((jid for jid in found if NAMES[PLACEMENT.home(jid)] == home), count)]
+
+
+def lock(home: str) -> LockClaim:
+    number = next(number for number in range(1000) if NAMES[PLACEMENT.home(f"lock:Job:{number}")] == home)
+    return LockClaim(f"Job:{number}", "1", 60)
+
+
+@pytest.fixture
+def start(servers: ShardServers) -> Iterator[Callable[[], Process]]:
+    started: list[Process] = []
+
+    def begin() -> Process:
+        process = Process(Config(broker=servers.address)).begin()
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.broker.close()
+
+
+@pytest.fixture
+def me(start: Callable[[], Process]) -> Process:
+    return start()
+
+
+@pytest.fixture
+def b(servers: ShardServers) -> RedisServer:
+    return servers.servers[1]
+
+
+def take(process: Process, count: int) -> list[Delivery]:
+    return sorted(process.consume(count), key=lambda one: one.payload)
+
+
+def at_home(home: str, count: int) -> list[bytes]:
+    return sorted(job(jid) for jid in jids(home, count))
+
+
+def publish(process: Process, *homes: str, count: int = 1) -> list[bytes]:
+    payloads = [payload for home in homes for payload in at_home(home, count)]
+    process.publish(*payloads)
+    return sorted(payloads)
+
+
+def size(server: RedisServer) -> int:
+    with server.client() as client:
+        return client.llen("queue:q")
+
+
+def test_jobs_are_spread_and_taken_from_every_shard_in_turn(me: Process, servers: ShardServers) -> None:
+    publish(me, *NAMES, count=40)
+    assert [size(server) for server in servers.servers] == [40, 40, 40]
+    for _ in range(6):
+        me.broker.transport.consume(me.identity, [("q", 10)], 10)
+    assert [size(server) for server in servers.servers] == [20, 20, 20]
+
+
+def test_a_job_behind_a_long_queue_of_another_shard_does_not_wait_for_it(me: Process) -> None:
+    publish(me, "a", count=500)
+    [late] = publish(me, "c")
+    taken = [one.payload for _ in range(6) for one in me.broker.transport.consume(me.identity, [("q", 10)], 10)]
+    assert late in taken
+
+
+def test_a_job_that_comes_while_the_others_are_busy_is_caught_by_a_wait(me: Process) -> None:
+    publish(me, "a", count=500)
+    me.consume(100)  # has found the others empty, and waits there
+    [late] = publish(me, "c")
+    taken = [one.payload for _ in range(3) for one in me.broker.transport.consume(me.identity, [("q", 10)], 10)]
+    assert late in taken
+
+
+def test_in_strict_order_a_lower_queue_of_one_shard_waits_for_a_higher_one_of_another(me: Process) -> None:
+    me.publish(*(job(jid, "high") for jid in jids("a", 30)), queue="high")
+    me.publish(*(job(jid, "low") for jid in jids("b", 30)), queue="low")
+    taken = [
+        one.queue for _ in range(5) for one in me.broker.transport.consume(me.identity, [("high", 10), ("low", 10)], 10)
+    ]
+    assert taken[:30] == ["high"] * 30
+    assert set(taken[30:]) == {"low"}
+
+
+def test_plain_jobs_of_a_dead_shard_go_to_the_next_and_it_is_told_once(
+    me: Process, b: RedisServer, servers: ShardServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    b.kill()
+    published = publish(me, *NAMES, count=10)
+    publish(me, "b", count=10)
+    assert size(servers.servers[0]) + size(servers.servers[2]) == 40
+    assert sorted({one.payload for one in take(me, 40)}) == published
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(":")[0] for line in told] == [LOST, "shard b is away"]
+
+
+def test_a_push_whose_guarantee_lives_on_a_dead_shard_is_refused_and_the_others_are_not(
+    me: Process, b: RedisServer
+) -> None:
+    b.kill()
+    transport = me.broker.transport
+    with pytest.raises(BrokerUnavailable, match=r"the lock Job:\d+ lives on shard b, which cannot serve now"):
+        transport.publish([Push("q", job(jids("a", 1)[0])), Push("q", job(1), lock=lock("b"))])
+    [tracked] = jids("b", 1)
+    with pytest.raises(BrokerUnavailable, match="a record lives on shard b"):
+        transport.publish([Push("q", job(tracked), track=Tracked(tracked, "Job"))])
+    [batch] = [f"{number:x}" for number in range(50) if NAMES[PLACEMENT.home(f"batch:{number:x}")] == "b"][:1]
+    with pytest.raises(BrokerUnavailable, match=f"the batch {batch} lives on shard b"):
+        me.broker.batches.status(batch)
+    assert transport.publish([Push("q", job(1), lock=lock("c"))]) == [Published.PUSHED]
+    assert [one.payload for one in me.consume(1)] == [job(1)], "nothing of the refused call was pushed"
+
+
+def test_without_any_shard_a_push_and_a_consume_fail(me: Process, servers: ShardServers) -> None:
+    for server in servers.servers:
+        server.kill()
+    with pytest.raises(BrokerUnreachable):
+        publish(me, *NAMES)
+    with pytest.raises(BrokerUnavailable):
+        me.broker.transport.consume(me.identity, [("q", 1)], 1)
+    with pytest.raises(BrokerUnavailable):
+        me.beat()
+    with pytest.raises(BrokerUnavailable):
+        me.broker.admin.stats()
+
+
+def test_the_beats_and_jobs_of_the_others_go_on_and_those_of_the_shard_when_it_is_back(
+    me: Process, b: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    published = publish(me, *NAMES, count=5)
+    b.kill()
+    assert me.beat().kept
+    assert len(me.consume(10)) == 10
+    b.start()
+    me.beat()
+    assert [one.payload for one in take(me, 5)] == [payload for payload in published if payload in at_home("b", 5)]
+    assert eventually(lambda: any("shard b serves again after" in line for line in caplog.messages))
+
+
+def test_a_shard_that_hangs_holds_nobody_up_for_longer_than_one_call(me: Process, b: RedisServer) -> None:
+    b.pause()
+    me.broker.transport.publish([Push("q", job(jids("a", 1)[0]))])  # of another shard
+    with pytest.raises(BrokerUnavailable):
+        publish(me, "b")  # its reply may be lost: it is not pushed elsewhere
+    began = time.monotonic()
+    publish(me, *NAMES, count=10)
+    assert len(me.consume(31)) == 31
+    assert time.monotonic() - began < 5, "a call that asks the shard waits for five seconds"
+    b.resume()
+
+
+def test_what_others_hold_is_settled_while_a_shard_is_away_and_the_rest_when_it_is_back(
+    me: Process, b: RedisServer
+) -> None:
+    publish(me, *NAMES, count=2)
+    held = take(me, 6)
+    b.kill()
+    told = me.settle(*((one, DONE) for one in held))
+    assert [result for one, result in zip(held, told, strict=True) if one.receipt != 1] == [True] * 4
+    left = [(one, DONE) for one, result in zip(held, told, strict=True) if result is not True]
+    assert len(left) == 2
+    b.start()
+    assert eventually(lambda: me.settle(*left) == [True, True])
+    assert me.broker.admin.stats().processed == 6
+
+
+def test_a_settlement_whose_reply_was_lost_is_told_when_its_shard_is_back(me: Process, b: RedisServer) -> None:
+    """Here the shard gets the whole batch and hangs before it answers."""
+    publish(me, *NAMES, count=3)
+    held = take(me, 9)
+    firsts = [next(one for one in held if one.receipt == number) for number in range(3)]
+    me.settle(*((one, DONE) for one in firsts))  # each shard knows the script from now on
+    held = [one for one in held if one not in firsts]
+    b.pause()
+    told = me.settle(*((one, DONE) for one in held))
+    left = [(one, DONE) for one, result in zip(held, told, strict=True) if result is not True]
+    assert len(left) == 2
+    b.resume()  # it does now what it was sent before
+    assert eventually(lambda: size_in_progress(b, me) == 0)
+    assert eventually(lambda: me.settle(*left) == [True, True]), "not as a lost lease"
+    assert me.broker.admin.stats().processed == 9
+
+
+def size_in_progress(server: RedisServer, process: Process) -> int:
+    with server.client() as client:
+        return client.llen(f"queue:q:{process.identity}:inprogress")
+
+
+def test_a_held_push_with_a_guarantee_elsewhere_happens_there_and_once(me: Process) -> None:
+    publish(me, "a")
+    [one] = me.consume(1)
+    pushes = Push("q", job("plain")), Push("q", job(1), lock=lock("c"))
+    outcome = Done(effects=(PushJobs("1", pushes),))
+    assert me.settle((one, outcome)) == [True]
+    assert me.settle((one, outcome)) == [False], "it has left; its foreign part is known by its id"
+    assert me.broker.locks.entry(lock("c").name) is not None
+    assert sorted(one.payload for one in me.consume(2)) == sorted([job("plain"), job(1)])
+    assert me.broker.admin.stats().queues[0].size == 0
+
+
+def test_the_jobs_of_a_dead_process_are_recovered_on_every_shard_and_late_on_one_that_was_away(
+    me: Process, start: Callable[[], Process], b: RedisServer, servers: ShardServers
+) -> None:
+    publish(me, *NAMES, count=3)
+    other = start()
+    other.consume(9)
+    b.kill()
+    for number in (0, 2):
+        with servers.servers[number].client() as client:
+            client.delete(f"pyworkers:lease:{other.identity}")
+    assert len(me.recover(me.beat().proof)) == 6
+    b.start()
+    assert eventually(lambda: not me.broker._shards.all[1].away)
+    with b.client() as client:
+        client.delete(f"pyworkers:lease:{other.identity}")
+    assert me.recover(me.beat().proof) == [], "all may have lost their leases in the outage"
+    me.broker.recoverable._steady_at.clear()  # a minute later
+    assert len(me.recover(me.beat().proof)) == 3
+
+
+def test_a_process_that_one_shard_has_declared_dead_goes_on_under_a_new_identity(
+    me: Process, start: Callable[[], Process], b: RedisServer
+) -> None:
+    publish(me, *NAMES)
+    held = take(me, 3)
+    other = start()
+    with b.client() as client:
+        client.delete(f"pyworkers:lease:{me.identity}")
+    assert len(other.recover(other.beat().proof)) == 1
+    with pytest.raises(DeclaredDead):
+        me.beat()
+    me.identity += "0"
+    assert me.beat()
+    assert sorted(me.settle(*((one, DONE) for one in held))) == [False, True, True]
+    assert len(me.consume(1)) == 1
