@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from goworkers_py.admin.inspector import Inspector
+from goworkers_py.api.partition import Partition
+from goworkers_py.brokers.contracts.fleet import Stats
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
+from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
@@ -40,6 +44,9 @@ class Running:
     def daemon(self, obey: Obey | None = None) -> Daemon:
         raise NotImplementedError
 
+    def partition(self, name: str = "") -> Partition:
+        raise NotImplementedError
+
     def unworked(self, plan: Plan) -> dict[str, list[str]]:
         raise NotImplementedError
 
@@ -51,12 +58,12 @@ class Running:
         `start`, until `stop()` of the returned server."""
         from goworkers_py.web.pages import serve  # a process without a port needs no http.server
 
-        return serve(host, port, self._report, lambda: self.inspector.stats())
+        return serve(host, port, self._report, self._stats)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> int:
         """`sys.exit(workers.run())` runs jobs until a signal asks to stop. Returns the exit code."""
         try:
-            return run(self.config, self._daemon_of_command, lambda: self.inspector.stats(), ready)
+            return run(self.config, self._daemon_of_command, self._stats, ready)
         finally:
             self._replace(self._config)  # the daemon's broker is closed
 
@@ -71,6 +78,19 @@ class Running:
 
     def _report(self) -> HealthReport:
         return self._daemon_built.report() if self._daemon_built else merged(STARTING, [])
+
+    def _stats(self) -> Stats:
+        """The figures of the brokers that this process works. Raises BrokerError while the main one does not answer."""
+        names = [plan.config.partition for plan in self._daemon_built.plans] if self._daemon_built else [""]
+        main = self.inspector.stats() if "" in names else Stats.nothing()
+        others = {name: self._stats_of(name) for name in names if name}
+        return dataclasses.replace(main, partitions=others) if others else main
+
+    def _stats_of(self, partition: str) -> Stats | None:
+        try:
+            return self.partition(partition).inspector.stats()
+        except BrokerError:
+            return None
 
     def _warn_of_unworked(self, daemon: Daemon) -> None:
         for plan in daemon.plans:

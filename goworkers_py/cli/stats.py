@@ -38,7 +38,7 @@ def _row(name: str, value: int) -> tuple[str, str]:
 
 
 def _table(figures: Stats) -> str:
-    told = {name: value for name, value in figures.as_dict().items() if name not in ("queues", "limits")}
+    told = {name: value for name, value in figures.as_dict().items() if name not in ("queues", "limits", "partitions")}
     rows = [_row(name, value) for name, value in told.items() if value or name not in _ONLY_WHERE_SOME]
     lines = [f"{name:<16} {value:>12}" for name, value in rows]
     table = Table("queue", "size>", "latency>")

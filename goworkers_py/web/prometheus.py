@@ -131,36 +131,44 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
 
 
 def _of_server(stats: Stats | None) -> Iterator[Iterator[str]]:
-    yield _one("broker_up", "gauge", "1 when the broker answered just now", stats is not None)
+    others = stats.partitions if stats is not None else {}
+    up: list[Sample] = [("", {}, stats is not None)]
+    up += [("", {"partition": name}, one is not None) for name, one in others.items()]
+    yield _metric("broker_up", "gauge", "1 when the broker answered just now", up)
     yield _one("redis_up", "gauge", "the old name of pyworkers_broker_up", stats is not None)
     if stats is None:
         return
-    for name, value, about in (
-        ("scheduled_jobs", stats.scheduled, "scheduled jobs"),
-        ("parked_jobs", stats.parked, "jobs that wait in a line"),
-        ("outbox_jobs", stats.outbox, "pushes that wait to be relayed to another broker"),
-        ("groups", stats.groups, "groups of jobs that wait to be aggregated"),
-        ("grouped_jobs", stats.grouped, "jobs that wait in groups"),
-        ("grouped_oldest_seconds", stats.oldest_grouped_s, "how long the first job of a group has waited"),
-        ("batches", stats.batches, "open batches"),
-        ("batch_pending_jobs", stats.batch_pending, "jobs of open batches that have not ended"),
-        ("batch_oldest_seconds", stats.oldest_batch_s, "since the first open batch was opened"),
-        ("failed_batches", stats.failed_batches, "batches that have ended, with jobs that failed for good"),
-        ("chains", stats.chains, "chains that run"),
-        ("chain_link_oldest_seconds", stats.oldest_link_s, "since the link was pushed that is at work for the longest"),
-        ("stopped_chains", stats.stopped_chains, "chains that a failed link has stopped"),
-        ("retry_jobs", stats.retries, "jobs that wait for a retry"),
-        ("dead_jobs", stats.dead, "dead jobs"),
-        ("in_progress_jobs", stats.in_progress, "jobs in progress in all processes of the fleet"),
+    parts: list[tuple[Labels, Stats]] = [({}, stats)]
+    parts += [({"partition": name}, one) for name, one in others.items() if one is not None]
+    for field, name, about in (
+        ("scheduled", "scheduled_jobs", "scheduled jobs"),
+        ("parked", "parked_jobs", "jobs that wait in a line"),
+        ("outbox", "outbox_jobs", "pushes that wait to be relayed to another broker"),
+        ("groups", "groups", "groups of jobs that wait to be aggregated"),
+        ("grouped", "grouped_jobs", "jobs that wait in groups"),
+        ("oldest_grouped_s", "grouped_oldest_seconds", "how long the first job of a group has waited"),
+        ("batches", "batches", "open batches"),
+        ("batch_pending", "batch_pending_jobs", "jobs of open batches that have not ended"),
+        ("oldest_batch_s", "batch_oldest_seconds", "since the first open batch was opened"),
+        ("failed_batches", "failed_batches", "batches that have ended, with jobs that failed for good"),
+        ("chains", "chains", "chains that run"),
+        ("oldest_link_s", "chain_link_oldest_seconds", "since the link was pushed that is at work for the longest"),
+        ("stopped_chains", "stopped_chains", "chains that a failed link has stopped"),
+        ("retries", "retry_jobs", "jobs that wait for a retry"),
+        ("dead", "dead_jobs", "dead jobs"),
+        ("in_progress", "in_progress_jobs", "jobs in progress in all processes of the fleet"),
     ):
-        yield _one(name, "gauge", about, value)
-    waiting: list[Sample] = [("", {"limit": name}, count) for name, count in sorted(stats.limits.items())]
+        yield _metric(name, "gauge", about, [("", of, getattr(part, field)) for of, part in parts])
+    waiting: list[Sample] = [
+        ("", {**of, "limit": name}, count) for of, part in parts for name, count in sorted(part.limits.items())
+    ]
     yield _metric("limit_waiting_jobs", "gauge", "jobs that wait in the lines of the limit", waiting)
-    sizes = [("", {"queue": queue.name}, float(queue.size)) for queue in stats.queues]
+    queues = [({**of, "queue": queue.name}, queue) for of, part in parts for queue in part.queues]
+    sizes = [("", labels, float(queue.size)) for labels, queue in queues]
     yield _metric("queue_size", "gauge", "jobs that wait in the queue", sizes)
-    paused = [("", {"queue": queue.name}, float(queue.paused)) for queue in stats.queues]
+    paused = [("", labels, float(queue.paused)) for labels, queue in queues]
     yield _metric("queue_paused", "gauge", "1 while the queue is paused", paused)
-    ages = [("", {"queue": queue.name}, queue.latency_s) for queue in stats.queues]
+    ages = [("", labels, queue.latency_s) for labels, queue in queues]
     yield _metric("queue_oldest_seconds", "gauge", "how long the next job of the queue has waited", ages)
 
 

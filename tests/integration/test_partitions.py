@@ -206,6 +206,10 @@ def test_metrics_and_readiness_tell_of_each_partition(
         ended = 'pyworkers_jobs_total{partition="billing",queue="invoices",class="Invoice",result="done"} 1\n'
         assert eventually(lambda: ended in page(port, "metrics")[1]), page(port, "metrics")[1]
         assert 'pyworkers_threads{partition="audit",queue="audit"} 1\n' in page(port, "metrics")[1]
+        assert 'pyworkers_broker_up{partition="billing"} 1\n' in page(port, "metrics")[1]
+        billing_server.pause()
+        assert eventually(lambda: 'pyworkers_broker_up{partition="billing"} 0\n' in page(port, "metrics")[1])
+        billing_server.resume()
         status, told = page(port, "ready")
         assert status == 200
         assert "0 of 5 threads busy, queues mail, billing/invoices, audit/audit" in told

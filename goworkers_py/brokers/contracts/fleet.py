@@ -56,6 +56,11 @@ class Stats:
     oldest_link_s: int = 0  # since the link was pushed that is at work for the longest time
     stopped_chains: int = 0
     limits: dict[str, int] = field(default_factory=dict)  # jobs that wait, by the name of the limit
+    partitions: dict[str, Stats | None] = field(default_factory=dict)  # None: its broker does not answer
+
+    @classmethod
+    def nothing(cls) -> Stats:
+        return cls(0, 0, 0, 0, 0, 0, 0, 0, 0, [])
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,10 +68,12 @@ class Stats:
     @classmethod
     def of(cls, told: dict[str, Any]) -> Stats:
         """The opposite of `as_dict`."""
-        return cls(**{**told, "queues": [QueueStats(**queue) for queue in told["queues"]]})
+        partitions = {name: one and cls.of(one) for name, one in told.get("partitions", {}).items()}
+        queues = [QueueStats(**queue) for queue in told["queues"]]
+        return cls(**{**told, "queues": queues, "partitions": partitions})
 
 
-def shape_counts(groups: GroupFigures, batches: BatchFigures, chains: ChainFigures) -> dict[str, int]:
+def shape_counts(groups: GroupFigures, batches: BatchFigures, chains: ChainFigures) -> dict[str, Any]:
     """The fields of Stats about groups, batches and chains."""
     return {
         "groups": groups.groups,
