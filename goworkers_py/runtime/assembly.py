@@ -108,12 +108,16 @@ class _Assembly:
         stuck_jobs = StuckJobs(plan.config, self._shared, lambda: self._managers, obey)
         self._watchdog = Watchdog(plan.config.stuck_grace, stuck_jobs.found, look_after=lambda: self.launcher.revive())
         special_runs = self._special_runs()
-        self._managers = [self._manager(Pool(config), special_runs) for config in plan.pools]
+        self._managers = [self._manager(Pool(config, plan.config.partition), special_runs) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._limit_begin.running)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
         self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others
-        self.launcher = Launcher(plan, broker, self._services(), self._health, reporter, self._shared)
+        services = self._services()
+        if plan.config.partition:
+            for service in (self._heartbeat, *services):
+                service.name += f"@{plan.config.partition}"
+        self.launcher = Launcher(plan, broker, services, self._health, reporter, self._shared)
 
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""

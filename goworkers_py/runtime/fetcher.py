@@ -49,7 +49,7 @@ class Fetcher(BrokerService):
     def __init__(
         self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
     ) -> None:
-        super().__init__(f"fetcher:{pool.name}", shared.outage)
+        super().__init__(f"fetcher:{pool.label}", shared.outage)
         self._transport = transport
         self._queues = pool.queues
         self._concurrency = pool.concurrency

@@ -52,7 +52,7 @@ class Manager:
         self._workers = [self._make_worker() for _ in range(pool.concurrency)]
 
     def _make_worker(self) -> Worker:
-        name = f"worker:{self.name}:{next(self._numbers)}"
+        name = f"worker:{self._pool.label}:{next(self._numbers)}"
         return self.worker_of(name, self._pool.buffer, self.lanes, self._settler, self._shared)
 
     @property

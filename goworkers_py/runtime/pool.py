@@ -12,8 +12,9 @@ from goworkers_py.runtime.unsettled import Unsettled
 class Pool:
     """The queues that share one fetcher, one buffer, these threads and one settler: mostly a single queue."""
 
-    def __init__(self, config: PoolConfig) -> None:
+    def __init__(self, config: PoolConfig, partition: str = "") -> None:
         self.name = config.name
+        self.label = f"{config.name}@{partition}" if partition else config.name  # of its threads
         self.title = str(config)
         self.queues = list(config.queues)
         self.concurrency = config.concurrency

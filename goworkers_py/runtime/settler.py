@@ -61,7 +61,7 @@ class Settler(Service):
     ) -> None:
         """`on_later` is called for each job that waits for a time from now on, with that time; `on_posted` when pushes
         were put into an outbox; `on_left` when a job has left its place in a limit."""
-        super().__init__(f"settler:{pool.name}")
+        super().__init__(f"settler:{pool.label}")
         self._transport = transport
         self._unsettled = pool.unsettled
         self._prefetch = pool.prefetch

@@ -111,6 +111,7 @@ def test_a_daemon_works_all_partitions_and_producers_reach_them_by_name(
         )
         assert eventually(lambda: told(folder) == wanted), told(folder)
         assert "partition billing, broker: " in daemon.output
+        assert "worker:invoices@billing:" in daemon.output
         assert daemon.stop() == 0
     assert billing_server.client().get("stat:processed") == b"4"
     assert own_redis.client().get("stat:processed") == b"5"
