@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.groups import Groups
+from goworkers_py.brokers.contracts.leadership import Leadership
 from goworkers_py.brokers.contracts.limits import Limits
 from goworkers_py.brokers.contracts.locks import Locks
 from goworkers_py.brokers.contracts.neighbours import Neighbours
@@ -20,6 +21,7 @@ from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.config.options import Config
+from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
 
 
@@ -39,6 +41,7 @@ class Capability(enum.Enum):
     GROUPS = "groups of jobs"  # has `groups`; the transport puts members into them in the step of the push
     CHAINS = "chains"  # has `chains`, with BATCHES; the transport pushes the next link in the step of an end
     ORDER = "jobs in the order of their pushes"  # those of a queue; without it, they are in this order as a rule only
+    LEADERSHIP = "elections of a leader"  # has `leadership`, and `open_fenced`
     SHARED = "jobs that several processes share"  # what one process publishes, another can consume
     LASTING = "jobs that outlive their process"  # a power failure is another matter: say in your docs what it loses
 
@@ -73,8 +76,10 @@ class Broker:
     batches: Batches
     chains: Chains
     groups: Groups
+    leadership: Leadership
     admin: Admin
     neighbours: Neighbours | None = None
+    fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`
 
     @classmethod
     def open(cls, config: Config) -> Broker:
@@ -82,6 +87,12 @@ class Broker:
 
         Raises ConfigError as `check` does. Called again with the same address, it returns a broker on the same jobs.
         """
+        raise NotImplementedError
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> Broker:
+        """Like `open`, for one term of a leader: the server refuses every write when the term is over, and the verb
+        raises Fenced. A part of LEADERSHIP."""
         raise NotImplementedError
 
     @classmethod

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import scheme_of
+from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
 
 # Installed packages add schemes with entry points of this group. Each names a subclass of Broker.
@@ -25,6 +26,11 @@ _BUILTIN = {
 
 def open_broker(config: Config) -> Broker:
     return kind_of_broker(config).open(config)
+
+
+def open_fenced(config: Config, fence: Fence) -> Broker:
+    """The broker of one term of a leader, see `Broker.open_fenced`."""
+    return kind_of_broker(config).open_fenced(config, fence)
 
 
 def kind_of_broker(config: Config) -> type[Broker]:

@@ -35,6 +35,7 @@ from goworkers_py.config.parsers import (
     words,
     yes_or_no,
 )
+from goworkers_py.core.election import MAIN
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.core.held_pushes import Home
 from goworkers_py.core.timing import TIMING, Timing
@@ -192,6 +193,15 @@ class Config:
     stuck_exit: int = option(
         0, whole(0), "stop this process at this many stuck jobs, so that its supervisor restarts it; 0: never"
     )
+    standby: bool = option(
+        False, yes_or_no, "of all processes with this configuration one works, and the others are ready to take over"
+    )
+    leader_lease: float = option(
+        5.0, seconds(0.5, 3600), "seconds after which another process takes over from one that does not answer"
+    )
+    prefer_leader: bool = option(
+        False, yes_or_no, "this process leads when it can: it asks a leader without this option to step down"
+    )
     metrics: str = option(
         "auto",
         one_of("auto", "7", "8", "off"),
@@ -236,6 +246,11 @@ class Config:
                 "poison_limit: one crash does not tell which of the running jobs caused it; "
                 "set 2 or more, or 0 to bury no job for crashes"
             )
+
+    @property
+    def election(self) -> str:
+        """The name of the election in which processes with `standby` find their leader."""
+        return self.partition or MAIN
 
     def check_echo(self, queues: Iterable[str]) -> None:
         """Refuses an echo queue that is among these queues of the process."""

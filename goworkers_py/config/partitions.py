@@ -21,7 +21,7 @@ _OF_BROKER = ("broker", "broker_password_file", "namespace")
 # The options of [pyworkers] that a partition may give for itself.
 OF_PARTITION = (
     *_OF_BROKER, "data_dir", "process", "tag", "poll_interval", "max_retries", "dead_max_jobs", "dead_timeout",
-    "poison_limit", "poison_window", "metrics",
+    "poison_limit", "poison_window", "standby", "leader_lease", "prefer_leader", "metrics",
 )  # fmt: skip
 
 

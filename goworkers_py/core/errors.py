@@ -23,6 +23,7 @@ WorkersError
 │   │   ├── BrokerFull      the server is out of memory
 │   │   └── LeaseGone       the server has no lease of this process; the next beat creates one
 │   └── BrokerRefused       the server refused, and will refuse until an operator changes something
+│       ├── Fenced          this process leads no more, so the server refuses what it writes
 │       ├── WrongType       a key holds a type of value that no program of the fleet writes there
 │       └── NoSuchDatabase  the server has no database with the number in the address (also a ConfigError)
 └── JobControl              raised by a job to say how its run ends
@@ -174,6 +175,10 @@ class BrokerFull(BrokerUnavailable):
 
 class BrokerRefused(BrokerError):
     pass
+
+
+class Fenced(BrokerRefused):
+    """Ends the work of a leader at once: nothing is tried again. Another process leads, or will soon."""
 
 
 class NoSuchDatabase(BrokerRefused, ConfigError):

@@ -94,7 +94,7 @@ class RedisServer(Killable):
         """Returns when the server answers. Does nothing if the server runs."""
         deadline = time.monotonic() + START_S
         while self._process is None:
-            port = self.port or _free_port()
+            port = self.port or free_port()
             self._process = self._launch(port)
             if self._answers(port, deadline):
                 self.port = port
@@ -150,7 +150,7 @@ class RedisServer(Killable):
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port below those that the kernel gives to outgoing connections. With one of those, a client that retries to
     reach a stopped server could at some point connect to itself, and the server could not start again."""
     while True:

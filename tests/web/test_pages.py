@@ -19,7 +19,7 @@ from apps import own_app
 from daemon import Daemon
 from hanging import HANG
 from prometheus_client.parser import text_string_to_metric_families
-from servers import RedisServer, _free_port
+from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.fleet import QueueStats, Stats
@@ -94,7 +94,7 @@ class Port:
 
 @contextmanager
 def daemon(directory: Path, redis_url: str, *flags: str, jobs: str = JOBS) -> Iterator[tuple[Daemon, Port]]:
-    port = Port(_free_port())
+    port = Port(free_port())
     flags = ("-q", "q=2", "--stats-port", str(port.number), *flags)
     with Daemon(directory, redis_url, jobs, *flags) as running:
         yield running, port

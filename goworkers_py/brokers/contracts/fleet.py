@@ -158,6 +158,7 @@ class Process:
     rss_kb: int
     started_at: float  # epoch seconds
     beat: float  # `at` of its last report, epoch seconds
+    standby: str = ""  # whom the process stands by for; empty while it works
 
 
 @dataclass(frozen=True, slots=True)

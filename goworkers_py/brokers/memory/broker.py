@@ -13,8 +13,10 @@ from goworkers_py.brokers.memory.batches import MemoryBatches
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.control import MemoryControl
+from goworkers_py.brokers.memory.election_table import FencedState
 from goworkers_py.brokers.memory.endings import Endings
 from goworkers_py.brokers.memory.groups import MemoryGroups
+from goworkers_py.brokers.memory.leadership import MemoryLeadership
 from goworkers_py.brokers.memory.leases import MemoryLeases
 from goworkers_py.brokers.memory.limits import MemoryLimits
 from goworkers_py.brokers.memory.locks import MemoryLocks
@@ -23,6 +25,7 @@ from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
 from goworkers_py.config.options import Config
+from goworkers_py.core.election import Fence
 from goworkers_py.core.timing import TIMING
 
 log = logging.getLogger(__name__)
@@ -58,12 +61,20 @@ class MemoryBroker(Broker):
         self.batches = MemoryBatches(state)
         self.groups = MemoryGroups(state)
         self.admin = MemoryAdmin(state, dead_limits)
+        self.leadership = MemoryLeadership(state)
 
     @classmethod
     def open(cls, config: Config) -> MemoryBroker:
         return cls(
             state_at(config.broker), DeadLimits(config.dead_max_jobs, config.dead_timeout), config.timing.lease_s
         )
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> MemoryBroker:
+        limits = DeadLimits(config.dead_max_jobs, config.dead_timeout)
+        broker = cls(FencedState(state_at(config.broker), fence), limits, config.timing.lease_s)
+        broker.fence = fence
+        return broker
 
     def warn_at_start(self) -> None:
         log.warning(

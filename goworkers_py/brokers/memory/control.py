@@ -63,6 +63,7 @@ def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
         busy=len(now.running),
         quiet=now.quiet,
         embedded=now.embedded,
+        standby=now.standby,
         rss_kb=now.rss // 1024,
         started_at=member.started_at,
         beat=now.at,

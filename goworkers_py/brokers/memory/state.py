@@ -91,6 +91,7 @@ class State:
         self.locks = LockTable(lambda: self.clock())
         self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
+        self.elections: dict[str, object] = {}  # see `election_table`
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())

@@ -52,6 +52,7 @@ FEATURES = (
     Feature("metrics", "hincrby bitfield", "j|*", lambda config: config.metrics != "off"),
     Feature("metrics of Sidekiq 7", "", "*-??-??:*", lambda config: config.metrics in ("auto", "7")),
     Feature("metrics of Sidekiq 8", "", "h|*", lambda config: config.metrics in ("auto", "8")),
+    Feature("standby", "pexpire pttl", "", lambda config: config.standby),
     Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
 )
 

@@ -12,8 +12,10 @@ from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.checks import warn_of_eviction
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
+from goworkers_py.brokers.redis.fencing import FencedConnections
 from goworkers_py.brokers.redis.groups import RedisGroups
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.brokers.redis.leases import RedisLeases
 from goworkers_py.brokers.redis.limits import RedisLimits
 from goworkers_py.brokers.redis.listener import Listener
@@ -24,15 +26,19 @@ from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
 from goworkers_py.config.options import Config
+from goworkers_py.core.election import Fence
 from goworkers_py.policy.for_ruby import ForRuby
 
 
 class RedisBroker(Broker):
     name = "Redis"
 
-    def __init__(self, address: str, config: Config) -> None:
-        self._connections = connections = Connections(address)
+    def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
         keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))
+        connections = Connections(address)
+        if fence is not None:
+            connections = FencedConnections(address, fence, keys.leader(fence.election))
+        self._connections, self.fence = connections, fence
         settlement = Settlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
         self.transport = self._transport = transport
@@ -49,10 +55,17 @@ class RedisBroker(Broker):
         self.admin = RedisAdmin(connections, keys, dead_limits, ForRuby.of(config.echo))
         self.periodic = RedisPeriodic(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)
+        # A leader must know that a renewal fails while there is still time for another one.
+        self._of_elections = Connections(address, timeout_s=config.leader_lease / 4)
+        self.leadership = RedisLeadership(self._of_elections, keys, self._listener)
 
     @classmethod
     def open(cls, config: Config) -> RedisBroker:
         return cls(address_of(config), config)
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> RedisBroker:
+        return cls(address_of(config), config, fence)
 
     @classmethod
     def check(cls, config: Config) -> None:
@@ -69,3 +82,4 @@ class RedisBroker(Broker):
         self._listener.close()
         self._transport.close()
         self._connections.close()
+        self._of_elections.close()

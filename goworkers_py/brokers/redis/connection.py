@@ -36,12 +36,12 @@ class Connections(Exchanges):
     # The reply of a blocking command may come this much after the command's time limit; then the connection is lost.
     reply_margin_s = 3.0
 
-    def __init__(self, url: str, client_name: str = "pyworkers") -> None:
+    def __init__(self, url: str, client_name: str = "pyworkers", timeout_s: float = SOCKET_TIMEOUT_S) -> None:
         # Kept, because the connections of a sentinel pool ask it where the primary is.
         self._pool = _pool(
             url,
-            socket_timeout=SOCKET_TIMEOUT_S,
-            socket_connect_timeout=SOCKET_TIMEOUT_S,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
             client_name=client_name,

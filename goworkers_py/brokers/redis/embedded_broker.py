@@ -8,17 +8,22 @@ from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.embedded_server import EmbeddedServer, find_server
 from goworkers_py.config.options import Config
+from goworkers_py.core.election import Fence
 
 
 class EmbeddedBroker(RedisBroker):
-    def __init__(self, server: EmbeddedServer, config: Config) -> None:
-        super().__init__(server.start(), config)
+    def __init__(self, server: EmbeddedServer, config: Config, fence: Fence | None = None) -> None:
+        super().__init__(server.start(), config, fence)
         self._server = server
 
     @classmethod
     def open(cls, config: Config) -> EmbeddedBroker:
         address_of(config)  # raises ConfigError for a password
         return cls(EmbeddedServer(Path(config.data_dir)), config)
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> EmbeddedBroker:
+        return cls(EmbeddedServer(Path(config.data_dir)), config, fence)
 
     @classmethod
     def check(cls, config: Config) -> None:

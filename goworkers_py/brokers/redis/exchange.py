@@ -43,12 +43,15 @@ _NOBODYS = "of nobody"
 class Script:
     """A Lua script. It is sent as its digest, and as its source when the server does not know the digest."""
 
-    def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None) -> None:
+    def __init__(self, path: Path, fits: Fits | None = None, typed: int | None = None, before: str = "") -> None:
         """`fits` checks that a reply is of the kind that the script returns. Only the keys up to `typed` can
         have a wrong type, because the script only asks whether the other keys exist. A line `-- include NAME` of the
-        source, or of an included file, stands for the file of that name in the same folder."""
+        source, or of an included file, stands for the file of that name in the same folder. `before` is put before
+        the source."""
+        self.path = path
+        self.fits = fits
         self.typed = typed
-        self.source = _source(path)
+        self.source = before + _source(path)
         self.commands = set(re.findall(r"redis\.p?call\('(\w+)'", self.source))
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         if fits is not None:

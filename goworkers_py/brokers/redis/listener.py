@@ -155,6 +155,7 @@ class Listener:
         self._forget_parents()
         with self._lock:
             self._ended.set()
+            self._send("UNSUBSCRIBE")  # its answer wakes the thread
             thread, self._thread, self._connection = self._thread, None, None
             self._heard.clear()
         if thread is not None and thread is not threading.current_thread():

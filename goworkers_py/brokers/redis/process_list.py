@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ from goworkers_py.wire.stored_job import StoredJob
 ASKED_FOR_S = 60  # a command expires after this time, as on Sidekiq's page: the process did not beat
 _WORDS = {command: word for word, command in WORDS.items()}
 
-_FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss")
+_FIELDS = ("info", "busy", "concurrency", "beat", "quiet", "rss", "standby")
+STANDBY_SHOWN_FOR_S = 30  # after its last report: a process that stands by has no lease
 
 
 class ProcessList:
@@ -45,7 +47,8 @@ class ProcessList:
             if told is not None and told[0] is not None  # else its hash has expired
         ]
         # The hash of our own killed process exists for some minutes; its lease is gone earlier.
-        return [process for process, lease in found if lease or not process.version.startswith(OURS)]
+        now = time.time()
+        return [process for process, lease in found if lease or _is_shown_without_lease(process, now)]
 
     def running(self) -> list[Running]:
         """The longest running first."""
@@ -80,10 +83,17 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         busy=int(number(told["busy"])),
         quiet=told["quiet"] in (b"true", b"1"),
         embedded=info.get("embedded") is True,
+        standby=_text((told["standby"] or b"").decode("utf-8", "replace")),
         rss_kb=int(number(told["rss"])),
         started_at=number(info.get("started_at")),
         beat=number(told["beat"]),
     )
+
+
+def _is_shown_without_lease(process: Process, now: float) -> bool:
+    if not process.version.startswith(OURS):
+        return True
+    return bool(process.standby) and now - process.beat < STANDBY_SHOWN_FOR_S
 
 
 def _running(identity: str, told: bytes) -> Running:

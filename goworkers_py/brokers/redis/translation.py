@@ -18,6 +18,7 @@ from goworkers_py.core.errors import (
     BrokerUnavailable,
     BrokerUnreachable,
     ConfigError,
+    Fenced,
     NoSuchDatabase,
 )
 
@@ -77,6 +78,8 @@ def unreachable(error: redis.RedisError | OSError) -> BaseException:
 
 def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError:
     told = _told(error)
+    if is_fenced(error):
+        return Fenced("another process leads by now, or the lease of this leader has ended: nothing was written")
     if _FULL.search(told):
         return BrokerFull(str(error))
     if _TEMPORARY.search(told):
@@ -103,6 +106,10 @@ def _told(error: BaseException) -> str:
 
 def is_better_elsewhere(reply: Any) -> bool:
     return isinstance(reply, redis.ResponseError) and bool(_ELSEWHERE.search(_told(reply)))
+
+
+def is_fenced(reply: Any) -> bool:
+    return isinstance(reply, redis.ResponseError) and "FENCED " in str(reply)  # before 7, a script's error is wrapped
 
 
 def is_of_another_type(reply: Any) -> bool:

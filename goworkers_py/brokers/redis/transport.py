@@ -14,6 +14,8 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.consumer import Consumer, QueueConsumer
 from goworkers_py.brokers.redis.effects import by_place
 from goworkers_py.brokers.redis.exchange import RedisCommand, Script, text
+from goworkers_py.brokers.redis.fenced_consumer import FencedConsumer
+from goworkers_py.brokers.redis.fencing import FencedConnections
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.locks import holder_of
 from goworkers_py.brokers.redis.places import rows
@@ -101,10 +103,15 @@ class RedisTransport(Transport):
         pool = frozenset(queues)
         consumer = self._consumers.get(pool)
         if consumer is None:
-            made = (self._connections, self._keys, self.block_s)
-            alone = len(pool) == 1 and not self.leaves_waits
-            self._consumers[pool] = consumer = QueueConsumer(*made, *pool) if alone else PoolConsumer(*made, queues)
+            consumer = self._consumers[pool] = self._new_consumer(queues)
         return consumer
+
+    def _new_consumer(self, queues: Sequence[str]) -> Consumer:
+        made = (self._connections, self._keys, self.block_s)
+        if isinstance(self._connections, FencedConnections):
+            return FencedConsumer(*made)
+        alone = len(queues) == 1 and not self.leaves_waits
+        return QueueConsumer(*made, *queues) if alone else PoolConsumer(*made, queues)
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         """The payloads of the in-progress list that are not in `known`, oldest first."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import redis as redis_py
 from proxy import Direction, Proxy
-from servers import RedisServer, _free_port
+from servers import RedisServer, free_port
 
 from chaos.nodes import SHORT, Node
 
@@ -244,7 +244,7 @@ class ServerMonkey(Monkey):
 
     def make_read_only(self) -> None:
         with self.chronicle.note("Redis read-only"):
-            self.client.replicaof("127.0.0.1", _free_port())
+            self.client.replicaof("127.0.0.1", free_port())
             self.last()
             self.client.replicaof("NO", "ONE")
 
