@@ -22,6 +22,7 @@ from goworkers_py.api.limits import Limit
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
+from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import (
     ArgumentError,
     ArgumentsDoNotFit,
@@ -78,7 +79,9 @@ on_death = app.on_death
 on_cancel = app.on_cancel
 cancel = app.cancel
 on_expire = app.on_expire
+on_follow = app.on_follow
 on_health = app.on_health
+on_lead = app.on_lead
 enqueue = app.enqueue
 enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
@@ -157,6 +160,7 @@ __all__ = [
     "JobFailed",
     "JobStatus",
     "KillJob",
+    "LeaderChange",
     "LeaseGone",
     "LeaseLost",
     "Limit",
@@ -207,7 +211,9 @@ __all__ = [
     "on_death",
     "on_error",
     "on_expire",
+    "on_follow",
     "on_health",
+    "on_lead",
     "parallel",
     "periodic",
     "process",

@@ -48,6 +48,7 @@ from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
+from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import Timestamps
 
 if TYPE_CHECKING:
@@ -252,11 +253,17 @@ class App(
     def daemon(self, obey: Obey | None = None) -> Daemon:
         """The launchers of all partitions that this process works."""
         launchers = {
-            plan.config.partition: assemble(plan, partition.broker, self.clock, partition.hints, obey)
-            for partition, plan in self.plans()
+            plan.config.partition: self._launcher_of(partition, plan, obey) for partition, plan in self.plans()
         }
         daemon = self._daemon_built = Daemon(launchers)
         return daemon
+
+    def _launcher_of(self, partition: Partition, plan: Plan, obey: Obey | None) -> Launcher | Standby:
+        def on(broker: Broker) -> Launcher:
+            return assemble(plan, broker, self.clock, partition.hints, obey)
+
+        partition.stands_by = plan.config.standby
+        return Standby(plan, partition.broker, on, obey) if plan.config.standby else on(partition.broker)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
         """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""

@@ -15,6 +15,7 @@ from goworkers_py.config.limits import check_limits
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.config.partitions import of_partition
 from goworkers_py.config.user_code import import_from_here, import_module, resolve
+from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
@@ -40,6 +41,8 @@ class Declarations:
         self.during_drain: list[Callable[[], None]] = []
         self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
+        self.on_lead: list[Callable[[LeaderChange], object]] = []
+        self.on_follow: list[Callable[[LeaderChange], object]] = []
         self._lock = threading.Lock()
 
     def options_of_job(self, options: CodeOptions, function: Callable[..., Any], job_class: str) -> CodeOptions:
@@ -87,6 +90,8 @@ class Declarations:
             before_start=self.before_start,
             during_drain=self.during_drain,
             on_health=self.on_health,
+            on_lead=self.on_lead,
+            on_follow=self.on_follow,
         )
 
     def check_partitions(self, config: Config) -> None:

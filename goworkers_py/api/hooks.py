@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from goworkers_py.api.declarations import Declarations
+from goworkers_py.core.election import LeaderChange
 from goworkers_py.links.around import ContextFactory
 from goworkers_py.links.retry import EndHandler, FailureHandler
 from goworkers_py.runtime.health_handlers import HealthHandler
 
+LeaderHandler = Callable[[LeaderChange], object]
 Factory = TypeVar("Factory", bound=ContextFactory)
 
 
@@ -30,6 +32,18 @@ class Hooks:
         """Decorator `@workers.on_health`: `handler(event)` is called when the server is lost (`event.lost` is true, and
         `event.error` says why) and when it is found again (after `event.lasted_s`)."""
         self._declared.on_health.append(handler)
+        return handler
+
+    def on_lead(self, handler: LeaderHandler) -> LeaderHandler:
+        """Decorator `@workers.on_lead`: `handler(change)` is called when this process has become the leader of
+        `change.partition` (empty: of the daemon), in epoch `change.epoch`, before it fetches. For `standby`."""
+        self._declared.on_lead.append(handler)
+        return handler
+
+    def on_follow(self, handler: LeaderHandler) -> LeaderHandler:
+        """Decorator `@workers.on_follow`: `handler(change)` is called when this process leads no more: it has ended the
+        work of epoch `change.epoch`, and is a standby again or stops."""
+        self._declared.on_follow.append(handler)
         return handler
 
     def around(self, factory: Factory) -> Factory:

@@ -15,6 +15,7 @@ from goworkers_py.api.client import Client
 from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
+from goworkers_py.api.term_broker import broker_now
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.options import Config
 from goworkers_py.core.clock import Clock
@@ -61,6 +62,7 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
         )
         self.batches = OpenBatches(lambda: self.client)
         self.chains = ChainList(lambda: self.broker)
+        self.stands_by = False  # its jobs may run in a term of a leader here
         self._owner = owner
         self._lock = threading.Lock()
         # Made when first needed; `_broker` under the lock.
@@ -71,7 +73,7 @@ class Partition(Pushing, Batching, Chaining, Results, Cancelling):
     def broker(self) -> Broker:
         # Read without the lock first: in a child that a job forked, a thread of the parent may hold the lock forever.
         if (broker := self._broker) is not None:
-            return broker
+            return broker_now(self.config, broker) if self.stands_by else broker
         with self._lock:
             if self._broker is None:
                 self._broker = self._owner.open_broker(self.config)

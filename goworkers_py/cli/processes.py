@@ -41,7 +41,7 @@ def _row(one: Process) -> list[str]:
         one.identity,
         str(one.busy),
         str(one.concurrency),
-        "quiet" if one.quiet else "working",
+        "quiet" if one.quiet else one.standby or "working",
         duration(max(0, now - one.started_at)),
         f"{duration(max(0, now - one.beat))} ago",
         f"{one.rss_kb // 1024} MB",

@@ -32,6 +32,7 @@ COMMANDS = {
     "scheduled": "job_sets",
     "groups": "groups",
     "limits": "limits",
+    "leader": "leader",
     "locks": "locks",
     "periodic": "periodic",
     "parked": "job_sets",

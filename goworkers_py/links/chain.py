@@ -4,7 +4,8 @@
         around( perform ))))))))
 
 Our links take a message and return an Outcome; `guard` takes a delivery. Before `guard` looks whether the job is a
-suspect, it drops a job whose time has passed, see `expiry`: that is no run, so no link inside sees it.
+suspect, it drops a job whose time has passed, see `expiry`: that is no run, so no link inside sees it. In a process
+with `standby` the link `term` is the outermost.
 
 A user's link has go-workers' shape: `call(queue, message, call_next)` returns whether the job is acknowledged, in most
 links the result of `call_next()`. `retry` turns exceptions into outcomes. If there are prepended links, a second

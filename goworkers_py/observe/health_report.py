@@ -13,6 +13,7 @@ from goworkers_py.observe.run_stats import END, Rows, sum_of
 from goworkers_py.observe.running_jobs import Running, oldest
 
 STARTING, WORKING, QUIET, STOPPING = "starting", "working", "quiet", "stopping"
+STANDBY = "standby"  # another process works, and this one is ready to take over
 # Part of the trouble that a process reports while it runs a suspect in quarantine; the job's class and jid follow. This
 # trouble ends by itself. `doctor` and `health` look for the text in reports of processes of other releases too.
 OF_SUSPECT = "for a suspect of having crashed processes, which is to run alone:"
@@ -42,6 +43,12 @@ class PoolReport(TypedDict):
     stuck: int  # threads that a stuck job holds
 
 
+class ElectionReport(TypedDict):
+    leads: int  # of these processes
+    epoch: int  # the highest one that was seen
+    leader: str  # its identity; empty: there is none, as far as these processes know
+
+
 class HealthReport(TypedDict):
     processes: int
     state: str
@@ -55,10 +62,11 @@ class HealthReport(TypedDict):
     running: dict[str, list[Running]]  # by queue
     limited: dict[str, int]  # running jobs by limit
     partitions: dict[str, Any]  # a HealthReport of each partition but the main one, which has none itself
+    elections: dict[str, ElectionReport]  # of processes with `standby`, by partition; empty: the main one
 
 
 # A parent adds up only reports of its own shape. USR2 after an upgrade gives a parent children of another version.
-_PARTS = (HealthReport, QueueReport, PoolReport, Running)
+_PARTS = (HealthReport, QueueReport, PoolReport, ElectionReport, Running)
 SHAPE = " ".join([__version__, str(END), *(name for part in _PARTS for name in part.__annotations__)])
 
 
@@ -75,6 +83,7 @@ def past(report: HealthReport) -> HealthReport:
         "running": {},
         "limited": {},
         "partitions": {name: past(one) for name, one in report["partitions"].items()},
+        "elections": {},
     }
 
 
@@ -84,7 +93,9 @@ def not_live(report: HealthReport) -> str:
 
 
 def not_ready(report: HealthReport) -> str:
-    """Why this process fetches no jobs now; empty if it fetches."""
+    """Why this process fetches no jobs now; empty if it fetches, or stands by."""
+    if report["state"] == STANDBY:
+        return report["stale"]
     if report["state"] != WORKING:
         return report["state"]
     if not report["processes"]:
@@ -159,12 +170,27 @@ def merged(state: str, reports: Iterable[HealthReport]) -> HealthReport:
             name: merged(state, [report["partitions"][name] for report in reports if name in report["partitions"]])
             for name in partitions
         },
+        elections=_elections(reports),
     )
+
+
+def _elections(reports: Iterable[HealthReport]) -> dict[str, ElectionReport]:
+    found: dict[str, ElectionReport] = {}
+    for report in reports:
+        for name, one in report["elections"].items():
+            known = found.get(name, one)
+            newest = one if one["epoch"] >= known["epoch"] else known
+            leads = one["leads"] + (known["leads"] if name in found else 0)
+            found[name] = {**newest, "leads": leads}
+    return found
 
 
 def in_words(report: HealthReport) -> str:
     """One line for people."""
     parts: list[HealthReport] = [report, *report["partitions"].values()]
+    standing_by = [_standby(one) for part in parts if part["state"] == STANDBY for one in part["elections"].items()]
+    if report["state"] == STANDBY:
+        return report["stale"] or "; ".join(standing_by)
     busy = sum(queue["busy"] for one in parts for queue in one["queues"].values())
     capacity = sum(row["capacity"] for one in parts for row in (*one["queues"].values(), *one["pools"].values()))
     trouble = report["stale"] or report["cut_off"] or all_stuck(report)
@@ -173,4 +199,10 @@ def in_words(report: HealthReport) -> str:
         *(f"{name}/{queue}" for name, one in report["partitions"].items() for queue in one["queues"]),
     ]
     line = f"{report['state']}, {busy} of {capacity} threads busy, queues {', '.join(queues)}"
-    return f"{line}; {trouble}" if trouble else line
+    return "; ".join([line, *standing_by, *([trouble] if trouble else [])])
+
+
+def _standby(named: tuple[str, ElectionReport]) -> str:
+    partition, one = named
+    of = f"partition {partition}: " if partition else ""
+    return f"{of}standby of {one['leader']}, epoch {one['epoch']}" if one["leader"] else f"{of}standby, no leader yet"

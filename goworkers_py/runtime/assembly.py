@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
 from goworkers_py.brokers.absent import completed
@@ -10,6 +11,7 @@ from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.election import Term
 from goworkers_py.core.levels import base_of
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
@@ -20,6 +22,7 @@ from goworkers_py.links.log import log_runs
 from goworkers_py.links.perform import perform
 from goworkers_py.links.retry import RetryLink
 from goworkers_py.links.stats import stats
+from goworkers_py.links.term import in_term
 from goworkers_py.links.time_limit import Watch, time_limit
 from goworkers_py.observe.counters import Counters
 from goworkers_py.observe.run_stats import RunStats
@@ -41,7 +44,7 @@ from goworkers_py.runtime.health_handlers import HealthHandlers
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
 from goworkers_py.runtime.launcher import Launcher, Services
-from goworkers_py.runtime.lease import Lease
+from goworkers_py.runtime.lease import Lease, TermLease
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.limit_releaser import LimitReleaser
 from goworkers_py.runtime.lock_begin import LockBegin
@@ -121,7 +124,8 @@ class _Assembly:
 
     def _share(self, clock: Clock) -> Shared:
         """The small things that all threads share."""
-        lease = Lease(self._config.timing.lease_fresh_s)
+        fresh_s, fence = self._config.timing.lease_fresh_s, self._broker.fence
+        lease = Lease(fresh_s) if fence is None else TermLease(fresh_s, fence)
         partition = self._config.partition
         of = f"{self._broker.name} of partition {partition}" if partition else self._broker.name
         outage = Outage(of, HealthHandlers(self._plan.on_health))
@@ -160,7 +164,10 @@ class _Assembly:
         on_later, on_posted = self._hints.scheduled, self._relay.wake
         settles = SerialSettler if pool.serial else Settler
         settler = settles(transport, pool, shared, on_later, on_posted, lambda: self._limit_begin.on_line())
-        lanes = [lane_of(self._plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
+        plan = self._plan
+        if (fence := self._broker.fence) is not None:
+            plan = replace(plan, term=Term(fence, self._broker))
+        lanes = [lane_of(plan, pool, queue, self._watchdog, shared, runs) for queue in pool.queues]
         if isinstance(settler, SerialSettler):
             return SerialManager(pool, lanes, settler, transport, shared)
         return Manager(pool, lanes, settler, transport, shared)
@@ -232,6 +239,7 @@ def _chain(
     return wrap_all(
         perform(registry, AtomicFinish(config.home, timestamps, clock.wall), plan.arounds, iterate),
         [
+            *([in_term(plan.term)] if plan.term is not None else []),
             *([retry] if outer else []),  # for the exceptions of the user's outer links
             *outer,
             log_runs(plan.registry),

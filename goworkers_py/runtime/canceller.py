@@ -103,9 +103,13 @@ class Canceller(BrokerService):
         if time.monotonic() >= self._look_elsewhere_at:
             self._look_elsewhere_at = time.monotonic() + self.compare_every_s
             self.look_elsewhere(self._running())
-        for delivery in self._lost(self._running()):
-            self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
+        self.lose(self._lost(self._running()))
         return self.compare_every_s
+
+    def lose(self, deliveries: Iterable[Delivery]) -> None:
+        """From any thread: these jobs were given to another process."""
+        for delivery in deliveries:
+            self._cancel(delivery.message, CancelRequest(retry=False, lost=True))
 
     def look(self) -> None:
         """By this thread, and once before it is started."""

@@ -16,15 +16,18 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, with_partitions
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.plan import Plan
+from goworkers_py.runtime.standby import Standby
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.05  # how often the start looks whether all partitions work, or wait for their broker
 AGAIN_S = 30.0  # after a broker has refused a partition, while others work
 
+AnyLauncher = Launcher | Standby
+
 
 class Daemon:
-    def __init__(self, launchers: Mapping[str, Launcher]) -> None:
+    def __init__(self, launchers: Mapping[str, AnyLauncher]) -> None:
         """`launchers`: at least one, by the name of the partition, the main one first if it is there."""
         self._launchers = launchers
         self._starts: dict[str, threading.Thread] = {}
@@ -62,7 +65,7 @@ class Daemon:
             self.stop()
         return self._ready
 
-    def _start(self, name: str, launcher: Launcher, stop_asked: threading.Event) -> None:
+    def _start(self, name: str, launcher: AnyLauncher, stop_asked: threading.Event) -> None:
         while not stop_asked.is_set():
             try:
                 if launcher.start(stop_asked) and self._ready:
@@ -130,7 +133,7 @@ class Daemon:
         return with_partitions(reports)
 
     @property
-    def main(self) -> Launcher:
+    def main(self) -> AnyLauncher:
         return next(iter(self._launchers.values()))
 
     # --- stop
@@ -155,5 +158,5 @@ class Daemon:
         return all(clean) and len(clean) == len(started)
 
 
-def _name(launcher: Launcher) -> str:
+def _name(launcher: AnyLauncher) -> str:
     return launcher.plan.config.partition or MAIN

@@ -104,6 +104,7 @@ class Health:
             },
             limited=self._limited(),
             partitions={},
+            elections={},
         )
 
     def _stale(self) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
-from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
 from goworkers_py.runtime.firer import Firer
@@ -191,6 +191,11 @@ class Launcher:
         if self.state.deadline is not None:
             self.state.deadline.shorten(self._timeout_s)
 
+    def abandon(self) -> None:
+        """The term of this leader is over, and another process has its jobs: the stop waits for none of them."""
+        self.hurry()
+        self._services.canceller.lose(self.health.running.values())
+
     def look_for_the_dead(self) -> None:
         """Called when another process has ended: recovers its jobs soon."""
         self._recoverer.look_now()
@@ -268,6 +273,8 @@ class Launcher:
 
     def _deregister(self, unsettled: int, silent: bool) -> bool:
         try:
+            if self._broker.fence is not None:
+                self._broker.fence.check()
             if self._outage.lasts:
                 raise BrokerUnavailable("an outage still lasts")
             # By now no job is in progress, except those of a late reply and those that were not acknowledged.
@@ -275,6 +282,8 @@ class Launcher:
             with suppress(BrokerUnavailable):  # no job depends on these two
                 self._reporter.record()
                 self._reporter.leave()
+        except Fenced:
+            log.info("not deregistered: the term is over, and the next leader declares %s dead", self.identity)
         except BrokerError as error:
             log.error(
                 "could not deregister from %s: %s; jobs that were not settled, to be recovered by others: %d",

@@ -6,6 +6,7 @@ import math
 import time
 
 from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.election import Fence
 from goworkers_py.core.identity import new_identity
 
 LOOK_EVERY_S = 0.02
@@ -62,3 +63,18 @@ class Lease:
         while not self.fresh and self.identity == owner and time.monotonic() < give_up_at:
             time.sleep(LOOK_EVERY_S)  # no Condition: an exception in its `wait` could leave its lock locked
         return self.surely_of(owner)
+
+
+class TermLease(Lease):
+    """The lease of a process in a term of a leader: it is fresh while the term lasts."""
+
+    def __init__(self, valid_s: float, fence: Fence) -> None:
+        super().__init__(valid_s)
+        self._fence = fence
+
+    @property
+    def fresh(self) -> bool:
+        return self._fence.holds and super().fresh
+
+    def surely_of(self, owner: str) -> bool:
+        return self._fence.holds and super().surely_of(owner)

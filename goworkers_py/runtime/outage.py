@@ -11,7 +11,7 @@ import random
 import threading
 import time
 
-from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable, Fenced
 from goworkers_py.runtime.health_handlers import HealthEvent, HealthHandlers
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ class Outage:
 
     def failed(self, who: str, error: BrokerError) -> float:
         """Counts a failure of `who`; returns the seconds to wait before the next try."""
+        if isinstance(error, Fenced):  # this process leads no more: its threads are stopped in a moment
+            return LONGEST_PAUSE_S
         outage = isinstance(error, BrokerUnavailable)
         with self._lock:
             book, other = (self._cut_off, self._refused) if outage else (self._refused, self._cut_off)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
+from goworkers_py.core.election import LeaderChange, Term
 from goworkers_py.core.held_pushes import Destination
 from goworkers_py.links.around import Arounds
 from goworkers_py.links.chain import Links, Middleware
@@ -30,4 +31,7 @@ class Plan:
     on_health: Sequence[HealthHandler]
     # The brokers to which this process can relay pushes, by name.
     destinations: Callable[[], Mapping[str, Destination]] = dict
+    on_lead: Sequence[Callable[[LeaderChange], object]] = ()
+    on_follow: Sequence[Callable[[LeaderChange], object]] = ()
+    term: Term | None = None  # in which the jobs run; None without `standby`
     periodic: PeriodicJobs = NO_PERIODIC_JOBS

@@ -19,7 +19,7 @@ from itertools import accumulate, repeat, starmap
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
 from goworkers_py.core.delivery import ENDED, Delivery
 from goworkers_py.core.effect import Effect, PostJobs, PushJobs
-from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerRefused, Fenced
 from goworkers_py.core.outcome import DONE, KEEP, Done, Keep, Outcome, Reschedule, Retry
 from goworkers_py.core.slot_effects import LeaveSlot
 from goworkers_py.runtime.pool import Pool
@@ -192,7 +192,9 @@ class Settler(Service):
             held = self._unsettled.oldest(OLDEST_HELD)
             self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
         try:
-            results = self._transport.settle(self._sent)
+            results: Sequence[Settled] = self._transport.settle(self._sent)
+        except Fenced:  # another process leads by now, and has the jobs
+            results = [False] * len(self._sent.finished)
         except BrokerRefused as error:
             self._counters.add("settle_retries")
             self._after_refusal(self._sent.finished, error)

@@ -1,6 +1,6 @@
 """Tells systemd the state of this process, by sd_notify(3): a datagram to the socket that NOTIFY_SOCKET names.
 
-    READY=1      it fetches jobs; with `processes = N`, all N do; or it is quiet since before it fetched any
+    READY=1      it fetches jobs, or stands by; with `processes = N`, all N do; or it is quiet since before it did
     STOPPING=1   it drains
     STATUS=...   the text that `systemctl status` shows
     WATCHDOG=1   twice as often as WatchdogSec asks, while the loops of the heartbeat and of the fetchers make steps
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 
-from goworkers_py.observe.health_report import QUIET, STOPPING, WORKING, HealthReport, in_words, not_live
+from goworkers_py.observe.health_report import QUIET, STANDBY, STOPPING, WORKING, HealthReport, in_words, not_live
 
 VARIABLES = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
 STATUS_EVERY_S = 5.0
@@ -75,4 +75,4 @@ class SystemdNotifier:
 
 
 _READY = "READY=1"
-_MILESTONES = {WORKING: _READY, QUIET: _READY, STOPPING: "STOPPING=1"}
+_MILESTONES = {WORKING: _READY, STANDBY: _READY, QUIET: _READY, STOPPING: "STOPPING=1"}

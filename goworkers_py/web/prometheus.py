@@ -126,6 +126,11 @@ def _of_processes(report: HealthReport) -> Iterator[Iterator[str]]:
         ("", {**of, "limit": name}, count) for of, part in parts for name, count in sorted(part["limited"].items())
     ]
     yield _metric("limit_running_jobs", "gauge", "jobs of the limit that run in these processes", limited)
+    elections = [({"partition": name or "main"}, one) for _, part in parts for name, one in part["elections"].items()]
+    leads: list[Sample] = [("", labels, one["leads"]) for labels, one in elections]
+    epochs: list[Sample] = [("", labels, one["epoch"]) for labels, one in elections]
+    yield _metric("leader", "gauge", "1 while a process of these leads; for processes with standby", leads)
+    yield _metric("leader_epoch", "gauge", "the highest epoch of a leader that these processes know", epochs)
     for count, (name, about) in _COUNTS.items():
         yield _metric(name, "counter", about, [("", of, part["counts"][count]) for of, part in parts])
 

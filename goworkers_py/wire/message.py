@@ -12,6 +12,7 @@ from typing import Any
 import simplejson
 
 from goworkers_py.core.cancel import CancelRequest
+from goworkers_py.core.election import Term
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
@@ -42,7 +43,7 @@ class Message:
 
     __slots__ = (
         "args", "cancel", "expired", "fields", "gives", "held", "interrupt", "iteration", "job_class", "members",
-        "queue", "raw", "thread", "tracked",
+        "queue", "raw", "term", "thread", "tracked",
     )  # fmt: skip
 
     # Set while the job's code runs: this thread may hold back its pushes. First it is the daemon's broker.
@@ -50,6 +51,7 @@ class Message:
     thread: int
     members: Sequence[Any]  # set for a job that aggregates a set, see `wire.group.Member`
     iteration: object  # set for an iterable job only, see `links.iterate`
+    term: Term  # set where the process leads, see `links.term`
 
     def __init__(self, raw: bytes, queue: str) -> None:
         self.fields = fields = payload.read(raw)  # not to be changed
@@ -75,6 +77,13 @@ class Message:
     def jid(self) -> str:
         jid = self.fields.get("jid")
         return jid if isinstance(jid, str) else ""
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the leader that runs the job, to fence what the job writes elsewhere: a store that has seen a
+        higher epoch refuses it. None without `standby`."""
+        term: Term | None = getattr(self, "term", None)
+        return None if term is None else term.fence.epoch
 
     @property
     def batch(self) -> Join | None:

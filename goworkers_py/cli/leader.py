@@ -1,0 +1,114 @@
+"""`leader show` and `leader step-down`: the elections of processes with `standby`."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import NamedTuple
+
+import click
+import simplejson
+
+from goworkers_py.api.app import App
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.open_broker import open_broker
+from goworkers_py.cli.base import FAILED, CommandGroup, connected, fail
+from goworkers_py.cli.selection import as_json, confirm, yes
+from goworkers_py.cli.tables import Table, duration
+from goworkers_py.config.options import Config
+from goworkers_py.config.partitions import of_partition
+from goworkers_py.core.clock import Clock
+from goworkers_py.core.election import Standing
+
+
+@click.group(cls=CommandGroup)
+def leader() -> None:
+    """The leaders of processes with `standby`, one for each partition."""
+
+
+class Found(NamedTuple):
+    config: Config
+    standing: Standing
+
+    @property
+    def as_dict(self) -> dict[str, object]:
+        one = self.standing.leader
+        return {
+            "election": self.config.election,
+            "leader": one.identity if one else None,
+            "epoch": self.standing.epoch,
+            "since": one.since if one else None,
+            "lease_left": one.left_s if one else None,
+            "prefers": one.prefers if one else None,
+            "asked_to_step_down_by": (one.asked or None) if one else None,
+        }
+
+
+@leader.command()
+@as_json
+@connected
+def show(app: App, as_json: bool) -> None:
+    """Shows who leads, since when, and in which epoch."""
+    found = _elections(app)
+    if as_json:
+        for one in found:
+            click.echo(simplejson.dumps(one.as_dict))
+        return
+    table = Table("election", "leader", "epoch>", "leads for>", "lease ends in>", "asked to step down by")
+    table.add([_row(one, app.clock) for one in found])
+
+
+def _row(found: Found, clock: Clock) -> list[str]:
+    one = found.standing.leader
+    if one is None:
+        return [found.config.election, "none", str(found.standing.epoch or "-"), "-", "-", ""]
+    times = duration(max(0.0, clock.wall() - one.since)), duration(one.left_s)
+    return [found.config.election, one.identity, str(one.epoch), *times, one.asked]
+
+
+@leader.command("step-down")
+@yes
+@connected
+def step_down(app: App, yes: bool) -> None:
+    """Asks the leader to end its jobs and to hand over. It bids again after two leases, if nobody else leads."""
+    found = [one for one in _elections(app) if one.standing.leader is not None]
+    if not found:
+        fail("there is no leader; `pyworkers leader show` shows the elections", FAILED)
+    if len(found) > 1:
+        confirm(f"ask the leaders of {', '.join(one.config.election for one in found)} to step down", yes)
+    for config, standing in found:
+        assert standing.leader is not None
+        broker = open_broker(config)
+        try:
+            asked = broker.leadership.ask_to_step_down(config.election, standing.leader.epoch, _who())
+        finally:
+            broker.close()
+        told = "asked to step down" if asked else "leads no more"
+        click.echo(f"{config.election}: {standing.leader.identity} {told}")
+
+
+def _elections(app: App) -> list[Found]:
+    """Of the partition that was named, else of all."""
+    config = app.config
+    others = [] if config.partition else [of_partition(config, one.name) for one in config.partitions]
+    found = [one for one in map(_look, (config, *others)) if one is not None]
+    # One that nobody has ever stood in is shown only where there are no others.
+    return [one for one in found if one.config.standby or one.standing.epoch] or found
+
+
+def _look(config: Config) -> Found | None:
+    """None for a broker that elects no leader."""
+    broker = open_broker(config)
+    try:
+        if Capability.LEADERSHIP not in broker.capabilities:
+            return None
+        return Found(config, broker.leadership.look(config.election))
+    finally:
+        broker.close()
+
+
+def _who() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a container without an entry for its user
+        return f"somebody@{socket.gethostname()}"

@@ -1,0 +1,144 @@
+"""Real processes with `standby`: kills, pauses, cut-offs and farewells of the leader. A judge reads what Redis does."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from daemon import pyworkers
+from servers import RedisServer, free_port
+from standby_scene import Scene, scene, through
+from waiting import eventually
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def stage(tmp_path: Path, own_redis: RedisServer) -> Iterator[Scene]:
+    with scene(tmp_path, own_redis) as made:
+        yield made
+
+
+def test_one_works_and_the_other_takes_over_when_it_is_killed(stage: Scene) -> None:
+    first = stage.leading()
+    second = stage.start()
+    stage.push("long", 60)
+    stage.await_run("long", 1)
+    assert "standby of " in pyworkers("processes", "--redis", stage.server.url).stdout
+    killed_at = time.time()
+    first.kill()
+    won = stage.await_epoch(2)
+    assert won.at - killed_at < stage.lease_s + 1
+    stage.await_run("long", 2)  # at once: the win has declared the old leader dead
+    second.says("is silent since")
+
+
+def test_of_three_one_works_and_after_a_kill_one_of_the_others(stage: Scene) -> None:
+    stage.leading()
+    for _ in range(2):
+        stage.start()
+    for epoch in (2, 3):
+        stage.leader.kill()
+        stage.await_epoch(epoch)
+        stage.push(f"job {epoch}")
+        stage.await_run(f"job {epoch}", epoch)
+    assert [win.epoch for win in stage.judge.wins] == [1, 2, 3]
+
+
+def test_a_leader_that_was_paused_beyond_its_lease_writes_nothing_and_stands_by(stage: Scene) -> None:
+    first, _ = stage.leading(), stage.start()
+    for number in range(30):
+        stage.push(f"job {number}", 0.02, 1)
+    stage.await_run("job 3", 1)
+    first.signal(signal.SIGSTOP)
+    stage.await_epoch(2)
+    before = stage.judge.writes[1]
+    first.signal(signal.SIGCONT)
+    first.says("leader no more")
+    for number in range(30):
+        assert eventually(lambda name=f"job {number}": stage.ran(name)), stage.log  # type: ignore[misc]
+    assert stage.judge.writes[1] == before
+    stage.leader.kill()  # the fallen leader is a standby, and leads again
+    stage.push("last")
+    stage.await_run("last", 3)
+
+
+def test_a_leader_that_is_cut_off_stops_by_its_own_clock_and_stands_by_when_it_is_back(stage: Scene) -> None:
+    with through(stage.server) as proxy:
+        cut_off = stage.start(url=proxy.url)
+        cut_off.says("leads now")
+        stage.start()
+        stage.push("long", 60)
+        stage.await_run("long", 1)
+        proxy.swallow()
+        stage.await_run("long", 2)
+        cut_off.says("interrupted: the lease of this process has expired")
+        proxy.pass_through()
+        cut_off.says("serves again")
+        stage.leader.kill()
+        stage.await_run("long", 3)
+
+
+def test_a_farewell_hands_over_within_half_a_second_and_leaves_nothing(stage: Scene) -> None:
+    first, _ = stage.leading(), stage.start()
+    stage.push("one")
+    stage.await_run("one", 1)
+    first.signal(signal.SIGTERM)
+    won = stage.await_epoch(2)
+    assert won.at - stage.judge.farewells[-1] < 0.5
+    assert first.wait() == 0
+    assert "recovered" not in stage.log
+    stage.push("two")
+    stage.await_run("two", 2)
+
+
+def test_a_leader_that_was_asked_steps_down_when_its_jobs_have_ended(stage: Scene) -> None:
+    first = stage.leading()
+    second = stage.start()
+    stage.push("long", 1)
+    stage.await_run("long", 1)
+    asked = pyworkers("leader", "step-down", "--redis", stage.server.url)
+    assert "asked to step down" in asked.stdout, asked.stderr
+    second.says("leads now")
+    assert stage.ran("long") == [1]
+    assert '"epoch": 2' in pyworkers("leader", "show", "--json", "--redis", stage.server.url).stdout
+    first.says("has resigned")
+
+
+def test_who_steps_down_alone_leads_again(stage: Scene) -> None:
+    first = stage.leading()
+    pyworkers("leader", "step-down", "--redis", stage.server.url)
+    first.says("epoch=2")
+
+
+def test_a_process_that_prefers_to_lead_asks_the_leader_and_two_of_them_do_not_fight(stage: Scene) -> None:
+    stage.leading()
+    stage.start("--prefer-leader", "yes").says("leads now")
+    stage.start("--prefer-leader", "yes")
+    time.sleep(4 * stage.lease_s)
+    assert [win.epoch for win in stage.judge.wins] == [1, 2]
+
+
+def test_a_quiet_leader_hands_over_and_leads_no_more(stage: Scene) -> None:
+    first, second = stage.leading(), stage.start()
+    first.signal(signal.SIGTSTP)
+    second.says("leads now")
+    second.kill()
+    time.sleep(2 * stage.lease_s)
+    assert stage.epoch == 2
+
+
+def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(stage: Scene) -> None:
+    port = free_port()
+    stage.leading()
+    stage.start("--stats-port", str(port))
+    with urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+        assert b"standby of " in answer.read()
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        told = answer.read().decode()
+    assert 'pyworkers_leader{partition="main"} 0' in told
+    assert 'pyworkers_leader_epoch{partition="main"} 1' in told
