@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.canceller import Canceller
@@ -25,7 +24,7 @@ from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.recoverer import Recoverer, report
+from goworkers_py.runtime.recoverer import Recoverer, report, report_unfinished
 from goworkers_py.runtime.relay import Relay
 from goworkers_py.runtime.reporter import Reporter
 from goworkers_py.runtime.scheduler import Scheduler
@@ -33,7 +32,6 @@ from goworkers_py.runtime.service import Service
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.runtime.watchdog import Watchdog
-from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -239,7 +237,7 @@ class Launcher:
         while hooks.is_alive() and deadline.left() > 0:
             hooks.join(min(0.05, deadline.left()))  # in steps, because `hurry` may shorten the deadline
         for manager in self.managers:
-            _report_unfinished(manager.give_back_running())
+            report_unfinished(manager.give_back_running())
         return self._stop_services()
 
     def _start_drain_hooks(self) -> threading.Thread:
@@ -293,9 +291,3 @@ class Launcher:
         finally:
             self._broker.close()
         return True
-
-
-def _report_unfinished(deliveries: Sequence[tuple[Delivery, Stage]]) -> None:
-    for delivery, stage in deliveries:
-        why = "was not acknowledged" if stage is Stage.KEPT else "not finished in time"
-        log.warning("%s, requeued: %s", why, describe_job(delivery.payload, delivery.queue))

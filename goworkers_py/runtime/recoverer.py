@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable, Recovered
+from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import StateWord
 from goworkers_py.core.timing import TIMING, Timing
@@ -109,3 +110,10 @@ def report(jobs: Iterable[Recovered], what: str) -> None:
     """Logs one line for each job, as soon as the broker has recovered it."""
     for job in jobs:
         log.warning("%s %s: %s", what, job.owner, describe_job(job.payload, job.queue))
+
+
+def report_unfinished(deliveries: Iterable[tuple[Delivery, Stage]]) -> None:
+    """Logs one line for each job that a stop has given back."""
+    for delivery, stage in deliveries:
+        why = "was not acknowledged" if stage is Stage.KEPT else "not finished in time"
+        log.warning("%s, requeued: %s", why, describe_job(delivery.payload, delivery.queue))

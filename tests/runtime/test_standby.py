@@ -15,7 +15,7 @@ from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.core.election import Fence, LeaderChange
 from goworkers_py.core.errors import ConfigError, Fenced
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import current_message
 
 LEASE = "pyworkers:leader:main"
 
@@ -29,7 +29,7 @@ def app(redis_url: str) -> Iterator[App]:
 def test_a_broker_without_elections_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryBroker, "capabilities", frozenset(Capability) - {Capability.LEADERSHIP})
     with own_app("memory://", standby=True) as app, pytest.raises(ConfigError, match="standby needs a broker with ele"):
-        app.launcher()
+        app.daemon()
 
 
 def test_hooks_and_jobs_are_told_the_epoch(app: App) -> None:
@@ -69,7 +69,10 @@ def test_a_hook_that_fails_does_not_end_the_term(app: App, caplog: pytest.LogCap
 def test_a_job_that_outlives_its_term_pushes_nothing(app: App, redis: redis_py.Redis) -> None:
     begun, over, told = threading.Event(), threading.Event(), list[object]()
 
-    def outlive(message: Message) -> None:
+    @app.job("J", queue="q", interrupt=False)
+    def outlive() -> None:
+        message = current_message()
+        assert message is not None
         if message.epoch != 1:
             return
         begun.set()
@@ -79,9 +82,8 @@ def test_a_job_that_outlives_its_term_pushes_nothing(app: App, redis: redis_py.R
         except Fenced as error:
             told.append(error)
 
-    app.process("q", outlive, 1)
     with working(app):
-        app.enqueue("q", "J", [])  # of the program itself, which is not fenced
+        outlive.enqueue()  # of the program itself, which is not fenced
         assert begun.wait(20)
         redis.delete(LEASE)  # as if it had ended by the server's clock
         assert eventually(lambda: redis.hget("pyworkers:election:main", "epoch") == b"2")

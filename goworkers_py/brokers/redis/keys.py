@@ -101,12 +101,10 @@ class Keys:
         """Holds the number and the results of the settler's last batch."""
         return f"{self.prefix}pyworkers:receipt:{settler}"
 
-    def leader(self, election: str) -> str:
-        """Holds the lease of the leader of an election. Also the channel of the election."""
+    def leader(self, election: str) -> str:  # the lease; also the channel of the election
         return f"{self.prefix}pyworkers:leader:{election}"
 
-    def election(self, election: str) -> str:
-        """Holds the last epoch of an election, and who won it."""
+    def election(self, election: str) -> str:  # the last epoch, and who won it
         return f"{self.prefix}pyworkers:election:{election}"
 
     def line(self, name: str) -> str:

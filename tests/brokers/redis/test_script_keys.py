@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,6 +27,8 @@ from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.delays import RedisPersistence
 from goworkers_py.brokers.redis.exchange import Script
+from goworkers_py.brokers.redis.fencing import fenced
+from goworkers_py.config.options import Config
 from goworkers_py.core.batch import EVENTS, Callback, Membership, NewBatch
 from goworkers_py.core.chain import ChainLink, LinkJob, NewChain
 from goworkers_py.core.effect import (
@@ -39,6 +42,7 @@ from goworkers_py.core.effect import (
     PushJobs,
     TakeRubyLock,
 )  # fmt: skip
+from goworkers_py.core.election import Bid, Fence
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.group import Group, GroupMembership, GroupSettings, OwnSettings
 from goworkers_py.core.limit import LimitSettings, Rate, Slot, SlotClaim
@@ -51,7 +55,7 @@ from goworkers_py.wire.ruby_lock import RubyLock
 from goworkers_py.wire.schedule import schedule
 
 PATHS = sorted((Path(__file__).resolve().parents[3] / "goworkers_py" / "brokers" / "redis" / "lua").glob("*.lua"))
-SCRIPTS = {Script(path).sha: path.name for path in PATHS}
+SCRIPTS = {script.sha: path.name for path in PATHS for script in (Script(path), fenced(Script(path)))}
 INCLUDED = {path.name for path in PATHS if path.read_text("utf-8").startswith("-- Included by ")}
 
 
@@ -166,6 +170,7 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         _end_a_batch(broker, life)
         _end_a_chain(broker, life)
         of_groups(broker, life)
+        _election(broker, own_redis.url)
         _delays(own_redis.url)
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
@@ -189,6 +194,24 @@ def _limits(broker: RedisBroker) -> None:
     broker.limits.set("order", concurrent=2)
     list(broker.limits.slots("order"))
     broker.limits.due(1)
+
+
+def _election(broker: RedisBroker, url: str) -> None:
+    """Of a leader whose predecessor has not resigned."""
+    for token in "first", "second":
+        fence = Fence("billing", token)
+        bid = Bid(f"{token}:1:aaaaaaaaaaaa", token, False, broker.leadership.look("billing"))
+        fence.epoch = broker.leadership.win("billing", bid, 0.2)
+        fence.hold(math.inf)
+        broker.leadership.renew("billing", fence, bid.identity, 0.2)
+        broker.leadership.ask_to_step_down("billing", fence.epoch, "me")
+        if token == "first":
+            assert eventually(lambda: broker.leadership.look("billing").leader is None)
+    broker.leadership.renew("billing", fence, bid.identity, 60)
+    with closing(RedisBroker(url, Config(), fence)) as leader:
+        leader.transport.publish([Push("q", job()), Push("other", job()), Push("q", job(), 1.0)])
+        leader.admin.pause("q")
+    broker.leadership.resign("billing", fence, bid.identity)
 
 
 def _delays(url: str) -> None:

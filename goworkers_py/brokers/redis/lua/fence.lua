@@ -1,4 +1,5 @@
--- Before the source of every script that a leader calls, see `fencing`: the script does nothing when its term is over.
+-- Included by every script that a leader calls, before its source, see `fencing`: then the script does nothing when the
+-- term of the leader is over.
 -- KEYS: those of the script, then the lease of the election
 -- ARGV: those of the script, then the token of the term
 do
