@@ -56,6 +56,9 @@ class FencedConsumer(Consumer):
             for payload in payloads
         ]
 
+    def begin_waits(self, identity: str, queues: Sequence[str]) -> list[int]:
+        raise NotImplementedError("a leader leaves no waits running")
+
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return []  # its waits end before `consume` returns
 

@@ -93,8 +93,7 @@ class Keys:
         """Exists while its owner lives."""
         return f"{self.prefix}pyworkers:lease:{owner}"
 
-    def holder(self, process: str) -> str:
-        """Holds the identity that uses a fixed process name now."""
+    def holder(self, process: str) -> str:  # the identity that uses a fixed process name now
         return f"{self.prefix}pyworkers:process:{process}"
 
     def receipt(self, settler: str) -> str:

@@ -30,7 +30,7 @@ from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
 class ShardsBroker(Broker):
     name = "every shard"  # it cannot serve when none can
-    capabilities = frozenset(Capability) - {Capability.ORDER}
+    capabilities = frozenset(Capability) - {Capability.ORDER, Capability.LEADERSHIP}
 
     def __init__(self, brokers: Mapping[str, Broker], config: Config) -> None:
         made = [Shard(number, name, broker) for number, (name, broker) in enumerate(brokers.items())]
