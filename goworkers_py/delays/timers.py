@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from goworkers_py.policy.wheel import Wheel
 from goworkers_py.wire.delay_task import NEVER, DelayTask
@@ -21,7 +21,7 @@ class Timers:
         self._lock = threading.Lock()
         self._more = threading.Condition(self._lock)  # a due task was added
         self._now = now
-        self._wheel: Wheel[DelayTask] = Wheel(tick, slots, now())
+        self._wheel: Wheel[tuple[Any, ...]] = Wheel(tick, slots, now())
         self._tick = tick
         self._next_tick_at = now() + tick  # at the latest
         # A task in a line counts only while `_due` has it: so a cancelled one need not be searched for in its line.
@@ -33,18 +33,18 @@ class Timers:
 
     def put(self, task: DelayTask) -> None:
         """Replaces the task of this id, also one that runs: the end of its run changes nothing any more."""
-        key = task.id
+        key, due = task.id, task.due
         with self._lock:
             if self._due or self._running or self._held:
                 self._forget(key)
-            if task.due == NEVER:
+            if due == NEVER:
                 self._wheel.remove(key)
                 self._held[key] = task
-            elif task.due <= self._next_tick_at and task.due <= self._now():
+            elif due <= self._next_tick_at and due <= self._now():
                 self._wheel.remove(key)
-                self._add_due([task], task.due)
-            elif not self._wheel.insert(task):
-                self._add_due([task], task.due)
+                self._add_due([task], due)
+            elif not self._wheel.insert(tuple(task)):
+                self._add_due([task], due)
 
     def put_many(self, tasks: Iterable[DelayTask]) -> None:
         for task in tasks:
@@ -59,7 +59,7 @@ class Timers:
                     continue
                 if task.due == NEVER:
                     self._held[task.id] = task
-                elif not self._wheel.insert(task):
+                elif not self._wheel.insert(tuple(task)):
                     due.append(task)
             due.sort(key=lambda task: task.due)
             self._add_due(due, now)
@@ -68,7 +68,7 @@ class Timers:
         """The task that was removed. None for one that runs: the end of its run changes nothing any more."""
         with self._lock:
             found = self._wheel.remove(key)
-            return found if found is not None else self._forget(key)
+            return DelayTask(*found) if found is not None else self._forget(key)
 
     def get(self, key: str) -> DelayTask | None:
         with self._lock:
@@ -78,7 +78,7 @@ class Timers:
         with self._lock:
             self._next_tick_at = now + self._tick
             if due := self._wheel.advance(now):
-                self._add_due(due, now)
+                self._add_due([DelayTask(*each) for each in due], now)
 
     def take(self, most: int, most_late: int, wait_s: float) -> tuple[list[DelayTask], list[DelayTask]]:
         """At most so many due tasks together, those in time and the late ones; waits until there is one. They run from
@@ -146,7 +146,8 @@ class Timers:
 
     def all(self) -> list[DelayTask]:
         with self._lock:
-            return [*itertools.chain(self._wheel, self._due.values(), self._running.values(), self._held.values())]
+            waiting = [DelayTask(*each) for each in self._wheel]
+            return [*waiting, *self._due.values(), *self._running.values(), *self._held.values()]
 
     def __len__(self) -> int:
         with self._lock:
@@ -178,7 +179,10 @@ class Timers:
         return taken
 
     def _find(self, key: str) -> DelayTask | None:
-        return self._wheel.get(key) or self._due.get(key) or self._running.get(key) or self._held.get(key)
+        waiting = self._wheel.get(key)
+        if waiting is not None:
+            return DelayTask(*waiting)
+        return self._due.get(key) or self._running.get(key) or self._held.get(key)
 
     def _forget(self, key: str) -> DelayTask | None:
         self._running.pop(key, None)

@@ -9,22 +9,16 @@ after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
 
 from goworkers_py.core.errors import ArgumentError
 
-
-class Timed(Protocol):
-    """What the wheel knows of a timer. A tuple with such names takes the least memory."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def due(self) -> float: ...
-
-
-T = TypeVar("T", bound=Timed)
+# A timer is a plain tuple that begins with its id and with the time at which it is due. Python's garbage collector soon
+# passes over plain tuples of texts and numbers. It would visit a million objects of any class again and again, and each
+# of these visits would hold up a tick.
+T = TypeVar("T", bound=tuple[Any, ...])
+_DUE = itemgetter(1)
 
 FEWEST_SLOTS = 2  # see `_taken`
 
@@ -41,19 +35,19 @@ class Wheel(Generic[T]):
 
     def insert(self, timer: T) -> bool:
         """Replaces the timer of this id. False when the timer is due already: then it is not in the wheel."""
-        key = timer.id
+        key: str = timer[0]
         if key in self._timers:
             self.remove(key)
-        tick = int(timer.due / self._tick) + 1  # the first tick that begins after the timer is due
+        tick = int(timer[1] / self._tick) + 1  # the first tick that begins after the timer is due
         if tick <= self._at:
             return False
-        self._timers[key] = self._slots[tick % self._size][key] = timer
+        self._slots[tick % self._size][key] = self._timers[key] = timer
         return True
 
     def remove(self, key: str) -> T | None:
         timer = self._timers.pop(key, None)
         if timer is not None:
-            del self._slots[(int(timer.due / self._tick) + 1) % self._size][key]
+            del self._slots[(int(timer[1] / self._tick) + 1) % self._size][key]
         return timer
 
     def get(self, key: str) -> T | None:
@@ -69,21 +63,21 @@ class Wheel(Generic[T]):
             found = [
                 timer for tick in range(first, self._at + 1) for timer in self._taken(self._slots[tick % self._size])
             ]
-        found.sort(key=_due)
+        found.sort(key=_DUE)
         return found
 
     def _taken(self, slot: dict[str, T]) -> list[T]:
         # A timer of a later turn is due a whole turn less one tick after the begin of this tick, and a wheel has at
         # least two slots. So half a tick is far from both, and no rounding keeps a timer for another turn.
         bound = (self._at + 0.5) * self._tick
-        found = [timer for timer in slot.values() if timer.due < bound]
+        found = [timer for timer in slot.values() if timer[1] < bound]
         if len(found) == len(slot):
             slot.clear()
         else:
             for timer in found:
-                del slot[timer.id]
+                del slot[timer[0]]
         for timer in found:
-            del self._timers[timer.id]
+            del self._timers[timer[0]]
         return found
 
     def quantity(self, slot: int) -> int:
@@ -97,7 +91,3 @@ class Wheel(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self._timers.values())
-
-
-def _due(timer: Timed) -> float:
-    return timer.due

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from goworkers_py.wire.delay_task import DelayTask
 
@@ -12,16 +13,17 @@ class MemoryPersistence:
     DelayQueue on the same object, after the end of the first one, goes on with its tasks: for tests."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, DelayTask] = {}  # called by one thread at a time, see the contract
+        # Called by one thread at a time, see the contract. Plain tuples, as in the wheel.
+        self._tasks: dict[str, tuple[Any, ...]] = {}
 
     def save(self, task: DelayTask) -> None:
-        self._tasks[task.id] = task
+        self._tasks[task.id] = tuple(task)
 
     def save_many(self, tasks: Sequence[DelayTask]) -> None:
-        self._tasks.update((task.id, task) for task in tasks)
+        self._tasks.update((task.id, tuple(task)) for task in tasks)
 
     def list(self) -> list[DelayTask]:
-        return [*self._tasks.values()]
+        return [DelayTask(*kept) for kept in self._tasks.values()]
 
     def delete(self, task_id: str) -> bool:
         return self._tasks.pop(task_id, None) is not None
