@@ -35,6 +35,7 @@ HEADINGS = {
     "promotion": "Scheduled jobs",
     "enqueue": "Enqueueing",
     "shapes": "Unique jobs, batches and chains",
+    "timers": "Timers of the delay queue",
 }
 
 # The bar, and what is drawn from its first table.

@@ -15,6 +15,7 @@ from bench.bars.scheduled import promotion
 from bench.bars.shapes import shapes
 from bench.bars.starting import footprint
 from bench.bars.throughput import drain, payload, processes, sleep
+from bench.bars.timers import timers
 from bench.report import Table
 from bench.run import Run
 
@@ -38,5 +39,6 @@ BARS: dict[str, Bar] = {
         shapes,
         footprint,
         memory,
+        timers,
     )
 }

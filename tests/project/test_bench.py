@@ -290,6 +290,15 @@ def test_pages_in_docs_are_written_from_their_figures(name: str, written: Any) -
     assert (DOCS / name).read_text("utf-8") == written(results)
 
 
+@pytest.mark.server
+def test_the_timers_of_the_delay_queue_are_measured() -> None:
+    done = bench("--only", "timers", "--systems", OURS, "--jobs", "100", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    titles = [line for line in done.stdout.splitlines() if line.startswith("timers: ")]
+    assert len(titles) == 6
+    assert done.stdout.count(f"  {OURS} ") == 6
+
+
 # --- the command line
 
 
