@@ -26,6 +26,9 @@ from goworkers_py.policy.priorities import Ask
 LONGEST_WAIT_S = 5.0
 # A shard that has no lease of this process, or is full, is asked again after so long.
 REFUSED_PAUSE_S = 0.5
+# Calls begin with the same shard for so long. The jobs of one fetch end together: those of one shard are settled in one
+# exchange, those of three shards in three.
+STAY_S = 0.05
 
 
 class ShardConsumer:
@@ -34,7 +37,8 @@ class ShardConsumer:
     def __init__(self, shards: Sequence[Shard], queues: Sequence[str]) -> None:
         self._shards = [*shards]
         self._queues = queues
-        self._turn = 0
+        self._turn = 0  # the shard with which a call begins
+        self._stays_until = 0.0  # monotonic
         # Where the last call has found a job, or nobody has looked: by shard, and queue where the order is strict.
         self._likely: dict[tuple[Shard, str], bool] = {}
         self._not_before: dict[Shard, float] = {}  # monotonic
@@ -63,7 +67,10 @@ class ShardConsumer:
     # --- jobs that are there
 
     def _in_turn(self) -> list[Shard]:
-        self._turn = turn = (self._turn + 1) % len(self._shards)
+        if time.monotonic() >= self._stays_until:
+            self._stays_until = time.monotonic() + STAY_S
+            self._turn = (self._turn + 1) % len(self._shards)
+        turn = self._turn
         return [shard for shard in self._shards[turn:] + self._shards[:turn] if self._may_ask(shard)]
 
     def _may_ask(self, shard: Shard) -> bool:
@@ -105,10 +112,12 @@ class ShardConsumer:
         except BrokerError as error:
             self._failed(shard, error, failures)
             return []
+        number = shard.number
         for one in found:
-            one.receipt = shard.number
-            if self._likely:
-                self._likely[shard, one.queue] = self._likely[shard, ""] = True
+            one.receipt = number
+        if self._likely and found:
+            for queue in {one.queue for one in found}:
+                self._likely[shard, queue] = self._likely[shard, ""] = True
         return found
 
     def _failed(self, shard: Shard, error: BrokerError, failures: list[BrokerError]) -> None:
