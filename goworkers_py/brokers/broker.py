@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
-from typing import NoReturn
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import ClassVar, NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
@@ -20,6 +21,7 @@ from goworkers_py.brokers.contracts.periodic import Periodic
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Transport
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.core.errors import ConfigError
@@ -65,6 +67,9 @@ class Broker:
     # Whether its server delivers a job again by itself when the connection of the consumer has gone. Then a daemon does
     # without leases, control and a store: `brokers.absent` has stand-ins for these.
     redelivers: bool = False
+    # For the table of brokers: what it can lose, and restrictions of its capabilities.
+    reliability: Reliability = Reliability()
+    remarks: ClassVar[Mapping[Capability, str]] = MappingProxyType({})
     transport: Transport
     store: Store
     recoverable: Recoverable

@@ -36,9 +36,7 @@ def open_fenced(config: Config, fence: Fence) -> Broker:
 def kind_of_broker(config: Config) -> type[Broker]:
     scheme = scheme_of(config.broker)
     if scheme in _BUILTIN:
-        module, _, name = _BUILTIN[scheme].partition(":")
-        kind: type[Broker] = getattr(import_module(module), name)
-        return kind
+        return _builtin(scheme)
     installed = {found.name: found for found in entry_points(group=GROUP)}
     if scheme in installed:
         found: type[Broker] = installed[scheme].load()
@@ -47,3 +45,19 @@ def kind_of_broker(config: Config) -> type[Broker]:
     raise ConfigError(
         f"{config.spelling('broker')}: no installed package has a broker for {scheme}://; there are brokers for {known}"
     )
+
+
+def our_brokers() -> dict[str, type[Broker]]:
+    """By scheme."""
+    return {scheme: _builtin(scheme) for scheme in _BUILTIN}
+
+
+def installed_brokers() -> dict[str, type[Broker]]:
+    """Those of other packages, by scheme."""
+    return {found.name: found.load() for found in entry_points(group=GROUP) if found.name not in _BUILTIN}
+
+
+def _builtin(scheme: str) -> type[Broker]:
+    module, _, name = _BUILTIN[scheme].partition(":")
+    kind: type[Broker] = getattr(import_module(module), name)
+    return kind

@@ -23,6 +23,7 @@ COMMANDS = {
     "enqueue": "enqueue",
     "stats": "stats",
     "batches": "batches",
+    "brokers": "brokers",
     "chains": "chains",
     "queues": "queues",
     "queue": "queues",

@@ -24,6 +24,7 @@ from goworkers_py.brokers.memory.periodic import MemoryPeriodic
 from goworkers_py.brokers.memory.state import DeadLimits, State
 from goworkers_py.brokers.memory.store import MemoryStore
 from goworkers_py.brokers.memory.transport import MemoryTransport
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.core.timing import TIMING
@@ -43,9 +44,13 @@ def forget(address: str) -> None:
     _states.pop(address, None)
 
 
+ALL = "all jobs, with the process"
+
+
 class MemoryBroker(Broker):
     name = "memory"
     capabilities = frozenset(Capability) - {Capability.SHARED, Capability.LASTING}
+    reliability = Reliability(ALL, "there is no server", ALL, "there is no network")
 
     def __init__(self, state: State, dead_limits: DeadLimits, lease_s: float = TIMING.lease_s) -> None:
         endings = Endings(state, dead_limits)

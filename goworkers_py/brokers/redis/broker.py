@@ -25,6 +25,7 @@ from goworkers_py.brokers.redis.periodic import RedisPeriodic
 from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.brokers.redis.store import RedisStore
 from goworkers_py.brokers.redis.transport import RedisTransport
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
 from goworkers_py.policy.for_ruby import ForRuby
@@ -32,6 +33,12 @@ from goworkers_py.policy.for_ruby import ForRuby
 
 class RedisBroker(Broker):
     name = "Redis"
+    reliability = Reliability(
+        "nothing: other processes recover its jobs",
+        "nothing with appendonly yes; without, what came since the last snapshot",
+        "the last second with appendfsync everysec; nothing with always",
+        "nothing; behind Sentinel, a failover loses what its replica had not got",
+    )
 
     def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
         keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))

@@ -12,6 +12,12 @@ from goworkers_py.core.election import Fence
 
 
 class EmbeddedBroker(RedisBroker):
+    reliability = RedisBroker.reliability._replace(
+        server_killed="nothing",
+        power_failure="the last second",
+        network_cut="nothing: the socket is a file of this machine",
+    )
+
     def __init__(self, server: EmbeddedServer, config: Config, fence: Fence | None = None) -> None:
         super().__init__(server.start(), config, fence)
         self._server = server

@@ -165,7 +165,7 @@ def _sum_of(told: Sequence[Stats]) -> Stats:
             getattr(one, field.name) for one in told
         )
         for field in dataclasses.fields(Stats)
-        if field.name not in ("queues", "limits")
+        if field.type == "int"
     }
     return Stats(**summed, queues=_by_name([one.queues for one in told], _one_queue), limits=dict(limits))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import ClassVar
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.transport import Pollable
 from goworkers_py.brokers.open_broker import kind_of_broker
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.brokers.shards.addresses import named_addresses
 from goworkers_py.brokers.shards.admin import ShardedAdmin
 from goworkers_py.brokers.shards.batches import ShardedBatches
@@ -27,10 +29,23 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import has_password
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
+ONE_GUARANTEE = "a job has one of lock, batch, group and strict limit"
+
 
 class ShardsBroker(Broker):
     name = "every shard"  # it cannot serve when none can
     capabilities = frozenset(Capability) - {Capability.ORDER, Capability.LEADERSHIP}
+    reliability = Reliability(
+        "nothing: other processes recover its jobs",
+        "as one Redis, of that shard; the others go on",
+        "as one Redis, of that shard; the others go on",
+        "nothing; jobs of the shard that is cut off are late",
+    )
+    remarks: ClassVar[Mapping[Capability, str]] = {
+        **dict.fromkeys((Capability.LOCKS, Capability.BATCHES, Capability.GROUPS), ONE_GUARANTEE),
+        Capability.LIMITS: f"{ONE_GUARANTEE}; one limit a job",
+        Capability.PERIODIC: "without unique_for; late while the shard of the schedule is away",
+    }
 
     def __init__(self, brokers: Mapping[str, Broker], config: Config) -> None:
         made = [Shard(number, name, broker) for number, (name, broker) in enumerate(brokers.items())]

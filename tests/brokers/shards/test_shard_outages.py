@@ -15,6 +15,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead
 from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.brokers.shards import consumer
 from goworkers_py.brokers.shards.placement import Placement
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -84,6 +85,13 @@ def size(server: RedisServer) -> int:
         return client.llen("queue:q")
 
 
+@pytest.fixture
+def always_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call begins with another shard. Else several calls begin with the same, for some milliseconds."""
+    monkeypatch.setattr(consumer, "STAY_S", 0.0)
+
+
+@pytest.mark.usefixtures("always_next")
 def test_jobs_are_spread_and_taken_from_every_shard_in_turn(me: Process, servers: ShardServers) -> None:
     publish(me, *NAMES, count=40)
     assert [size(server) for server in servers.servers] == [40, 40, 40]
@@ -92,6 +100,7 @@ def test_jobs_are_spread_and_taken_from_every_shard_in_turn(me: Process, servers
     assert [size(server) for server in servers.servers] == [20, 20, 20]
 
 
+@pytest.mark.usefixtures("always_next")
 def test_a_job_behind_a_long_queue_of_another_shard_does_not_wait_for_it(me: Process) -> None:
     publish(me, "a", count=500)
     [late] = publish(me, "c")

@@ -1,0 +1,80 @@
+"""What each kind of broker can do and what it can lose, from what the brokers say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.reliability import Reliability
+
+EVENTS = {
+    "worker_killed": "a worker is killed",
+    "server_killed": "the server is killed",
+    "power_failure": "the server's power fails",
+    "network_cut": "the network is cut",
+}
+
+
+@dataclass(frozen=True)
+class BrokerRow:
+    schemes: tuple[str, ...]
+    kind: type[Broker]
+
+    @property
+    def title(self) -> str:
+        return ", ".join(self.schemes)
+
+    @property
+    def reliability(self) -> Reliability:
+        return self.kind.reliability
+
+    def tells(self, capability: Capability) -> str:
+        """ "yes", "no", or a restriction."""
+        if capability not in self.kind.capabilities:
+            return "no"
+        return self.kind.remarks.get(capability, "yes")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "schemes": self.schemes,
+            "features": {one.name.lower(): one in self.kind.capabilities for one in Capability},
+            "remarks": {one.name.lower(): told for one, told in self.kind.remarks.items()},
+            "can_lose": self.reliability._asdict(),
+        }
+
+
+def broker_rows(brokers: Mapping[str, type[Broker]]) -> list[BrokerRow]:
+    """One row for each kind of broker, with all schemes that open it."""
+    by_kind: dict[type[Broker], list[str]] = {}
+    for scheme, kind in brokers.items():
+        by_kind.setdefault(kind, []).append(scheme)
+    return [BrokerRow(tuple(schemes), kind) for kind, schemes in by_kind.items()]
+
+
+def features_in_markdown(rows: list[BrokerRow]) -> Iterator[str]:
+    """Restrictions are numbered, and told below the table."""
+    remarks: dict[str, int] = {}
+    yield _line(["feature", *(f"`{row.title}`" for row in rows)])
+    yield _line(["---"] * (len(rows) + 1))
+    for capability in Capability:
+        cells = []
+        for row in rows:
+            told = row.tells(capability)
+            cells.append(told if told in ("yes", "no") else f"yes ({remarks.setdefault(told, len(remarks) + 1)})")
+        yield _line([capability.value, *cells])
+    if remarks:
+        yield ""
+        yield from (f"{number}. {told}" for told, number in remarks.items())
+
+
+def losses_in_markdown(rows: list[BrokerRow]) -> Iterator[str]:
+    yield _line(["broker", *EVENTS.values()])
+    yield _line(["---"] * (len(EVENTS) + 1))
+    for row in rows:
+        yield _line([f"`{row.title}`", *row.reliability])
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from goworkers_py.admin.broker_table import broker_rows
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.open_broker import our_brokers
+from goworkers_py.brokers.reliability import Reliability
+from goworkers_py.cli.pyworkers import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_of_brokers_is_what_they_say_of_themselves() -> None:
+    """If this fails: .venv/bin/python bin/broker-tables."""
+    loader = importlib.machinery.SourceFileLoader("broker_tables", str(ROOT / "bin/broker-tables"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    tables = importlib.util.module_from_spec(spec)
+    loader.exec_module(tables)
+    page = (ROOT / "docs/brokers.md").read_text("utf-8")
+    assert tables.page(page) == page
+
+
+@pytest.mark.parametrize("row", broker_rows(our_brokers()), ids=lambda row: row.title)
+def test_each_of_our_brokers_says_what_it_can_lose(row) -> None:  # type: ignore[no-untyped-def]
+    assert Reliability().worker_killed not in row.reliability
+
+
+def test_the_command_lists_every_scheme_with_its_features() -> None:
+    told = CliRunner().invoke(main, ["brokers", "--json"])
+    rows = [json.loads(line) for line in told.output.splitlines()]
+    assert {scheme for row in rows for scheme in row["schemes"]} >= our_brokers().keys()
+    [shards] = [row for row in rows if "shards" in row["schemes"]]
+    assert shards["features"]["order"] is False
+    assert shards["features"].keys() == {one.name.lower() for one in Capability}
+    assert "one of lock" in shards["remarks"]["locks"]
+
+
+def test_a_person_reads_what_is_lacking_and_what_can_be_lost() -> None:
+    told = CliRunner().invoke(main, ["brokers"]).output
+    assert "lacks" in told
+    assert "loses when the server is killed" in told
