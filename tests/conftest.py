@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -25,6 +26,7 @@ import redis as redis_py
 import servers
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
+from disque_server import DisqueServer, find_disque
 from hypothesis import settings
 from servers import RedisServer, do_without
 
@@ -42,7 +44,7 @@ IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"
 # Every other fixture with a server uses one of these.
-OF_SERVERS = {"redis_server", "server_program"}
+OF_SERVERS = {"redis_server", "server_program", "disque_servers"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
@@ -78,6 +80,18 @@ def redis_server() -> Iterator[str]:
             yield address
         else:
             yield _container(stack) or _own_server(stack).url
+
+
+@pytest.fixture(scope="session")
+def disque_servers() -> Iterator[dict[str, Callable[[], DisqueServer]]]:
+    """By name, functions that return a server that tests share: the real one, and ours that keeps its rules."""
+    with ExitStack() as stack:
+
+        @cache
+        def server(program: str | None) -> DisqueServer:
+            return stack.enter_context(closing(DisqueServer(program)))
+
+        yield {"disque": lambda: server(find_disque()), "disque-protocol": lambda: server(None)}
 
 
 @pytest.fixture

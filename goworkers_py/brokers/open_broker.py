@@ -20,6 +20,7 @@ _BUILTIN = {
     **dict.fromkeys(("redis", "rediss", "unix", "sentinel"), _REDIS),
     "shards": "goworkers_py.brokers.shards.broker:ShardsBroker",
     "embedded": "goworkers_py.brokers.redis.embedded_broker:EmbeddedBroker",
+    "disque": "goworkers_py.brokers.disque.broker:DisqueBroker",
     "memory": "goworkers_py.brokers.memory.broker:MemoryBroker",
 }
 

@@ -150,7 +150,9 @@ def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
 
 # The schemes of a broker's address that need no other installed package.
 SHARDS = "shards"
-BUILT_IN_BROKERS = (SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded")
+BUILT_IN_BROKERS = (SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded", "disque")
+# Those of which the broker itself checks all that follows the scheme.
+_CHECKED_BY_BROKER = ("disque",)
 
 
 def broker_address(value: str) -> str:
@@ -200,9 +202,13 @@ def _of_shards(address: str) -> str:
 
 
 def _is_near_miss(scheme: str) -> bool:
-    """Whether the scheme is a built-in one with a typo: one letter wrong, missing, too many or out of place. `disque`
-    (0.55 like `redis`) is another scheme, not a typo."""
-    return scheme.isalpha() and bool(difflib.get_close_matches(scheme.lower(), BUILT_IN_BROKERS, cutoff=0.75))
+    """Whether the scheme is a built-in one with a typo: one letter wrong, missing, too many or out of place. `dir` is
+    another scheme, not a typo."""
+    return (
+        scheme.isalpha()
+        and scheme not in _CHECKED_BY_BROKER
+        and bool(difflib.get_close_matches(scheme.lower(), BUILT_IN_BROKERS, cutoff=0.75))
+    )
 
 
 def _check_server(scheme: str, rest: str) -> None:

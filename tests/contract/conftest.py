@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
 from harness_dir import DirHarness
+from harness_disque import DisqueHarness
 from harness_shards import REFUSED, SPREAD, ShardServers, ShardsHarness, let_live_on_one_shard
 
 from goworkers_py.brokers.broker import Capability
@@ -22,11 +23,11 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    return f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards ({VARIABLE} is not set)'}"
+    return f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards, disque ({VARIABLE} is not set)'}"
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-SERVERS = ("redis", "shards")
+SERVERS = ("redis", "shards", "disque", "disque-protocol")
 OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
 
 
@@ -47,6 +48,9 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param == "shards":
         shards = request.getfixturevalue("shard_servers")
         return lambda folder: ShardsHarness(shards)
+    if request.param.startswith("disque"):
+        server = request.getfixturevalue("disque_servers")[request.param]()
+        return lambda folder: DisqueHarness(server)
     address = request.getfixturevalue("redis_server")
     return lambda folder: RedisHarness(address)
 

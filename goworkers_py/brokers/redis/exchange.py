@@ -70,6 +70,10 @@ class Exchanges:
         """Sends all commands in one round trip. Returns the replies in order, error replies among them."""
         raise NotImplementedError
 
+    def replies(self, commands: Sequence[RedisCommand]) -> list[Any]:
+        """Sends commands in one round trip. Returns the replies in order, error replies among them."""
+        return self._exchange_raw(commands)
+
     def call(self, *command: Argument) -> Any:
         """Sends one command and returns its reply; raises for an error reply."""
         return self.exchange([command])[0]

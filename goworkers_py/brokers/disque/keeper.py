@@ -1,0 +1,89 @@
+"""The thread that asks Disque for more time for the jobs of this process, while they run or wait for a worker.
+
+Disque delivers a job again when it was not acknowledged within its RETRY. WORKING begins that time anew. Its reply says
+how long it is, because each producer chooses it: the first WORKING comes soon, the next ones after KEEP_AT of it. Jobs
+that end at once cost nothing. In the second half of a job's TTL Disque refuses.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+
+import redis
+
+from goworkers_py.brokers.disque.consumer import Fetched
+from goworkers_py.brokers.disque.nodes import Nodes
+from goworkers_py.core.errors import BrokerError
+
+log = logging.getLogger(__name__)
+
+KEEP_AT = 0.8
+FIRST_S = 2.0
+SHORTEST_SLEEP_S = 0.05
+
+
+class Keeper:
+    def __init__(self, nodes: Nodes, retry_s: int) -> None:
+        self._nodes = nodes
+        self._first_s = min(FIRST_S, KEEP_AT * retry_s)
+        # By the id of a job: when to ask for it next (monotonic). The fetchers add, the settlers remove, the keeper's
+        # thread changes what is there; each is one step on the dict.
+        self._next: dict[bytes, float] = {}
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()  # for `_thread`
+        self._thread: threading.Thread | None = None
+
+    def keep(self, fetched: list[Fetched]) -> None:
+        soon = time.monotonic() + self._first_s
+        self._next.update((one.job_id, soon) for one in fetched)
+        with self._lock:
+            if self._thread is None and not self._stopped.is_set():
+                self._thread = threading.Thread(target=self._run, name="disque keeper", daemon=True)
+                self._thread.start()
+
+    def forget(self, job_id: bytes) -> None:
+        self._next.pop(job_id, None)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._sleep_s()):
+            try:
+                self.run_once()
+            except BrokerError as error:
+                log.debug("jobs that run may be delivered again: %s", error)  # the fetchers tell of the outage
+            except Exception:
+                log.exception("the keeper of jobs that run failed, and goes on")
+
+    def _sleep_s(self) -> float:
+        """Until the next job needs time. A job that is added meanwhile does not need it within half of `_first_s`."""
+        rest_s = min(self._next.copy().values(), default=math.inf) - time.monotonic()
+        return max(SHORTEST_SLEEP_S, min(rest_s, self._first_s / 2))
+
+    def run_once(self) -> None:
+        now = time.monotonic()
+        due = [job_id for job_id, at in self._next.copy().items() if at <= now]
+        if due:
+            replies = self._nodes.exchange([("WORKING", job_id) for job_id in due])
+            for job_id, reply in zip(due, replies, strict=True):
+                self._heed(job_id, reply, now)
+
+    def _heed(self, job_id: bytes, reply: object, now: float) -> None:
+        if isinstance(reply, int) and reply > 0:
+            if job_id in self._next:  # it has not ended meanwhile
+                self._next[job_id] = now + KEEP_AT * reply
+            return
+        self.forget(job_id)
+        if isinstance(reply, redis.ResponseError) and str(reply).startswith("TOOLATE"):
+            log.warning(
+                "Disque gives a job no more time, because half of its TTL has passed; it may be delivered again while "
+                "it runs: raise ?ttl= in the address job=%s", job_id.decode()
+            )  # fmt: skip
+
+    def close(self) -> None:
+        self._stopped.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()

@@ -1,0 +1,124 @@
+"""Settles deliveries: adds first what their outcomes say, and acknowledges second.
+
+A process that is killed between the two leaves the job unacknowledged, and Disque delivers it again after its RETRY: it
+runs twice, or is retried twice. Nothing is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.disque.commands import Commands
+from goworkers_py.brokers.disque.nodes import Nodes, checked
+from goworkers_py.brokers.redis.exchange import RedisCommand
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.outcome import Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.wire import payload
+
+ALONE = "Disque alone has no {} for it: set store = redis://..."
+
+
+@dataclass
+class _Asked:
+    """The last batch of a settler, and what was done of it: it may be asked again after a lost reply."""
+
+    number: int
+    was_added: bool = False
+    was_sent: bool = False  # an acknowledgement may have been done
+    results: list[Settled] = field(default_factory=list)
+
+
+class Settlement:
+    """Threads share it; a settler settles one batch at a time."""
+
+    def __init__(self, nodes: Nodes, commands: Commands) -> None:
+        self._nodes, self._commands = nodes, commands
+        self._asked: dict[str, _Asked] = {}  # by settler; each use is one step
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
+            raise ValueError("a delivery that is kept is not settled")
+        asked = self._asked.get(batch.settler)
+        if asked is None or asked.number != batch.number:
+            asked = self._asked[batch.settler] = _Asked(batch.number)
+        if not asked.results:
+            refused = [_refusal(outcome) for _, outcome in batch.finished]
+            may_end = [one for one, why in zip(batch.finished, refused, strict=True) if not why]
+            if not asked.was_added:
+                self._add([command for one in may_end for command in self._left_by(*one)])
+                asked.was_added = True
+            ended = iter(self._end(may_end, asked))
+            asked.results = [why or next(ended) for why in refused]
+        return asked.results
+
+    def _add(self, commands: Sequence[RedisCommand]) -> None:
+        if commands:
+            for reply in self._nodes.exchange(commands):
+                checked(reply)
+
+    def _end(self, finished: Sequence[Finished], asked: _Asked) -> list[bool]:
+        if not finished:
+            return []
+        again, asked.was_sent = asked.was_sent, True
+        node = self._nodes.current
+        replies = self._nodes.exchange([self._ending(*one) for one in finished])
+        # 0: this node does not know the job, or knows it as ended. Another node may know it: then it will be told.
+        return [
+            bool(checked(reply)) or again or delivery.receipt.node != node or node != self._nodes.current
+            for reply, (delivery, _) in zip(replies, finished, strict=True)
+        ]
+
+    def _ending(self, delivery: Delivery, outcome: Outcome) -> RedisCommand:
+        job_id: bytes = delivery.receipt.job_id
+        return ("NACK", job_id) if _goes_to_the_front(outcome) else self._commands.end(job_id)
+
+    def _left_by(self, delivery: Delivery, outcome: Outcome) -> Iterator[RedisCommand]:
+        add, now = self._commands.add, time.time()
+        for effect in outcome.effects:
+            if isinstance(effect, PushJobs):
+                yield from (add(push.queue, push.payload, push.at, now) for push in effect.pushes)
+            elif isinstance(effect, PushEcho):
+                yield add(effect.queue, effect.payload, None, now)
+        if isinstance(outcome, Retry | Reschedule):
+            yield add(_queue_in(outcome.payload) or delivery.queue, outcome.payload, outcome.at, now)
+        elif isinstance(outcome, Dead):
+            yield self._commands.add_dead(outcome.payload)
+        elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
+            again = delivery.payload if outcome.payload is None else outcome.payload
+            yield add(delivery.queue, again, None, now)
+
+    def bury(self, job_id: bytes, raw: bytes) -> None:
+        self._add([self._commands.add_dead(raw)])
+        self._add([self._commands.end(job_id)])
+
+
+def _refusal(outcome: Outcome) -> str:
+    """Why a delivery cannot be settled here; empty if it can."""
+    if isinstance(outcome, Park):
+        return ALONE.format("lines of limits")
+    return next((ALONE.format(effect.kind) for effect in outcome.effects if not _is_known(effect)), "")
+
+
+def _is_known(effect: Effect) -> bool:
+    # Those that may happen twice may also fail: they are about records and locks, which nobody has made here.
+    return isinstance(effect, (PushJobs, PushEcho, *REPEATABLE))
+
+
+def _goes_to_the_front(outcome: Any) -> bool:
+    """By NACK, a job comes back to its place: Disque orders a queue by the times of the pushes."""
+    return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last
+
+
+def _queue_in(raw: bytes) -> str:
+    """The queue that a payload names; empty where it names none."""
+    try:
+        queue = payload.read(raw).get("queue")
+    except UnreadablePayload:
+        return ""
+    return queue if isinstance(queue, str) and payload.encodable(queue) else ""

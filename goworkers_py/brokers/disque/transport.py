@@ -1,0 +1,103 @@
+"""Publishes, consumes and settles jobs in Disque, and keeps those that run from being delivered again."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Collection, Iterator, Sequence
+
+from goworkers_py.brokers.contracts.transport import Batch, Published, Settled, Transport
+from goworkers_py.brokers.disque.address import Address
+from goworkers_py.brokers.disque.commands import Commands
+from goworkers_py.brokers.disque.consumer import Consumer, Fetched
+from goworkers_py.brokers.disque.keeper import Keeper
+from goworkers_py.brokers.disque.nodes import Nodes, checked
+from goworkers_py.brokers.disque.settlement import Settlement
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.policy.priorities import Ask
+
+log = logging.getLogger(__name__)
+
+
+class DisqueTransport(Transport):
+    """The receipt of a delivery is its `Fetched`: Disque ends a job by its id."""
+
+    def __init__(self, address: Address, commands: Commands, poison_limit: int) -> None:
+        self._commands, self._poison_limit = commands, poison_limit
+        self._nodes = Nodes(address.nodes)
+        self._settlement = Settlement(self._nodes, commands)
+        self._keeper = Keeper(self._nodes, address.retry_s)
+        # By the queues that are consumed together. Their fetcher's thread adds the entry; `wake` reads in any thread.
+        self._consumers: dict[frozenset[str], Consumer] = {}
+        self._woken: set[str] = set()  # queues that were woken before their first consume
+
+    def publish(self, pushes: Sequence[Push]) -> list[Published]:
+        """When it raises, some of several pushes may be in their queues: Disque has no step for several jobs."""
+        if any(push.track or push.lock or push.batch or push.group or push.slot for push in pushes):
+            raise BrokerRefused(
+                "Disque alone keeps no records, locks, batches, groups and limits: set store = redis://..."
+            )
+        now = time.time()
+        commands = [self._commands.add(push.queue, push.payload, push.at, now) for push in pushes]
+        for reply in self._nodes.exchange(commands) if commands else ():
+            checked(reply)
+        return [Published.PUSHED] * len(pushes)
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        fetched = self._consumer([queue for queue, _ in asks]).consume(asks, limit, wait_s)
+        fetched = [one for one in fetched if not self._is_buried(one)]
+        if fetched:
+            self._keeper.keep(fetched)
+        return [Delivery(one.payload, one.queue, identity, one) for one in fetched]
+
+    def _is_buried(self, one: Fetched) -> bool:
+        """Buries a job that was not ended by so many processes that it may be what has killed them."""
+        if not self._poison_limit or one.deliveries < self._poison_limit:
+            return False
+        self._settlement.bury(one.job_id, one.payload)
+        log.error(
+            "buried: delivered %d times, and no process has ended it in time; look at it in the queue %s before you "
+            "push it again queue=%s job=%s", one.deliveries, self._commands.dead, one.queue, one.job_id.decode()
+        )  # fmt: skip
+        return True
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        return []  # its waits end before `consume` returns
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        return []  # Disque delivers such jobs again
+
+    def paused(self) -> set[str]:
+        return set()  # PAUSE of Disque itself holds back the jobs of a queue
+
+    def wake(self, queue: str) -> None:
+        self._woken.add(queue)
+        for consumer in self._consumers_of([queue]):
+            consumer.wake()
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        results = self._settlement.settle(batch)
+        for (delivery, _), result in zip(batch.finished, results, strict=True):
+            if isinstance(result, bool):
+                self._keeper.forget(delivery.receipt.job_id)
+        return results
+
+    def _consumer(self, queues: Sequence[str]) -> Consumer:
+        known = next(self._consumers_of(queues), None)
+        if known is None:
+            known = self._consumers[frozenset(queues)] = Consumer(self._nodes, self._commands)
+            if not self._woken.isdisjoint(queues):
+                known.wake()
+        return known
+
+    def _consumers_of(self, queues: Sequence[str]) -> Iterator[Consumer]:
+        return (one for pool, one in list(self._consumers.items()) if pool.issuperset(queues))
+
+    def close(self) -> None:
+        self._keeper.close()
+        for consumer in list(self._consumers.values()):
+            consumer.close()
+        self._nodes.close()

@@ -1,0 +1,131 @@
+"""Several nodes, outages and lost replies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import disque_crash_points
+import pytest
+import redis
+from harness import job, payloads
+from proxy import Proxy
+
+from goworkers_py.brokers.contracts.transport import Batch
+from goworkers_py.brokers.disque.address import Address, read_address
+from goworkers_py.brokers.disque.broker import DisqueBroker
+from goworkers_py.brokers.disque.nodes import error_of
+from goworkers_py.brokers.disque.transport import DisqueTransport
+from goworkers_py.config.options import Config
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable, ConfigError
+from goworkers_py.core.outcome import DONE, Retry
+
+from .conftest import DisqueServer, NewServer, Open
+
+
+def take(transport: DisqueTransport, wait_s: float = 5.0) -> list[Delivery]:
+    return transport.consume("me", [("q", 9)], 9, wait_s)
+
+
+def test_a_node_is_kept_while_it_works_and_when_it_is_gone_the_next_one_is_used(
+    new_server: NewServer, open_transport: Open
+) -> None:
+    first, second = new_server(), new_server()
+    transport = open_transport(f"{first.url},127.0.0.1:{second.port}")
+    for number in range(3):
+        transport.publish([Push("q", job(number))])
+    with first.client() as one:
+        assert one.execute_command("QLEN", "q") == 3
+    taken = take(transport)
+    first.kill()
+    with pytest.raises(BrokerUnavailable):
+        take(transport)  # its connection broke, so the caller is told
+    transport.publish([Push("q", job("there"))])
+    assert payloads(take(transport)) == [job("there")]
+    first.start()
+    transport.publish([Push("q", job("still there"))])
+    assert payloads(take(transport)) == [job("still there")]
+    assert len(taken) == 3
+
+
+def test_a_server_that_is_away_is_unreachable(open_transport: Open) -> None:
+    transport = open_transport("disque://127.0.0.1:1,127.0.0.1:2")
+    with pytest.raises(BrokerUnreachable):
+        transport.publish([Push("q", job(1))])
+    with pytest.raises(BrokerUnreachable):
+        take(transport)
+
+
+def test_a_batch_whose_reply_was_lost_is_asked_again_and_adds_nothing_twice(
+    server: DisqueServer, open_transport: Open
+) -> None:
+    with Proxy(server.port) as proxy:
+        transport = open_transport(f"disque://127.0.0.1:{proxy.port}")
+        transport.publish([Push("q", job(1)), Push("q", job(2))])
+        one, two = take(transport)
+        batch = Batch("settler", 1, [(one, Retry(1.0, job("again"))), (two, DONE)])
+        proxy.drop_reply_of(b"ACKJOB")
+        with pytest.raises(BrokerUnavailable):
+            transport.settle(batch)
+        for _ in range(2):
+            assert list(transport.settle(batch)) == [True, True]
+        assert payloads(take(transport)) == [job("again")]
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("untraced")
+def test_a_process_that_is_killed_at_any_line_of_a_settle_loses_no_job(
+    server: DisqueServer, open_transport: Open, stride: int
+) -> None:
+    """Twice is possible: the retry is there, and the job comes again."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, disque_crash_points.__file__, server.url, str(stride)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    steps = [int(line.split()[0]) for line in done.stdout.splitlines()]
+    transport, found = open_transport(server.url, poison_limit=0), dict[str, list[bytes]]()
+    numbers = itertools.count()
+    while some := transport.consume("me", [(f"q-{step}", 9) for step in steps], 500, 3.0):
+        for one in some:
+            found.setdefault(one.queue, []).append(one.payload)
+            transport.settle(Batch("settler", next(numbers), [(one, DONE)]))
+    assert len(steps) > 10
+    assert {*found} == {f"q-{step}" for step in steps}
+    assert found[f"q-{steps[-1]}"] == [disque_crash_points.again(steps[-1])]
+
+
+# --- addresses and errors
+
+
+def test_an_address_names_the_nodes_and_the_options() -> None:
+    assert read_address("disque://host") == Address(("redis://host:7711",))
+    told = read_address("disque://:secret@a:1,[::1]:2,c?retry=10&ttl=100&replicate=2&ack=fast")
+    nodes = ("redis://:secret@a:1", "redis://:secret@[::1]:2", "redis://:secret@c:7711")
+    assert told == Address(nodes, 10, 100, 2, "FASTACK")
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("disque://host:99999", "only a colon and a port"),
+        ("disque://host/0", "no path follows"),
+        ("disque://host?rety=1", "rety is no option; there are retry, ttl, replicate and ack"),
+        ("disque://host?retry=soon", "retry is a whole number from 1 on, not 'soon'"),
+        ("disque://host?ack=slow", "ack is all or fast, not 'slow'"),
+        ("disque://host?retry=60&ttl=100", "ttl must be at least twice retry"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_anything_starts(address: str, error: str) -> None:
+    with pytest.raises(ConfigError, match="broker") as refused:
+        DisqueBroker.check(Config(broker=address))
+    assert error in str(refused.value)
+
+
+@pytest.mark.parametrize("told", ["NOREPL Not enough reachable nodes", "LEAVING node", "PAUSED Queue paused in input"])
+def test_errors_that_end_by_themselves_are_outages(told: str) -> None:
+    assert type(error_of(redis.ResponseError(told))) is BrokerUnavailable

@@ -1,0 +1,106 @@
+"""Real daemons on Disque: jobs run, are retried and buried; a stop gives them back, and a kill loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from daemon import Daemon
+from disque_server import DisqueServer
+from waiting import eventually
+
+import goworkers_py as workers
+
+JOBS = """
+import time
+from pathlib import Path
+import goworkers_py as workers
+
+@workers.job(queue="q", retry_in=lambda count, error: 0.1)
+def note(text, fails=0):
+    with Path("ran").open("a") as file:
+        file.write(text + " ")
+    if text == "dead":
+        raise workers.KillJob(text)
+    if workers.current_message().get("retry_count", -1) + 1 < fails:
+        raise ValueError(text)
+
+@workers.job(queue="q")
+def wait(name):
+    with Path("ran").open("a") as file:
+        file.write(name + " ")
+    while not Path(name).exists():
+        time.sleep(0.01)
+"""
+
+
+@pytest.fixture(scope="session", params=["disque", "disque-protocol"])
+def server(request: pytest.FixtureRequest, disque_servers: dict[str, Callable[[], DisqueServer]]) -> DisqueServer:
+    return disque_servers[request.param]()
+
+
+class Site:
+    def __init__(self, folder: Path, address: str, client: redis.Redis) -> None:
+        self.folder, self.address, self._client = folder, address, client
+        self._app = workers.App()
+        self._app.configure(broker=address)
+
+    def push(self, job: str, *arguments: object) -> None:
+        self._app.enqueue("q", job, list(arguments))
+
+    def daemon(self, *flags: str) -> Daemon:
+        return Daemon(self.folder, self.address, JOBS, "--queue", "q=2", *flags).ready()
+
+    @property
+    def ran(self) -> list[str]:
+        file = self.folder / "ran"
+        return file.read_text().split() if file.exists() else []
+
+    def size(self, queue: str) -> int:
+        return int(self._client.execute_command("QLEN", queue))
+
+    def close(self) -> None:
+        self._app.broker.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, server: DisqueServer) -> Iterator[Site]:
+    server.forget_jobs()
+    with server.client() as client:
+        site = Site(tmp_path, f"{server.url}?retry=2", client)
+        yield site
+        site.close()
+
+
+def test_jobs_run_are_retried_and_are_buried(site: Site) -> None:
+    for name, fails in (("good", 0), ("retried", 1), ("dead", 0)):
+        site.push("note", name, fails)
+    with site.daemon() as daemon:
+        assert eventually(lambda: sorted(site.ran) == ["dead", "good", "retried", "retried"])
+        assert eventually(lambda: site.size("pyworkers.dead") == 1)
+        assert daemon.stop() == 0
+    assert site.size("q") == 0
+
+
+def test_a_stop_gives_unfinished_jobs_back_at_once(site: Site) -> None:
+    for name in ("1", "2", "3"):
+        site.push("wait", name)
+    with site.daemon("--timeout", "1") as daemon:
+        assert eventually(lambda: len(site.ran) == 2)
+        assert daemon.stop() == 0
+    assert site.size("q") == 3
+
+
+def test_the_job_of_a_killed_daemon_runs_in_another_one_after_its_retry(site: Site) -> None:
+    site.push("wait", "end")
+    with site.daemon() as first:
+        assert eventually(lambda: site.ran == ["end"])
+        with site.daemon() as second:
+            first.kill()
+            assert eventually(lambda: site.ran == ["end", "end"])
+            (site.folder / "end").touch()
+            second.says("INFO: done")
+            assert second.stop() == 0
+    assert site.size("q") == 0
