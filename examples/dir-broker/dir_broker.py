@@ -235,7 +235,7 @@ class DirTransport(Transport):
 
 class DirBroker(Broker):
     name = "the directory"  # sentences of the log begin with it
-    capabilities = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING})
+    capabilities = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING, Capability.ORDER})
     redelivers = True
 
     def __init__(self, config: Config) -> None:

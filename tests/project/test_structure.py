@@ -95,6 +95,11 @@ def test_a_room_imports_from_the_rooms_below_it_only() -> None:
     ] == []
 
 
+DRIVER_OF_DISQUE = {
+    f"brokers.redis.{name}" for name in ("address", "blocking_line", "connection", "exchange", "translation")
+}
+
+
 def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
     folders = {folder_of(name) for name in MODULES if name.count(".") == 2 and name.startswith("brokers.")}
     assert [
@@ -105,6 +110,8 @@ def test_a_server_is_known_in_the_folder_of_its_broker_alone() -> None:
         if folder_of(name) in folders - {"brokers.contracts", folder_of(module)}
         # The broker of the test modes is the memory broker, with a clock of its own.
         and (module, folder_of(name)) != ("testing.fake_broker", "brokers.memory")
+        # Disque speaks the protocol of Redis.
+        and not (folder_of(module) == "brokers.disque" and name in DRIVER_OF_DISQUE)
     ] == []
 
 
@@ -116,7 +123,7 @@ def test_no_imports_go_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("library", "users"),
     [
-        ("redis", DRIVERS),
+        ("redis", {*DRIVERS, "brokers.disque.nodes"}),
         ("hiredis", {"brokers.redis.packing"}),
         ("click", {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"}),
         ("subprocess", {"system.child_process", *EMBEDDED}),
@@ -175,9 +182,10 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # reads messages of the parent until the process ends. The thread of `output` writes log lines until then, and the
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
-    # The probe of `shard` ends when its shard serves again, or its broker is closed.
+    # The probe of `shard` ends when its shard serves again, or its broker is closed. The keeper of Disque ends when its
+    # broker is closed, which waits for it.
     assert starters == {
-        "brokers.redis.listener", "brokers.shards.shard",
+        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.shard",
         "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon",
         "system.parent_link", "web.server", "system.output",
         "runtime.health_handlers",
@@ -328,7 +336,7 @@ def test_no_command_is_sent_with_a_key_spelled_beside_it() -> None:
             assert not isinstance(words[1], ast.Constant | ast.JoinedStr), ast.unparse(node)
 
 
-_WITHOUT_KEYS = {"CLIENT", "EVAL", "EVALSHA", "CONFIG", "INFO", "PING", "SHUTDOWN"}
+_WITHOUT_KEYS = {"CLIENT", "EVAL", "EVALSHA", "CONFIG", "INFO", "PING", "SHUTDOWN", "REPLICATE"}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

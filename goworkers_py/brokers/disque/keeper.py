@@ -12,10 +12,8 @@ import math
 import threading
 import time
 
-import redis
-
 from goworkers_py.brokers.disque.consumer import Fetched
-from goworkers_py.brokers.disque.nodes import Nodes
+from goworkers_py.brokers.disque.nodes import Nodes, refusal_in
 from goworkers_py.core.errors import BrokerError
 
 log = logging.getLogger(__name__)
@@ -75,7 +73,7 @@ class Keeper:
                 self._next[job_id] = now + KEEP_AT * reply
             return
         self.forget(job_id)
-        if isinstance(reply, redis.ResponseError) and str(reply).startswith("TOOLATE"):
+        if refusal_in(reply).startswith("TOOLATE"):
             log.warning(
                 "Disque gives a job no more time, because half of its TTL has passed; it may be delivered again while "
                 "it runs: raise ?ttl= in the address job=%s", job_id.decode()

@@ -60,13 +60,18 @@ class Nodes:
         except BrokerUnavailable:
             self.leave(node)
             raise
-        if any(isinstance(reply, redis.ResponseError) and _LEAVING.match(str(reply)) for reply in replies):
+        if any(_LEAVING.match(refusal_in(reply)) for reply in replies):
             self.leave(node)
         return replies
 
     def close(self) -> None:
         for connections in self._all:
             connections.close()
+
+
+def refusal_in(reply: object) -> str:
+    """The text of an error reply; empty for another reply."""
+    return str(reply) if isinstance(reply, redis.ResponseError) else ""
 
 
 def checked(reply: Any) -> Any:
