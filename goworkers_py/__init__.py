@@ -75,6 +75,7 @@ client_middleware = app.client_middleware
 before_start = app.before_start
 during_drain = app.during_drain
 on_error = app.on_error
+command = app.command
 on_death = app.on_death
 on_cancel = app.on_cancel
 cancel = app.cancel
@@ -194,6 +195,7 @@ __all__ = [
     "chain",
     "chains",
     "client_middleware",
+    "command",
     "configure",
     "current_message",
     "defaults",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.batches import BatchList
 from goworkers_py.admin.chains import ChainList
+from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
 from goworkers_py.admin.jobs import Jobs
 from goworkers_py.admin.no_neighbours import NoNeighbours
@@ -35,7 +36,7 @@ from goworkers_py.core.limit import LimitEntry, LimitSettings, Rate, SlotEntry
 from goworkers_py.core.lock import LockEntry
 
 
-class Inspector(Jobs, GroupedJobs, PeriodicSchedules):
+class Inspector(Jobs, GroupedJobs, PeriodicSchedules, FleetCalls):
     """Shows and changes queues, jobs and processes, for programs and for the command line: `workers.inspector`.
 
     Every method asks the broker again, and raises BrokerError if the broker does not answer. A place is SCHEDULED,

@@ -39,6 +39,7 @@ class Declarations:
         self.queue_links: dict[str, list[Middleware]] = {}
         self.before_start: list[Callable[[], None]] = []
         self.during_drain: list[Callable[[], None]] = []
+        self.commands: dict[str, Callable[..., Any]] = {}
         self.periodic: list[DeclaredPeriodic] = []
         self.on_health: list[HealthHandler] = []
         self.on_lead: list[Callable[[LeaderChange], object]] = []
@@ -92,6 +93,7 @@ class Declarations:
             on_health=self.on_health,
             on_lead=self.on_lead,
             on_follow=self.on_follow,
+            commands=self.commands,
         )
 
     def check_partitions(self, config: Config) -> None:

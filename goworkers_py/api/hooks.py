@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from goworkers_py.api.declarations import Declarations
+from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.election import LeaderChange
+from goworkers_py.core.errors import ConfigError
 from goworkers_py.links.around import ContextFactory
 from goworkers_py.links.retry import EndHandler, FailureHandler
 from goworkers_py.runtime.health_handlers import HealthHandler
 
 LeaderHandler = Callable[[LeaderChange], object]
 Factory = TypeVar("Factory", bound=ContextFactory)
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 class Hooks:
@@ -45,6 +51,21 @@ class Hooks:
         work of epoch `change.epoch`, and is a standby again or stops."""
         self._declared.on_follow.append(handler)
         return handler
+
+    def command(self, name: str) -> Callable[[Command], Command]:
+        """Decorator `@workers.command("flush-cache")`: `pyworkers processes call flush-cache` calls the function in the
+        processes that it names, each in a thread of its own, with the JSON values of the call. What it returns, a JSON
+        value, is the answer."""
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"command({name!r}): a name is lower-case letters, digits and hyphens: flush-cache")
+        if name in BUILT_IN:
+            raise ConfigError(f"command({name!r}): every process has a command of this name; take another one")
+
+        def add(function: Command) -> Command:
+            self._declared.commands[name] = function
+            return function
+
+        return add
 
     def around(self, factory: Factory) -> Factory:
         """Decorator `@workers.around`: the context that `factory(message)` makes is entered around each run of a job.

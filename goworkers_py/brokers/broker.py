@@ -9,6 +9,7 @@ from typing import ClassVar, NoReturn
 
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.batches import Batches
+from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.chains import Chains
 from goworkers_py.brokers.contracts.control import Control
@@ -34,6 +35,7 @@ class Capability(enum.Enum):
     STORE = "store"  # has `store`
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
     CONTROL = "commands to processes"  # has `control` and `cancels`
+    CALLS = "commands that are answered"  # has `calls`
     ADMIN = "lists of jobs"  # has `admin`
     RECORDS = "records of jobs"  # the transport and the store write them in the steps in which they move a job
     LOCKS = "locks of unique jobs"  # has `locks`; the transport takes them in the step of the push
@@ -75,6 +77,7 @@ class Broker:
     recoverable: Recoverable
     control: Control
     cancels: Cancels
+    calls: Calls
     locks: Locks
     limits: Limits
     periodic: Periodic

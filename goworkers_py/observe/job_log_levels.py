@@ -28,10 +28,26 @@ class JobLevels:
         self._lock = threading.Lock()
         self._configured: dict[logging.Logger, int] = {}
         self._asked: list[int] = []
+        self._before: dict[logging.Logger, int] = {}  # the levels before the first `change`
 
     def configure(self, loggers: list[logging.Logger]) -> None:
         """`loggers` change their level with the running jobs. Their handlers must ask `wanted` about each line."""
         self._configured = {logger: logger.level for logger in loggers}
+
+    def change(self, level: int | None) -> None:
+        """Logs at this level from now on, until another call; None: at the one of the configuration. Where the program
+        has set up logging itself, only our own logger changes."""
+        with self._lock:
+            loggers = [*self._configured] or [logging.getLogger("goworkers_py")]
+            if not self._before:
+                self._before = {logger: self._configured.get(logger, logger.level) for logger in loggers}
+            for logger, before in self._before.items():
+                logger.setLevel(before if level is None else level)
+                if logger in self._configured:
+                    self._configured[logger] = logger.level
+            if level is None:
+                self._before = {}
+            self._set()
 
     def wanted(self, record: logging.LogRecord) -> bool:
         """Whether to write a record: by the `log_level` of this thread's job, or else by the configured level."""

@@ -14,6 +14,10 @@ class AdaptivePrefetch:
         # Workers write it without a lock. Two of them at the same time may lose one run time, which is harmless.
         self._average_s: float | None = None
 
+    def resize(self, workers: int) -> None:
+        """By the watchdog's thread; the fetcher's reads it."""
+        self._workers = workers
+
     def record(self, seconds: float) -> None:
         average = self._average_s
         self._average_s = seconds if average is None else average + (seconds - average) * _WEIGHT

@@ -8,6 +8,7 @@ from functools import partial
 
 from goworkers_py.brokers.absent import completed
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
@@ -33,7 +34,9 @@ from goworkers_py.policy.needs import Needs
 from goworkers_py.policy.poison import PoisonPolicy
 from goworkers_py.policy.retry import RetryPolicy
 from goworkers_py.policy.tracking import Tracking
+from goworkers_py.runtime.built_in_commands import BuiltInCommands
 from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.commands import Commands, Facts
 from goworkers_py.runtime.due_hints import DueHints
 from goworkers_py.runtime.firer import Firer
 from goworkers_py.runtime.group_flusher import GroupFlusher
@@ -43,7 +46,7 @@ from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.health_handlers import HealthHandlers
 from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.lane import Lane
-from goworkers_py.runtime.launcher import Launcher, Services
+from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.lease import Lease, TermLease
 from goworkers_py.runtime.limit_begin import LimitBegin
 from goworkers_py.runtime.limit_releaser import LimitReleaser
@@ -52,6 +55,7 @@ from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.lost_jobs import lost_jobs
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
+from goworkers_py.runtime.own_commands import OwnCommands
 from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
@@ -65,6 +69,7 @@ from goworkers_py.runtime.scheduler import Scheduler
 from goworkers_py.runtime.serial_manager import SerialManager
 from goworkers_py.runtime.serial_settler import SerialSettler
 from goworkers_py.runtime.service import BrokerService
+from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.settler import Settler
 from goworkers_py.runtime.shared import Shared
 from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
@@ -100,6 +105,7 @@ class _Assembly:
 
     def __init__(self, plan: Plan, broker: Broker, clock: Clock, hints: DueHints, obey: Obey | None) -> None:
         self._plan, self._config, self._broker, self._hints = plan, plan.config, broker, hints
+        self._obey = obey
         self._tracking = Tracking(plan.registry, plan.config, clock.wall)
         self._limiting = Limiting(plan.registry, plan.config)
         self._limit_begin = LimitBegin(broker, self._limiting, self._tracking, clock.wall)
@@ -114,6 +120,8 @@ class _Assembly:
         self._managers = [self._manager(Pool(config, plan.config.partition), special_runs) for config in plan.pools]
         self._health = Health(self._managers, self._watchdog, self._vital, self._shared, self._limit_begin.running)
         reporter = Reporter(broker.control, plan.config, self._health, self._shared, obey)
+        if Capability.CALLS in broker.capabilities:
+            reporter.commands = [*BUILT_IN, *plan.commands]
         self._heartbeat = Heartbeat(broker.recoverable, self._shared, reporter, plan.config.timing)
         self._heartbeat.on_new_identity = self._canceller.wake  # it interrupts the jobs that were given to others
         services = self._services()
@@ -187,11 +195,20 @@ class _Assembly:
             relay=self._relay,
             tracker=self._tracker,
             canceller=self._canceller,
+            commands=self._commands(),
             lock_keeper=LockKeeper(locks, self._running, wall, outage),
             group_flusher=GroupFlusher(broker, plan, wall, outage) if Aggregates(plan.registry).specs() else None,
             firer=Firer(broker, plan.periodic, self._shared.counters, outage) if plan.periodic.jobs else None,
             limit_releaser=releaser,
         )
+
+    def _commands(self) -> Commands | None:
+        if Capability.CALLS not in self._broker.capabilities:
+            return None
+        built_in = BuiltInCommands(lambda: self.launcher, self._obey).by_name()
+        queues = [queue for manager in self._managers for queue in manager.queues]
+        own, tag = OwnCommands(self._plan.commands), self._config.tag
+        return Commands(self._broker.calls, built_in, own, Facts(tag, queues), self._shared)
 
     def _releaser(self) -> LimitReleaser | None:
         if not self._limit_begin.of_any_class:

@@ -45,6 +45,7 @@ class Buffer:
         self._out: set[Delivery] = set()  # used by any thread, also without the lock: each change is one step of C code
         self.last_done: Delivery | None = None  # set by `done`; the fetcher compares it: has a job ended since?
         self._closed = False
+        self._stops = 0  # STOPs in `_waiting` that no worker has taken; under the lock
         self._expected = 0  # number of calls of `expect_room`, by the fetcher's thread
         self._rung_for = 0  # for which of these calls a worker's thread has rung
         # Called in a worker's thread when there is room that was announced with `expect_room`. Set before the start.
@@ -142,12 +143,19 @@ class Buffer:
         return back
 
     def stop_workers(self, how_many: int) -> None:
+        with self._lock:
+            self._stops += how_many
         for _ in range(how_many):
             self._waiting.put(STOP)
+
+    def worker_stopped(self) -> None:
+        """In the thread of a worker that has taken a STOP."""
+        with self._lock:
+            self._stops -= 1
 
     @property
     def out(self) -> int:
         return len(self._out)
 
     def __len__(self) -> int:
-        return self._waiting.qsize()
+        return max(0, self._waiting.qsize() - self._stops)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import BrokerError, BrokerFull, LeaseGone
+from goworkers_py.policy.priorities import Priorities
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.service import BrokerService
 from goworkers_py.runtime.shared import Shared
@@ -66,8 +67,10 @@ class Fetcher(BrokerService):
         self._reconcile_at = 0.0
         # Changed by the thread that pauses. Each change, and each look of the fetcher's thread, is one step of C code.
         self._paused: set[str] = set()
-        self._may_fetch = threading.Event()  # cleared while all queues are paused
+        self._held = False  # nothing is fetched until `release`; changed under `_switching`
+        self._may_fetch = threading.Event()  # cleared while all queues are paused, or `_held`
         self._may_fetch.set()
+        self._switching = threading.Lock()  # the threads that pause, hold and release
 
     def run_once(self) -> float:
         try:
@@ -176,8 +179,8 @@ class Fetcher(BrokerService):
         self._buffer.put(deliveries)
 
     def _closed_queues(self) -> Collection[str]:
-        """The paused queues; all queues while this process is closed for a suspect."""
-        return self._queues if self._quarantine.closed else self._paused.copy()
+        """The paused queues; all queues while nothing is fetched, or this process is closed for a suspect."""
+        return self._queues if self._held or self._quarantine.closed else self._paused.copy()
 
     def _reconcile(self) -> None:
         """Runs the deliveries that are in progress here by the broker's account only: their reply was lost."""
@@ -207,17 +210,47 @@ class Fetcher(BrokerService):
             self._may_fetch.wait(PAUSED_LOOK_S)
 
     def pause(self, queue: str) -> None:
-        """Fetches nothing from this queue until `resume`. From any thread, but one at a time."""
-        self._paused.add(queue)
-        if len(self._paused) == len(self._queues):
-            self._may_fetch.clear()
+        """Fetches nothing from this queue until `resume`. From any thread."""
+        with self._switching:
+            self._paused.add(queue)
+            self._admit()
         self._end_fetch()
 
     def resume(self, queue: str) -> None:
-        self._paused.discard(queue)
-        if self._may_fetch.is_set():
-            self._end_fetch()  # which waits for the other queues of the pool only
-        self._may_fetch.set()
+        with self._switching:
+            self._paused.discard(queue)
+            if self._may_fetch.is_set():
+                self._end_fetch()  # which waits for the other queues of the pool only
+            self._admit()
+
+    def hold(self) -> None:
+        """Fetches nothing until `release`. Jobs of a fetch that is on its way go back. From any thread."""
+        with self._switching:
+            self._held = True
+            self._admit()
+        self._end_fetch()
+
+    def release(self) -> None:
+        with self._switching:
+            self._held = False
+            self._admit()
+
+    def _admit(self) -> None:
+        if self._held or len(self._paused) == len(self._queues):
+            self._may_fetch.clear()
+        else:
+            self._may_fetch.set()
+
+    def resize(self, concurrency: int) -> None:
+        """In the watchdog's thread: from now on the pool has so many workers."""
+        self._concurrency = concurrency  # before the buffer: each fetch resizes it by this field
+        self._prefetch.resize(concurrency)
+        self._buffer.resize(concurrency)
+        self._end_fetch()  # it waits for as many jobs as there was room for
+
+    def prioritize(self, priorities: Priorities) -> None:
+        """From any thread: one assignment, and each step of the fetcher's thread uses the new priorities."""
+        self._priorities = priorities
 
     def wake(self) -> None:
         self._buffer.close()

@@ -5,71 +5,23 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
 from goworkers_py.runtime import forks
-from goworkers_py.runtime.canceller import Canceller
-from goworkers_py.runtime.firer import Firer
-from goworkers_py.runtime.group_flusher import GroupFlusher
 from goworkers_py.runtime.health import Health
-from goworkers_py.runtime.heartbeat import Heartbeat
 from goworkers_py.runtime.interpreter import warn_where_unsupported
-from goworkers_py.runtime.limit_releaser import LimitReleaser
-from goworkers_py.runtime.lock_keeper import LockKeeper
 from goworkers_py.runtime.manager import Manager
-from goworkers_py.runtime.pauses import Pauses
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.recoverer import Recoverer, report, report_unfinished
-from goworkers_py.runtime.relay import Relay
+from goworkers_py.runtime.recoverer import report, report_unfinished
 from goworkers_py.runtime.reporter import Reporter
-from goworkers_py.runtime.scheduler import Scheduler
-from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.services import Services
 from goworkers_py.runtime.shared import Shared
-from goworkers_py.runtime.tracker import Tracker
-from goworkers_py.runtime.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Services:
-    """The threads that serve all queues."""
-
-    heartbeat: Heartbeat
-    recoverer: Recoverer
-    watchdog: Watchdog
-    pauses: Pauses
-    scheduler: Scheduler
-    relay: Relay
-    tracker: Tracker
-    canceller: Canceller
-    lock_keeper: LockKeeper
-    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
-    firer: Firer | None = None  # None: there are no periodic jobs
-    limit_releaser: LimitReleaser | None = None  # None: the program has no limits
-
-    def __iter__(self) -> Iterator[Service]:
-        """In the order in which they start and stop. Without the heartbeat, which starts before them."""
-        return iter(
-            (
-                self.recoverer,
-                self.watchdog,
-                self.pauses,
-                self.scheduler,
-                self.relay,
-                self.tracker,
-                self.canceller,
-                self.lock_keeper,
-                *([self.group_flusher] if self.group_flusher else []),
-                *([] if self.limit_releaser is None else [self.limit_releaser]),
-                *([self.firer] if self.firer else []),
-            )
-        )
 
 
 class Launcher:
@@ -91,6 +43,7 @@ class Launcher:
         self.health = health
         self.state = shared.state
         self.managers: Sequence[Manager] = health.managers
+        self._quieting = threading.Lock()  # `quiet` and `resume` may come from several threads
         self._in_a_hurry = False
         self._impatient = False
 
@@ -147,6 +100,9 @@ class Launcher:
                 self._services.pauses.look()  # a paused queue is not fetched from even once
                 with suppress(BrokerRefused):  # the canceller tells it, and the jobs run without cancels
                     self._services.canceller.look()  # a job that was cancelled before does not begin
+                with suppress(BrokerRefused):
+                    if self._services.commands is not None:
+                        self._services.commands.begin()
             except BrokerUnavailable as error:
                 stop_asked.wait(self._outage.failed("start", error))
             else:
@@ -170,12 +126,45 @@ class Launcher:
     # --- while it runs, from any thread
 
     def quiet(self) -> None:
-        """Fetches no new jobs; fetched ones are run to their end. Only a restart ends this state."""
-        if not self.state.quiet:
-            self.state.quiet = True
-            for manager in self.managers:
-                manager.stop_fetching()
-            log.info("quiet: no new jobs are fetched")
+        """Fetches no new jobs until `resume`; fetched ones are run to their end."""
+        with self._quieting:
+            if not self.state.quiet:
+                self.state.quiet = True
+                for manager in self.managers:
+                    manager.hold_fetching()
+                log.info("quiet: no new jobs are fetched")
+
+    def resume(self) -> bool:
+        """Ends `quiet`. False when this process stops."""
+        with self._quieting:
+            if self.state.deadline is not None:
+                return False
+            if self.state.quiet:
+                self.state.quiet = False
+                for manager in self.managers:
+                    manager.release_fetching()
+                log.info("resumed: jobs are fetched again")
+        self._heartbeat.beat_now()
+        return True
+
+    def resize(self, threads: int, pool: str = "") -> dict[str, list[int]]:
+        """Gives this pool, or each one, so many threads. Returns the old and the new number of each, by its name. The
+        watchdog's thread starts new workers soon; workers beyond the number end after their jobs."""
+        chosen = [manager for manager in self.managers if pool in ("", manager.name) and manager.resizable]
+        changed = {manager.name: [manager.concurrency, threads] for manager in chosen}
+        for manager in chosen:
+            manager.resize(threads)
+        self._services.watchdog.wake()
+        if changed:
+            log.info("threads: %s", ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items()))
+        return changed
+
+    def pause_queue(self, queue: str) -> bool:
+        """For this process alone. False if it was paused here already."""
+        return self._services.pauses.pause_here(queue)
+
+    def resume_queue(self, queue: str) -> bool:
+        return self._services.pauses.resume_here(queue)
 
     def hurry(self) -> None:
         """The stop, also one that begins later, does not wait for running jobs."""
@@ -227,6 +216,8 @@ class Launcher:
         self._quarantine.stop()
         self._heartbeat.beat_now()  # takes a suspect's name back: a kill during a stop proves nothing
         self.quiet()
+        for manager in self.managers:
+            manager.stop_fetching()
         hooks = self._start_drain_hooks()
         for manager in self.managers:
             manager.give_back_unstarted(deadline)

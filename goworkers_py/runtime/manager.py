@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery, Stage
+from goworkers_py.policy.priorities import priorities_of
 from goworkers_py.policy.tracking import requeued
 from goworkers_py.runtime.fetcher import Fetcher
 from goworkers_py.runtime.lane import Lane
@@ -32,6 +33,7 @@ SHORT_S = 0.05
 
 class Manager:
     worker_of: type[Worker] = Worker
+    resizable = True  # whether the number of threads can change
 
     def __init__(
         self, pool: Pool, lanes: Sequence[Lane], settler: Settler, transport: Transport, shared: Shared
@@ -48,7 +50,11 @@ class Manager:
         self._shared = shared
         self._settler = settler
         self._numbers = itertools.count(1)
-        # Changed by the watchdog's thread only: `replace` appends, `revive` assigns a new list. Other threads read it.
+        self._started = False
+        # STOPs for workers beyond `concurrency` that none has taken yet, and the size that the fetcher was told. Used
+        # by the watchdog's thread only.
+        self._leaving, self._size = 0, pool.concurrency
+        # Changed by the watchdog's thread only: `_add_worker` appends, `revive` assigns a new list. Others read it.
         self._workers = [self._make_worker() for _ in range(pool.concurrency)]
 
     def _make_worker(self) -> Worker:
@@ -63,6 +69,7 @@ class Manager:
     def start(self) -> None:
         for service in (self._settler, *self._workers, self.fetcher):
             service.start()
+        self._started = True
 
     def replace(self, name: str) -> bool:
         """In the watchdog's thread: retires the worker `name`, whose job is stuck, and starts another."""
@@ -71,13 +78,45 @@ class Manager:
         stuck = next((worker for worker in self._workers if worker.name == name), None)
         if stuck is None or not stuck.retire():
             return False
-        spare = self._make_worker()
-        self._workers.append(spare)
-        spare.start()
+        self._add_worker()
         return True
 
+    def _add_worker(self) -> None:
+        worker = self._make_worker()
+        self._workers.append(worker)
+        worker.start()
+        if self.fetcher.stopping.is_set():  # `stop_workers` may have counted the workers before
+            self._pool.buffer.stop_workers(1)
+
+    def resize(self, concurrency: int) -> None:
+        """From any thread. The watchdog's thread starts and ends workers in its next look, see `revive`."""
+        self.concurrency = concurrency
+
+    def _resize(self) -> None:
+        """Workers beyond `concurrency` end after the jobs that they run, and those that wait in the buffer."""
+        if not self._started or self.fetcher.stopping.is_set():
+            return
+        wanted = self.concurrency
+        if wanted != self._size:
+            self._size = wanted
+            self.fetcher.resize(wanted)
+        beyond = sum(not worker.retired for worker in self._workers) - self._leaving - wanted
+        if beyond > 0:
+            self._leaving += beyond
+            self._pool.buffer.stop_workers(beyond)
+        for _ in range(-beyond):
+            self._add_worker()
+
+    def prioritize(self, weights: Sequence[int]) -> None:
+        """From any thread: shares of the queues; none for their strict order."""
+        self.weights = tuple(weights)
+        self.fetcher.prioritize(priorities_of(self.queues, self.weights))
+
     def revive(self) -> None:
-        self._workers = [worker for worker in self._workers if not worker.retired_and_ended]
+        gone = [worker for worker in self._workers if worker.ended]
+        self._leaving = max(0, self._leaving - sum(not worker.retired for worker in gone))
+        self._workers = [worker for worker in self._workers if worker not in gone]
+        self._resize()
         for service in (self._settler, *self._workers, self.fetcher):
             service.revive()
 
@@ -88,6 +127,12 @@ class Manager:
             self._give_back(self._pool.buffer.take_back([queue]))
         else:
             self.fetcher.resume(queue)
+
+    def hold_fetching(self) -> None:
+        self.fetcher.hold()
+
+    def release_fetching(self) -> None:
+        self.fetcher.release()
 
     def stop_fetching(self) -> None:
         self.fetcher.stop()

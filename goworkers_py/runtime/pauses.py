@@ -1,12 +1,13 @@
 """The pauses thread: asks the broker which queues are paused, one small question for all queues, twice a second.
 
-While the broker cannot be asked, its last answer holds.
+While the broker cannot be asked, its last answer holds. People may also pause a queue for this process alone.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping
 
 from goworkers_py.brokers.contracts.transport import Transport
 from goworkers_py.core.errors import BrokerRefused
@@ -27,7 +28,11 @@ class Pauses(BrokerService):
         self._transport = transport
         self._switches = switches
         self._paused: set[str] = set()  # the paused ones of this process's queues; changed by `look` alone
+        self._told: Collection[str] = ()  # by the broker; changed by `look` alone
+        # Paused for this process alone. Added and removed by the thread `commands`; each change is one step of C code.
+        self._here: set[str] = set()
         self._warned = False
+        self._woken = threading.Event()
 
     def run_once(self) -> float:
         self.look()
@@ -35,10 +40,35 @@ class Pauses(BrokerService):
 
     def look(self) -> None:
         try:
-            told = self._transport.paused()
+            self._told = self._transport.paused()
         except BrokerRefused as error:
             self._warn(error)
-            return
+        finally:  # also in an outage: a pause of this process needs no broker
+            self._switch({*self._told, *self._here.copy()})
+
+    def pause_here(self, queue: str) -> bool:
+        """False if it was paused here already."""
+        if queue in self._here:
+            return False
+        self._here.add(queue)
+        self._woken.set()
+        return True
+
+    def resume_here(self, queue: str) -> bool:
+        if queue not in self._here:
+            return False
+        self._here.discard(queue)
+        self._woken.set()
+        return True
+
+    def wait_between(self, seconds: float) -> None:
+        self._woken.wait(seconds)
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def _switch(self, told: Collection[str]) -> None:
         paused = {queue for queue in self._switches if is_paused(queue, told)} if told else set()
         for queue in sorted(paused ^ self._paused):
             self._switches[queue](queue in paused)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
 from goworkers_py.core.election import LeaderChange, Term
@@ -35,3 +36,4 @@ class Plan:
     on_follow: Sequence[Callable[[LeaderChange], object]] = ()
     term: Term | None = None  # in which the jobs run; None without `standby`
     periodic: PeriodicJobs = NO_PERIODIC_JOBS
+    commands: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # of the program, by name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
@@ -24,8 +26,8 @@ class Reporter:
         self._health = health
         self._shared = shared
         self._obey = obey
-        pools = [MemberPool(manager.name, manager.concurrency, _weights(manager)) for manager in health.managers]
-        self._member = Member(shared.clock.wall(), pools, config.tag)
+        self._started_at, self._tag = shared.clock.wall(), config.tag
+        self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
 
     def presence(self, identity: str, alone: str) -> Presence:
         managers = self._health.managers
@@ -41,10 +43,14 @@ class Reporter:
             at=self._shared.clock.wall(),
             embedded=self._obey is None,
         )
-        for command in self._control.report(self._shared.lease.identity, self._member, now):
+        for command in self._control.report(self._shared.lease.identity, self._member(), now):
             if self._obey is not None:
                 self._obey(command, FLEET)
         self.record()
+
+    def _member(self) -> Member:
+        pools = [MemberPool(one.name, one.concurrency, _weights(one)) for one in self._health.managers]
+        return Member(self._started_at, pools, self._tag, self.commands)
 
     def record(self) -> None:
         executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 class SerialManager(Manager):
     worker_of = HeldWorker
+    resizable = False
 
     def __init__(
         self, pool: Pool, lanes: Sequence[Lane], settler: SerialSettler, transport: Transport, shared: Shared

@@ -42,6 +42,8 @@ class Worker(Service):
     def run(self) -> None:
         try:
             self.work()
+            if not self._retired:
+                self._buffer.worker_stopped()
         finally:
             self.close_loop()
 
@@ -96,8 +98,9 @@ class Worker(Service):
         return self._retired
 
     @property
-    def retired_and_ended(self) -> bool:
-        return self._retired and self._ended
+    def ended(self) -> bool:
+        """For good, because it was retired or has taken a STOP."""
+        return self._ended
 
     def run_once(self, delivery: Delivery) -> None:
         if not self._lease.surely_of(delivery.identity) and not self._still_ours(delivery):

@@ -17,22 +17,19 @@ from __future__ import annotations
 
 import logging
 import queue
-import sys
-import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from goworkers_py.core.command import Command
 from goworkers_py.observe.log_format import log_with_stack
 from goworkers_py.runtime.daemon import Daemon
+from goworkers_py.runtime.thread_dump import thread_stacks
 from goworkers_py.system.inbox import Inbox, Order
 from goworkers_py.system.lifecycle import Lifecycle
 from goworkers_py.system.logs import reopen_log_files
 from goworkers_py.system.parent_link import ParentLink
 from goworkers_py.system.signals import handled_by
 from goworkers_py.system.systemd import SystemdNotifier
-from goworkers_py.wire.message import describe_job
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +107,8 @@ def _until_ended(inbox: Inbox, meanwhile: Callable[[], None]) -> Iterator[Order]
 
 
 def dump_threads(daemon: Daemon) -> None:
-    jobs = daemon.running
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    stacks = [(names.get(ident, str(ident)), frame) for ident, frame in sys._current_frames().items()]
-    for name, frame in sorted(stacks, key=lambda item: item[0] not in jobs):  # those with a job first
-        what = f" runs {describe_job(jobs[name].payload, jobs[name].queue)}" if name in jobs else ""
-        stack = "".join(traceback.format_stack(frame)).rstrip()
-        log_with_stack(log, logging.WARNING, stack, "thread %s%s", name, what)
+    for one in thread_stacks(daemon.running):
+        log_with_stack(log, logging.WARNING, one.stack, "%s", one.thread)
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """The record of a process in Redis, in the fields that Sidekiq's pages and go-workers2 read.
 
 Each version of them reads other fields, and several fail on a missing field, so the record has the fields of all.
-`info` has the fields that never change, `state` those that do, `work` the running jobs.
+`info` has the fields that seldom change, `state` those that do, `work` the running jobs.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class MemberPool:
 
 @dataclass(frozen=True)
 class Member:
-    """The facts about a pyworkers process that never change."""
+    """The facts about a pyworkers process that seldom change."""
 
     started_at: float
     pools: Sequence[MemberPool]
     tag: str = ""
+    commands: Sequence[str] = ()  # that it answers
 
     @property
     def queues(self) -> list[str]:
@@ -103,6 +104,7 @@ def info(identity: str, member: Member, embedded: bool) -> str:
             "identity": identity,
             "version": VERSION,
             "embedded": embedded,
+            "pyworkers": {"v": 1, "commands": [*member.commands]},  # ours; other programs read the other fields
             "capsules": {
                 pool.name: {"concurrency": pool.threads, "mode": _mode(pool), "weights": dict(pool.weights)}
                 for pool in member.pools

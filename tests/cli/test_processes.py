@@ -77,10 +77,20 @@ def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
     header, row = call("processes").stdout.splitlines()
     assert header.split()[:4] == ["process", "busy", "threads", "state"]
     assert row.split()[:4] == [told["identity"], "0", "2", "working"]
-    assert call("processes", "dump", told["identity"]).stdout == "1 process asked to dump\n"
-    assert call("processes", "quiet", "--all", "--yes").stdout == "1 process asked to quiet\n"
-    assert call("processes", "stop", told["identity"]).stdout == "1 process asked to stop\n"
-    daemon.says("worker:q:1")
+    name = told["identity"]
+    assert call("processes", "dump", name).stdout.startswith(f"{name}: thread ")
+    assert call("processes", "quiet", "--all", "--yes").stdout == f"{name}: quiet\n"
+    assert call("processes", "resume", name, "--as", "the\nend").stdout == f"{name}: working\n"
+    assert call("processes", "log-level", "warning", "--of-queue", "q").stdout == f"{name}: warning\n"
+    assert call("processes", "log-level", "configured", "--all").stdout == f"{name}: configured\n"
+    told = json.loads(call("processes", "concurrency", "3", "--all", "--json").stdout)
+    assert told == {"identity": name, "ok": True, "value": {"q": [2, 3]}}
+    assert call("processes", "pause-queue", "q", "--all").stdout == f"{name}: true\n"
+    assert call("processes", "resume-queue", "q", "--all").stdout == f"{name}: true\n"
+    done = call("processes", "call", "flush-cache", "--all", "--arg", "[1]")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert one_line(done.stderr) == f"{name}: this process has no command flush-cache"
+    assert call("processes", "stop", name).stdout == f"{name}: stopping\n"
     daemon.says("quiet: no new jobs are fetched")
     assert daemon.wait() == 0
     assert call("processes").stdout == ""
@@ -121,15 +131,25 @@ def test_unknown_and_embedded_processes_cannot_be_asked(redis: redis_py.Redis, c
     assert one_line(done.stderr) == "there is no process nobody:1:x; `pyworkers processes list` shows all"
     done = call("processes", "stop", "rails:7:a")
     assert done.returncode == 1
-    assert one_line(done.stderr) == "rails:7:a is part of another program; only that program can stop it"
-    for words, line in (
-        (["stop"], "give the identity of a process"),
-        (["stop", "--all"], "to stop all of 1 process, add --yes"),
+    assert one_line(done.stderr) == "rails:7:a: part of another program; only that program can stop it"
+    for words, code, line in (
+        (["stop"], 2, "give the identity of a process, as `processes list` shows it, or --tagged, --of-queue or --all"),
+        (["stop", "--all"], 2, "to stop all of 1 process, add --yes"),
+        (["resume", "--all"], 1, "rails:7:a: this program does not know resume"),
+        (["resume", "--tagged", "other"], 1, "there is no such process; `pyworkers processes list` shows all"),
     ):
         done = call("processes", *words)
-        assert done.returncode == 2
+        assert done.returncode == code
         assert line in one_line(done.stderr)
     assert not redis.keys("*-signals")
+
+
+def test_processes_that_do_not_answer_are_asked_by_a_signal(redis: redis_py.Redis, call: Call) -> None:
+    redis.sadd("processes", "sidekiq:7:a")
+    redis.hset("sidekiq:7:a", mapping={"info": "{}", "beat": time.time()})
+    done = call("processes", "quiet", "sidekiq:7:a")
+    assert (done.returncode, done.stdout) == (0, "sidekiq:7:a: asked; this program does not answer\n")
+    assert redis.lrange("sidekiq:7:a-signals", 0, -1) == [b"TSTP"]
 
 
 # --- in progress, recover

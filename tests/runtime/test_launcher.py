@@ -76,9 +76,9 @@ def test_a_process_is_one_manager_a_queue_and_one_of_each_shared_service(app: Ap
     with started(app) as launcher:
         names = sorted(thread.name for thread in threading.enumerate() if thread.name not in before)
         assert names == [
-            "canceller", "fetcher:a", "fetcher:b", "heartbeat", "listener", "lock keeper", "pauses", "recoverer",
-            "relay", "scheduler", "settler:a", "settler:b", "tracker", "watchdog", "worker:a:1", "worker:b:1",
-            "worker:b:2",
+            "canceller", "commands", "fetcher:a", "fetcher:b", "heartbeat", "listener", "lock keeper", "pauses",
+            "recoverer", "relay", "scheduler", "settler:a", "settler:b", "tracker", "watchdog", "worker:a:1",
+            "worker:b:1", "worker:b:2",
         ]  # fmt: skip
         assert launcher.workers_alive == 3
         assert launcher.stop()
@@ -442,7 +442,7 @@ def test_jobs_in_progress_at_deregistering_are_requeued_and_named(
     app.process("q", print, 1)
     with started(app) as launcher:
         list_ = f"queue:q:{launcher.identity}:inprogress"
-        launcher.quiet()
+        launcher.managers[0].stop_fetching()
         assert eventually(lambda: not any(thread.name == "fetcher:q" for thread in threading.enumerate()))
         redis.lpush(list_, b'{"class":"Late","jid":"abc"}')
         assert launcher.stop()

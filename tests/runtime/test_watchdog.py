@@ -386,7 +386,7 @@ def test_a_stopping_process_replaces_no_worker(redis_url: str, caplog: pytest.Lo
     with gated(redis_url, concurrency=1, timeout=1) as (app, gates), started(app) as launcher:
         gates.stuck.enqueue("a")
         assert eventually(lambda: launcher.health.running)
-        launcher.quiet()
+        launcher.managers[0].stop_fetching()
         assert eventually(lambda: reports(caplog))
         time.sleep(0.1)
         assert workers() == ["worker:q:1"]

@@ -159,6 +159,7 @@ class Process:
     started_at: float  # epoch seconds
     beat: float  # `at` of its last report, epoch seconds
     standby: str = ""  # whom the process stands by for; empty while it works
+    commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import logging
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.memory.admin import MemoryAdmin
 from goworkers_py.brokers.memory.batches import MemoryBatches
+from goworkers_py.brokers.memory.calls import MemoryCalls
 from goworkers_py.brokers.memory.cancels import MemoryCancels
 from goworkers_py.brokers.memory.chains import MemoryChains
 from goworkers_py.brokers.memory.control import MemoryControl
@@ -59,6 +60,7 @@ class MemoryBroker(Broker):
         self.recoverable = MemoryLeases(state, dead_limits, lease_s)
         self.control = MemoryControl(state)
         self.cancels = MemoryCancels(state)
+        self.calls = MemoryCalls(state)
         self.locks = MemoryLocks(state)
         self.limits = MemoryLimits(state, endings)
         self.periodic = MemoryPeriodic(state)

@@ -67,6 +67,7 @@ def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
         rss_kb=now.rss // 1024,
         started_at=member.started_at,
         beat=now.at,
+        commands=member.commands,
     )
 
 

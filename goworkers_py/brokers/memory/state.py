@@ -30,6 +30,7 @@ from goworkers_py.brokers.contracts.fleet import Counts
 from goworkers_py.brokers.contracts.transport import Published, PublishResult, Settled
 from goworkers_py.brokers.memory.batch_table import BatchTable
 from goworkers_py.brokers.memory.chain_table import ChainTable
+from goworkers_py.brokers.memory.channel_tables import ChannelTables
 from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.group_table import GroupTable
 from goworkers_py.brokers.memory.iterations import Iterations
@@ -54,7 +55,6 @@ from goworkers_py.wire.job_record import ENDED_S, LIVE_S, job_in, live_s
 Bell = SimpleQueue[None]
 # The payloads of a queue, the next to be consumed first. A job gets a new number each time it is put into a place.
 Waiting = OrderedDict[int, bytes]
-
 
 MOST_SETTLERS = 1_000  # whose last batch is remembered; each process has one a queue
 DUPLICATE, REFUSED = Published.DUPLICATE, Published.REFUSED
@@ -92,6 +92,7 @@ class State:
         self.slots = SlotTable(self)
         self.schedules = ScheduleTable()
         self.elections: dict[str, object] = {}  # see `election_table`
+        self.channels = ChannelTables(lambda: self.clock())
         self.groups = GroupTable(lambda: self.clock())
         self.iterations = Iterations(lambda: self.clock())
         self.tombstones = Tombstones(lambda: self.clock())

@@ -43,6 +43,7 @@ FEATURES = (
     Feature("delay queues", "hmget", ""),
     Feature("speed of large jobs", "lpos lset", ""),
     Feature("results at once", "publish subscribe unsubscribe", "", channels="pyworkers:*"),
+    Feature("commands with answers", "xadd xrange xrevrange", ""),
     Feature("iterable jobs", "", "it-*"),
     Feature("status of sidekiq-status", "ttl", "sidekiq:status:*", channels=CHANNEL),
     Feature("locks of sidekiq-unique-jobs", "hlen", "uniquejobs:*", lambda config: config.echo.locks == "native"),
@@ -114,6 +115,7 @@ def probes(keys: Keys) -> list[tuple[str | int, ...]]:
         ("PUBLISH", keys.record(member), ""), ("HGET", keys.iteration("doctor"), ""),
         ("HINCRBY", keys.batch("doctor"), "total", 0), ("HLEN", keys.lock("Job")), ("HMGET", keys.lock("Job"), ""),
         ("PERSIST", keys.places("limit")), ("SSCAN", keys.lines, 0),
+        ("XADD", keys.calls, "*", "", ""), ("XRANGE", keys.calls, "-", "+"), ("XREVRANGE", keys.calls, "+", "-"),
         ("TTL", keys.status("doctor")), ("PUBLISH", keys.prefix + CHANNEL, ""),
         ("TIME",), ("EVAL", "return 1", 0), ("EVALSHA", "0" * 40, 0), ("CLIENT", "ID"), ("CLIENT", "UNBLOCK", 0),
     ]  # fmt: skip

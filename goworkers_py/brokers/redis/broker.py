@@ -7,6 +7,7 @@ from goworkers_py.brokers.redis import access
 from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.admin import RedisAdmin
 from goworkers_py.brokers.redis.batches import RedisBatches
+from goworkers_py.brokers.redis.calls import RedisCalls
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.checks import warn_of_eviction
@@ -54,6 +55,7 @@ class RedisBroker(Broker):
         self.recoverable = RedisLeases(connections, keys, settlement, transport.end_lines, config.timing.lease_s)
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
+        self.calls = RedisCalls(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.groups = RedisGroups(connections, keys)
         self.limits = RedisLimits(connections, keys)

@@ -11,10 +11,11 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from goworkers_py.brokers.redis.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.core.group import Group
 
 
-class Keys:
+class Keys(SidekiqMetricKeys):
     def __init__(self, namespace: str = "") -> None:
         self.prefix = f"{namespace}:" if namespace else ""
         # Sidekiq's
@@ -39,6 +40,7 @@ class Keys:
         self.chains = f"{self.prefix}pyworkers:chains"
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
+        self.calls = f"{self.prefix}pyworkers:calls"
         self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
@@ -62,6 +64,7 @@ class Keys:
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
+            self.calls: "stream",
         }
 
     def queue(self, name: str) -> str:
@@ -219,6 +222,10 @@ class Keys:
     def delay_list(self, name: str = "") -> str:
         return f"{self.prefix}{name or '__delay_queue_list__'}"
 
+    def answers(self, call_id: str) -> str:
+        """Holds the answers of processes to a call. Also the channel that tells a new one."""
+        return f"{self.prefix}pyworkers:answers:{call_id}"
+
     def cancelled(self, jid: str) -> str:
         """Holds how a job has ended that was to be cancelled. Also the channel on which that is told."""
         return f"{self.prefix}pyworkers:cancelled:{jid}"
@@ -266,26 +273,6 @@ class Keys:
     def signals(self, identity: str) -> str:
         """Holds the commands that were sent to a process."""
         return f"{self.prefix}{identity}-signals"
-
-    def minute_of_seven(self, at: datetime.datetime) -> str:
-        """Executions of each class in a minute, for Sidekiq 7. `at` is in UTC here and below."""
-        return f"{self.prefix}j|{at:%Y%m%d}|{at.hour}:{at.minute}"
-
-    def histogram_of_seven(self, job_class: str, at: datetime.datetime) -> str:
-        return f"{self.prefix}{job_class}-{at:%d-%H}:{at.minute}"
-
-    def minute_of_eight(self, at: datetime.datetime) -> str:
-        return f"{self.prefix}j|{at:%y%m%d}|{at.hour}:{at:%M}"
-
-    def ten_minutes_of_eight(self, at: datetime.datetime) -> str:
-        return self.minute_of_eight(at)[:-1]
-
-    def histogram_of_eight(self, job_class: str, at: datetime.datetime) -> str:
-        return f"{self.prefix}h|{job_class}-{at.day}-{at.hour}:{at.minute}"
-
-    def marks(self, day: datetime.date) -> str:
-        """Marks of deploys of a day, by the minute."""
-        return f"{self.prefix}{day:%Y%m%d}-marks"
 
     def deploy_lock(self, label: str) -> str:
         return f"{self.prefix}deploylock-{label}"

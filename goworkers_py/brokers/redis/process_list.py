@@ -16,6 +16,7 @@ from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.core.command import Command
 from goworkers_py.wire.message import whole_number
+from goworkers_py.wire.needs import is_version
 from goworkers_py.wire.process_record import OURS
 from goworkers_py.wire.stored_job import StoredJob
 
@@ -87,6 +88,7 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         rss_kb=int(number(told["rss"])),
         started_at=number(info.get("started_at")),
         beat=number(told["beat"]),
+        commands=_commands(info.get("pyworkers")),
     )
 
 
@@ -111,6 +113,12 @@ def _pools(capsules: object) -> list[ThreadPool]:
         for capsule in several
         if isinstance(capsule, dict) and isinstance(capsule.get("weights"), dict)
     ]
+
+
+def _commands(ours: object) -> list[str]:
+    if not isinstance(ours, dict) or not is_version(ours.get("v"), 1) or not isinstance(ours.get("commands"), list):
+        return []
+    return [str(name) for name in ours["commands"]]
 
 
 def _object(told: bytes | None) -> dict[str, Any]:

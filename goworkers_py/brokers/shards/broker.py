@@ -13,6 +13,7 @@ from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.brokers.shards.addresses import named_addresses
 from goworkers_py.brokers.shards.admin import ShardedAdmin
 from goworkers_py.brokers.shards.batches import ShardedBatches
+from goworkers_py.brokers.shards.calls import ShardedCalls
 from goworkers_py.brokers.shards.cancels import ShardedCancels
 from goworkers_py.brokers.shards.chains import ShardedChains
 from goworkers_py.brokers.shards.control import ShardedControl
@@ -55,6 +56,7 @@ class ShardsBroker(Broker):
         self.recoverable = ShardedLeases(shards, config.timing.steady_for_s)
         self.control = ShardedControl(shards)
         self.cancels = ShardedCancels(shards)
+        self.calls = ShardedCalls(shards)
         self.locks = ShardedLocks(shards)
         self.groups = ShardedGroups(shards)
         self.limits = ShardedLimits(shards)

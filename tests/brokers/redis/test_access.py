@@ -321,6 +321,7 @@ def test_a_refused_command_that_pyworkers_never_sends_is_not_called_one_of_its_r
         ("pauses", "cannot read which queues are paused: "),
         ("fleet", "cannot be shown to the fleet or asked by it: "),
         ("metrics", "nothing can be written for Sidekiq's Metrics page: "),
+        ("commands with answers", "commands cannot be read and answered: "),
         ("wake", ""),
     ],
 )

@@ -67,6 +67,7 @@ def every_key(keys: Keys) -> dict[str, str]:
         "members": re.sub("[0-9a-f]{32}", "DIGEST", keys.members(GROUP)),
         "group_set": keys.group_set("SET"),
         "cancelled": keys.cancelled("JID"),
+        "answers": keys.answers("CALL"),
         **dict(zip(DELAYS, keys.delays("QUEUE"), strict=True)),
         "delay_list": keys.delay_list(),
         "delay_task": keys.delay_task("ID"),
@@ -114,7 +115,7 @@ def test_each_key_is_documented_with_its_type_life_writers_readers_and_release()
     for key, row in documented().items():
         assert len(row) == 7, key
         assert all(row), key
-        assert row[1] in {"string", "list", "set", "zset", "hash", "none"}, key
+        assert row[1] in {"string", "list", "set", "zset", "hash", "stream", "none"}, key
         assert row[1] == types.get(key, row[1]), key
         assert re.fullmatch(r"0\.\d+\.0", row[6]), key
 
@@ -153,6 +154,8 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones": "pyworkers:tombstones",
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
+        "calls": "pyworkers:calls",
+        "answers": "pyworkers:answers:CALL",
         "lock": "pyworkers:lock:CLASS:DIGEST",
         "leader": "pyworkers:leader:ELECTION",
         "election": "pyworkers:election:ELECTION",

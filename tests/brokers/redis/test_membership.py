@@ -86,6 +86,7 @@ def test_the_entry_has_what_every_version_of_sidekiq_and_go_workers_looks_for() 
         "identity": ME,
         "version": f"pyworkers {__version__}",
         "embedded": False,
+        "pyworkers": {"v": 1, "commands": []},
         "capsules": {
             "mail": {"concurrency": 5, "mode": "strict", "weights": {"mail": 0}},
             "low": {"concurrency": 2, "mode": "strict", "weights": {"low": 0}},

@@ -1,0 +1,79 @@
+"""Gives commands to processes and collects their answers."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from goworkers_py.admin.asker import asker
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.brokers.contracts.fleet import Process
+from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Target
+from goworkers_py.core.errors import ArgumentError
+
+# An answer that is told by no message is found by then.
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class CallResult:
+    answers: list[Answer]
+    silent: list[str]  # the identities of the processes that did not answer in time
+
+    @property
+    def ok(self) -> bool:
+        """Every process has answered, and none with an error."""
+        return not self.silent and all(answer.ok for answer in self.answers)
+
+
+class FleetCalls:
+    @property
+    def _broker(self) -> Broker:
+        raise NotImplementedError
+
+    def processes(self) -> list[Process]:
+        raise NotImplementedError
+
+    def call(
+        self, name: str, *arguments: Any, target: Target | None = None, timeout_s: float = 5.0, by: str = ""
+    ) -> CallResult:
+        """`inspector.call("flush-cache", "prices", target=Target(tag="web"))` gives a command to the pyworkers
+        processes of the target, all by default, and waits up to `timeout_s` for their answers. `by` goes into their
+        logs.
+
+        The arguments are JSON values. A process that does not read the command in this time does not obey it.
+        """
+        self._broker.require(Capability.CALLS)
+        if not 0 < timeout_s <= LONGEST_LIFE_S:
+            raise ArgumentError(f"a command waits for up to {LONGEST_LIFE_S:.0f} s, not {timeout_s:g} s")
+        wanted = target or Target()
+        asked = {one.identity for one in self.processes() if one.commands and fits(wanted, one)}
+        call = Call(secrets.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
+        answers = _collected(self._broker.calls, call, asked, timeout_s)
+        return CallResult(answers, sorted(asked - {answer.identity for answer in answers}))
+
+
+def fits(target: Target, process: Process) -> bool:
+    return target.fits(process.identity, process.tag, process.queues)
+
+
+def _collected(calls: Calls, call: Call, asked: Collection[str], timeout_s: float) -> list[Answer]:
+    told = threading.Event()
+    end = calls.watch(call.id, told.set)
+    try:
+        calls.give(call)
+        until = time.monotonic() + timeout_s
+        while True:
+            told.clear()  # before the look: an answer that comes after it sets it again
+            answers = list(calls.answers(call.id))
+            left_s = until - time.monotonic()
+            if left_s <= 0 or {one.identity for one in answers} >= set(asked):
+                return sorted(answers, key=lambda one: one.identity)
+            told.wait(min(left_s, LOOK_EVERY_S))
+    finally:
+        end()

@@ -1,0 +1,66 @@
+"""Calls in the memory of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.brokers.memory.state import State
+from goworkers_py.core.call import Answer, Call
+from goworkers_py.wire.call_record import first_of_each, read_answer, read_call, written_answer, written_call
+
+ANSWERS_KEPT_S = 120.0
+
+
+class MemoryCalls(Calls):
+    """Calls and answers are kept as JSON, so that they are the same as with every other broker."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def give(self, call: Call) -> None:
+        written = written_call(call).encode()
+        with self._state.lock:
+            self._state.channels.calls.add(written)
+
+    def end(self) -> str:
+        with self._state.lock:
+            return self._state.channels.calls.end
+
+    def after(self, position: str) -> tuple[str, Sequence[Call]]:
+        with self._state.lock:
+            entries, now = self._state.channels.calls.after(position), self._state.clock()
+        calls = [(entry.at, read_call(entry.value)) for entry in entries]
+        fresh = [call for at, call in calls if call is not None and now - at <= call.life_s]
+        return (str(entries[-1].number) if entries else position), fresh
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._heard_by(changed, self._state.channels.calls.heard)
+
+    def answer(self, call_id: str, answer: Answer) -> None:
+        written = written_answer(answer).encode()
+        with self._state.lock:
+            before = self._state.channels.answers.get(call_id) or ()
+            self._state.channels.answers.put(call_id, (*before, written), ANSWERS_KEPT_S)
+            for heard in self._state.channels.answered:
+                heard()
+
+    def answers(self, call_id: str) -> Sequence[Answer]:
+        with self._state.lock:
+            written = self._state.channels.answers.get(call_id) or ()
+        return first_of_each([read_answer(one) for one in written])
+
+    def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._heard_by(changed, self._state.channels.answered)
+
+    def _heard_by(self, changed: Callable[[], None], listeners: list[Callable[[], None]]) -> Callable[[], None]:
+        with self._state.lock:
+            listeners.append(changed)
+        changed()
+
+        def end() -> None:
+            with self._state.lock:
+                if changed in listeners:
+                    listeners.remove(changed)
+
+        return end

@@ -1,0 +1,19 @@
+"""What goes down to the processes and up from them: calls, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.brokers.memory.expiring import Expiring
+from goworkers_py.brokers.memory.stream import Stream
+
+CALLS_KEPT = 1_000
+
+
+class ChannelTables:
+    """Used under the lock of the state."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.calls: Stream[bytes] = Stream(CALLS_KEPT, clock)
+        self.answers: Expiring[str, tuple[bytes, ...]] = Expiring(clock)  # by the id of their call
+        self.answered: list[Callable[[], None]] = []  # called at each answer

@@ -1,0 +1,38 @@
+"""A bounded stream: entries in the order in which they were added, each with its time and a position."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple, Generic[T]):
+    number: int
+    at: float
+    value: T
+
+
+class Stream(Generic[T]):
+    """Used under the lock of the state."""
+
+    def __init__(self, kept: int, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._entries: deque[Entry[T]] = deque(maxlen=kept)
+        self.heard: list[Callable[[], None]] = []
+
+    def add(self, value: T) -> None:
+        self._entries.append(Entry(next(self._numbers), self._clock(), value))
+        for heard in self.heard:
+            heard()
+
+    @property
+    def end(self) -> str:
+        return str(self._entries[-1].number) if self._entries else "0"
+
+    def after(self, position: str) -> list[Entry[T]]:
+        return [entry for entry in self._entries if entry.number > int(position)]

@@ -1,0 +1,69 @@
+"""Calls in Redis: a stream, whose name is also the channel that tells a new one. Answers: a list for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.core.call import Answer, Call
+from goworkers_py.wire.call_record import first_of_each, read_answer, read_call, written_answer, written_call
+
+KEPT = 1_000  # calls in the stream
+ANSWERS_KEPT_S = 120
+BEGINNING = "0-0"
+FIELD = "call"
+
+
+class RedisCalls(Calls):
+    def __init__(self, connections: Connections, keys: Keys, listener: Listener) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._listener = listener
+
+    def give(self, call: Call) -> None:
+        stream = self._keys.calls
+        added = ("XADD", stream, "MAXLEN", "~", KEPT, "*", FIELD, written_call(call))
+        self._connections.transaction([added, ("PUBLISH", stream, call.id)])
+
+    def end(self) -> str:
+        last = self._connections.call("XREVRANGE", self._keys.calls, "+", "-", "COUNT", 1)
+        return text(last[0][0]) if last else BEGINNING
+
+    def after(self, position: str) -> tuple[str, Sequence[Call]]:
+        # One step: a call is judged by the time at which it was read.
+        entries, (seconds, micros) = self._connections.transaction(
+            [("XRANGE", self._keys.calls, f"({position}", "+"), ("TIME",)]
+        )
+        now = int(seconds) + int(micros) / 1e6
+        calls = [(given_at(name), read_call(_field(fields))) for name, fields in entries]
+        fresh = [call for at, call in calls if call is not None and now - at <= call.life_s]
+        return (text(entries[-1][0]) if entries else position), fresh
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.calls, lambda told: changed())
+
+    def answer(self, call_id: str, answer: Answer) -> None:
+        key = self._keys.answers(call_id)
+        self._connections.transaction(
+            [("RPUSH", key, written_answer(answer)), ("EXPIRE", key, ANSWERS_KEPT_S), ("PUBLISH", key, "")]
+        )
+
+    def answers(self, call_id: str) -> Sequence[Answer]:
+        raw = self._connections.call("LRANGE", self._keys.answers(call_id), 0, -1)
+        return first_of_each([read_answer(one) for one in raw])
+
+    def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.answers(call_id), lambda told: changed())
+
+
+def given_at(name: bytes) -> float:
+    """The time in the name of an entry, by the server's clock."""
+    return int(name.partition(b"-")[0]) / 1000
+
+
+def _field(fields: Sequence[bytes]) -> bytes:
+    return dict(zip(fields[::2], fields[1::2], strict=True)).get(FIELD.encode(), b"")

@@ -1,0 +1,66 @@
+"""Calls on shards: each is given to all shards that serve, and read from all of them, so one that is away matters to
+nobody. A process obeys it once, by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import simplejson
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.brokers.shards.watches import watch_all
+from goworkers_py.core.call import Answer, Call
+from goworkers_py.wire.call_record import first_of_each
+
+# So many ids of calls that were read last stand in a position: another shard may bring one of them later.
+REMEMBERED = 300
+
+
+class ShardedCalls(Calls):
+    """A position is JSON: `at` has that of each shard, by its number, `read` the ids of the last calls."""
+
+    def __init__(self, shards: ShardList) -> None:
+        self._shards = shards
+
+    def give(self, call: Call) -> None:
+        self._shards.answers(lambda broker: broker.calls.give(call))
+
+    def end(self) -> str:
+        ends = self._shards.each(lambda broker: broker.calls.end())
+        return _position({str(shard.number): end for shard, end in ends}, [])
+
+    def after(self, position: str) -> tuple[str, Sequence[Call]]:
+        told = simplejson.loads(position)
+        at: dict[str, str] = told["at"]
+        of = {shard.broker: at.get(str(shard.number)) for shard in self._shards.all}
+
+        def read(broker: Broker) -> tuple[str, Sequence[Call]]:
+            known = of[broker]
+            # A shard that was away at the start of the process: what it holds may have been given before that.
+            return (broker.calls.end(), []) if known is None else broker.calls.after(known)
+
+        found: dict[str, Call] = {}
+        for shard, (now, calls) in self._shards.each(read):
+            at[str(shard.number)] = now
+            found |= {call.id: call for call in calls if call.id not in told["read"] and call.id not in found}
+        return _position(at, [*told["read"], *found][-REMEMBERED:]), list(found.values())
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return watch_all(self._shards, lambda broker, told: broker.calls.listen(told), changed)
+
+    def answer(self, call_id: str, answer: Answer) -> None:
+        self._shards.answers(lambda broker: broker.calls.answer(call_id, answer))
+
+    def answers(self, call_id: str) -> Sequence[Answer]:
+        told = self._shards.answers(lambda broker: broker.calls.answers(call_id))
+        return first_of_each([answer for several in told for answer in several])
+
+    def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
+        return watch_all(self._shards, lambda broker, told: broker.calls.watch(call_id, told), changed)
+
+
+def _position(at: Any, read: Sequence[str]) -> str:
+    return simplejson.dumps({"at": {number: at[number] for number in sorted(at)}, "read": list(read)})

@@ -1,0 +1,57 @@
+"""The threads of a daemon that serve all its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from goworkers_py.runtime.canceller import Canceller
+from goworkers_py.runtime.commands import Commands
+from goworkers_py.runtime.firer import Firer
+from goworkers_py.runtime.group_flusher import GroupFlusher
+from goworkers_py.runtime.heartbeat import Heartbeat
+from goworkers_py.runtime.limit_releaser import LimitReleaser
+from goworkers_py.runtime.lock_keeper import LockKeeper
+from goworkers_py.runtime.pauses import Pauses
+from goworkers_py.runtime.recoverer import Recoverer
+from goworkers_py.runtime.relay import Relay
+from goworkers_py.runtime.scheduler import Scheduler
+from goworkers_py.runtime.service import Service
+from goworkers_py.runtime.tracker import Tracker
+from goworkers_py.runtime.watchdog import Watchdog
+
+
+@dataclass(frozen=True)
+class Services:
+    heartbeat: Heartbeat
+    recoverer: Recoverer
+    watchdog: Watchdog
+    pauses: Pauses
+    scheduler: Scheduler
+    relay: Relay
+    tracker: Tracker
+    canceller: Canceller
+    lock_keeper: LockKeeper
+    commands: Commands | None = None  # None: the broker has none
+    group_flusher: GroupFlusher | None = None  # None: no class of this program aggregates groups
+    firer: Firer | None = None  # None: there are no periodic jobs
+    limit_releaser: LimitReleaser | None = None  # None: the program has no limits
+
+    def __iter__(self) -> Iterator[Service]:
+        """In the order in which they start and stop. Without the heartbeat, which starts before them."""
+        return iter(
+            (
+                self.recoverer,
+                self.watchdog,
+                self.pauses,
+                self.scheduler,
+                self.relay,
+                self.tracker,
+                self.canceller,
+                self.lock_keeper,
+                *([self.commands] if self.commands else []),
+                *([self.group_flusher] if self.group_flusher else []),
+                *([] if self.limit_releaser is None else [self.limit_releaser]),
+                *([self.firer] if self.firer else []),
+            )
+        )

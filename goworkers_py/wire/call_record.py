@@ -1,0 +1,75 @@
+"""Calls and answers as JSON.
+
+A call:    {"v": 1, "id": ..., "name": ..., "args": [...], "to": {"identities": [...], "tag": ..., "queue": ...},
+            "by": who gave it, "life_s": ...}
+An answer: {"v": 1, "identity": ..., "value": ...} or {"v": 1, "identity": ..., "error": ...}
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import simplejson
+
+from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Target
+from goworkers_py.core.errors import ArgumentError
+from goworkers_py.wire.needs import is_version
+
+V = 1
+# Of the arguments of a call and of the body of a report; and of the value of an answer, which may be a dump of stacks.
+LONGEST_ARGUMENTS, LONGEST_VALUE = 8_192, 1_000_000
+
+
+def json_text(value: Any, what: str, longest: int) -> str:
+    """Raises ArgumentError if the value is no JSON, or is longer than `longest` bytes."""
+    try:
+        text = simplejson.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"{what} must be JSON: {error}") from None
+    if len(text) > longest:
+        raise ArgumentError(f"{what} must have at most {longest:,} bytes as JSON, has {len(text):,}")
+    return text
+
+
+def written_call(call: Call) -> str:
+    to = {"identities": list(call.target.identities), "tag": call.target.tag, "queue": call.target.queue}
+    json_text(list(call.arguments), f"the arguments of {call.name}", LONGEST_ARGUMENTS)
+    told = {"v": V, "id": call.id, "name": call.name, "args": list(call.arguments), "to": to, "by": call.asker}
+    return simplejson.dumps({**told, "life_s": call.life_s})
+
+
+def read_call(raw: bytes) -> Call | None:
+    """None for what is no call that this release can read."""
+    with suppress(Exception):  # other programs may write there too
+        told = simplejson.loads(raw)
+        to = told["to"]
+        identities = tuple(str(one) for one in to.get("identities", ()))
+        target = Target(identities, str(to.get("tag", "")), str(to.get("queue", "")))
+        life_s = min(float(told["life_s"]), LONGEST_LIFE_S)
+        # A target with a part that this release does not know may leave this process out.
+        if is_version(told["v"], V) and set(to) <= {"identities", "tag", "queue"} and isinstance(told["args"], list):
+            return Call(str(told["id"]), str(told["name"]), told["args"], target, str(told["by"]), life_s)
+    return None
+
+
+def written_answer(answer: Answer) -> str:
+    told: dict[str, Any] = {"v": V, "identity": answer.identity}
+    return simplejson.dumps(told | ({"value": answer.value} if answer.ok else {"error": answer.error}))
+
+
+def read_answer(raw: bytes) -> Answer | None:
+    with suppress(Exception):
+        told = simplejson.loads(raw)
+        if is_version(told["v"], V):
+            return Answer(str(told["identity"]), told.get("value"), str(told.get("error", "")))
+    return None
+
+
+def first_of_each(answers: list[Answer | None]) -> list[Answer]:
+    """A process whose reply was lost answers again."""
+    found: dict[str, Answer] = {}
+    for answer in answers:
+        if answer is not None:
+            found.setdefault(answer.identity, answer)
+    return list(found.values())

@@ -1,0 +1,103 @@
+"""Calls: commands to processes, and their answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from harness import Process, can
+from waiting import eventually
+
+from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.contracts.calls import Calls
+from goworkers_py.core.call import Answer, Call, Target
+from goworkers_py.core.errors import ArgumentError
+
+
+@pytest.fixture
+def calls(me: Process) -> Calls:
+    return can(me.broker, Capability.CALLS).calls
+
+
+def call(name: str = "flush", *arguments: object, life_s: float = 60.0, target: Target | None = None) -> Call:
+    return Call(f"id-{name}", name, list(arguments), target or Target(), "root@host, pid 7", life_s)
+
+
+def test_a_process_reads_the_calls_that_were_given_after_it_began_once_and_in_order(calls: Calls) -> None:
+    assert calls.after(calls.end()) == (calls.end(), [])
+    calls.give(call("before"))
+    position = calls.end()
+    given = [call("first", 1, {"a": [None, "ü"]}, target=Target(("me",), "web", "q")), call("second")]
+    for one in given:
+        calls.give(one)
+    position, found = calls.after(position)
+    assert [*found] == given
+    assert calls.after(position) == (position, [])
+
+
+def test_a_process_that_began_before_the_first_call_reads_it(calls: Calls, other: Process) -> None:
+    position = calls.end()
+    other.broker.calls.give(call())
+    assert [one.name for one in calls.after(position)[1]] == ["flush"]
+
+
+def test_a_call_that_nobody_read_in_its_time_is_left_out(calls: Calls) -> None:
+    position = calls.end()
+    calls.give(call("short", life_s=0.01))
+    calls.give(call("long"))
+    time.sleep(0.05)
+    position, found = calls.after(position)
+    assert [one.name for one in found] == ["long"]
+    assert calls.after(position)[1] == []
+
+
+def test_a_call_never_lives_longer_than_a_minute(calls: Calls) -> None:
+    position = calls.end()
+    calls.give(call(life_s=1e9))
+    assert [one.life_s for one in calls.after(position)[1]] == [60.0]
+
+
+def test_arguments_that_are_no_json_or_too_large_are_refused(calls: Calls) -> None:
+    position = calls.end()
+    for wrong in (object(), float("nan"), "x" * 100_000):
+        with pytest.raises(ArgumentError, match="the arguments of flush must"):
+            calls.give(call("flush", wrong))
+    assert calls.after(position)[1] == []
+
+
+def test_the_stream_of_calls_is_bounded(calls: Calls) -> None:
+    position = calls.end()
+    for number in range(1_500):
+        calls.give(call(str(number)))
+    found = [one.name for one in calls.after(position)[1]]
+    assert found[-1] == "1499"
+    assert 1_000 <= len(found) < 1_200
+
+
+def test_answers_are_collected_the_first_of_each_process(calls: Calls, other: Process) -> None:
+    assert calls.answers("none") == []
+    mine = Answer("me", {"flushed": 3})
+    for answer in (mine, Answer("me", "again"), Answer("other", error="no such command")):
+        other.broker.calls.answer("id", answer)
+    other.broker.calls.answer("id of another", Answer("me"))
+    assert [*calls.answers("id")] == [mine, Answer("other", error="no such command")]
+
+
+def test_calls_and_answers_are_told_at_once_until_the_end_of_listening(calls: Calls) -> None:
+    told, answered = [], []
+    end, end_watch = calls.listen(lambda: told.append(1)), calls.watch("id", lambda: answered.append(1))
+    assert eventually(lambda: told and answered), "something may have happened before"
+    told.clear()
+    answered.clear()
+    calls.give(call())
+    assert eventually(lambda: told)
+    assert not answered
+    calls.answer("id", Answer("me"))
+    assert eventually(lambda: answered)
+    end()
+    end_watch()
+    before = len(told), len(answered)
+    calls.give(call())
+    calls.answer("id", Answer("me"))
+    time.sleep(0.2)
+    assert (len(told), len(answered)) == before

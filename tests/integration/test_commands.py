@@ -1,0 +1,156 @@
+"""Commands to real processes whose connections are cut, and which are killed: none is missed, none is obeyed twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis as redis_py
+from apps import own_app
+from daemon import Daemon, pyworkers
+from proxy import Proxy
+from servers import RedisServer
+from waiting import eventually
+
+from goworkers_py.api.app import App
+from goworkers_py.core.call import Call, Target
+
+JOBS = """
+    import os
+    import goworkers_py as workers
+
+    @workers.job("Quick", queue="q")
+    def quick(): ...
+
+    @workers.command("note")
+    def note(number):
+        with open("noted-%d" % os.getpid(), "a") as file:
+            file.write("%d\\n" % number)
+        return number
+"""
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def noted(folder: Path, daemon: Daemon) -> list[int]:
+    path = folder / f"noted-{daemon.process.pid}"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+@pytest.fixture
+def app(redis_url: str) -> Iterator[App]:
+    with own_app(redis_url) as app:
+        yield app
+
+
+def give(app: App, number: int, life_s: float = 60.0) -> None:
+    """Without waiting for answers."""
+    app.broker.calls.give(Call(f"call-{number}", "note", [number], Target(), "the test", life_s))
+
+
+def test_commands_that_are_given_while_connections_are_cut_are_each_obeyed_once(
+    tmp_path: Path, redis_server: RedisServer, redis_url: str, app: App
+) -> None:
+    with Proxy(int(redis_url.rpartition(":")[2].partition("/")[0])) as proxy:
+        database = redis_url.rpartition("/")[2]
+        with Daemon(tmp_path, f"redis://127.0.0.1:{proxy.port}/{database}", JOBS, "-q", "q=1") as daemon:
+            daemon.ready()
+            numbers = iter(range(1_000))
+            given = []
+            for fault in (
+                proxy.cut,
+                lambda: proxy.drop_reply_of(b"MULTI", times=3),
+                lambda: proxy.drop_command(b"MULTI", times=3),
+                lambda: proxy.drop_reply_of(b"XRANGE", times=2),
+                proxy.refuse,
+                proxy.pass_through,
+                proxy.swallow,
+                proxy.pass_through,
+                proxy.cut,
+            ):
+                fault()
+                for _ in range(3):
+                    given.append(next(numbers))
+                    give(app, given[-1])
+            proxy.pass_through()
+            proxy.cut()
+            assert eventually(lambda: sorted(noted(tmp_path, daemon)) == given, 40)
+            give(app, 5_000)
+            assert eventually(lambda: 5_000 in noted(tmp_path, daemon))
+            assert sorted(noted(tmp_path, daemon)) == [*given, 5_000]
+            assert eventually(lambda: app.broker.calls.answers("call-5000"))
+            assert all(len(app.broker.calls.answers(f"call-{number}")) == 1 for number in given), "answered, in the end"
+
+
+def test_a_process_that_stood_still_obeys_what_has_not_expired_and_nothing_else(
+    tmp_path: Path, redis_url: str, app: App
+) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as daemon:
+        daemon.ready()
+        give(app, 1)
+        assert eventually(lambda: noted(tmp_path, daemon) == [1])
+        daemon.signal(signal.SIGSTOP)
+        give(app, 2)
+        give(app, 3, life_s=0.001)
+        done = app.inspector.call("note", 4, timeout_s=0.5)
+        assert (done.answers, len(done.silent)) == ([], 1)
+        daemon.signal(signal.SIGCONT)
+        give(app, 5)
+        assert eventually(lambda: 5 in noted(tmp_path, daemon))
+        assert sorted(noted(tmp_path, daemon)) == [1, 2, 5]
+
+
+def test_the_successor_of_a_killed_process_obeys_no_command_of_before(tmp_path: Path, redis_url: str, app: App) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as first:
+        first.ready()
+        first.signal(signal.SIGSTOP)
+        for number in range(5):
+            give(app, number)
+        first.kill()
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as second:
+        second.ready()
+        give(app, 9)
+        assert eventually(lambda: noted(tmp_path, second) == [9])
+        [answer] = app.broker.calls.answers("call-9")
+        assert answer.ok
+        assert app.broker.calls.answers("call-1") == []
+
+
+def test_all_processes_of_a_parent_answer_and_one_that_hangs_is_named(tmp_path: Path, redis_url: str, app: App) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1", "--processes", "2") as daemon:
+        assert eventually(lambda: len(app.inspector.processes()) == 2)
+        assert eventually(lambda: all(one.commands for one in app.inspector.processes()))
+        done = pyworkers("processes", "call", "note", "--arg", "7", "--all", "--json", PYWORKERS_REDIS=redis_url)
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        assert (done.returncode, [(one["ok"], one["value"]) for one in told]) == (0, [(True, 7)] * 2)
+        pid = int(told[0]["identity"].split(":")[1])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            done = pyworkers(
+                "processes", "call", "note", "--arg", "8", "--all", "--json", "--within", "1", PYWORKERS_REDIS=redis_url
+            )
+            told = [json.loads(line) for line in done.stdout.splitlines()]
+            assert done.returncode == 1
+            assert sorted((one["ok"], one.get("error", "")) for one in told) == [
+                (False, "no answer within 1 s"), (True, ""),
+            ]  # fmt: skip
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert daemon.stop() == 0
+
+
+def test_a_quiet_process_is_resumed_and_a_stop_ends_it(tmp_path: Path, redis_url: str, redis: redis_py.Redis) -> None:
+    with Daemon(tmp_path, redis_url, JOBS, "-q", "q=1") as daemon:
+        daemon.ready()
+        daemon.signal(signal.SIGTSTP)
+        daemon.says("quiet: no new jobs are fetched")
+        assert pyworkers("processes", "resume", "--all", PYWORKERS_REDIS=redis_url).returncode == 0
+        daemon.says("resumed: jobs are fetched again")
+        pyworkers("enqueue", "Quick", "--queue", "q", PYWORKERS_REDIS=redis_url)
+        assert eventually(lambda: redis.get("stat:processed") == b"1")
+        assert pyworkers("processes", "stop", "--all", "--yes", PYWORKERS_REDIS=redis_url).returncode == 0
+        assert daemon.wait() == 0
