@@ -13,7 +13,7 @@ from typing import Protocol
 from goworkers_py.brokers.contracts.persistence import BulkPersistence, Claims, Persistence, Shared
 from goworkers_py.core.identity import new_identity
 from goworkers_py.delays.timers import Timers
-from goworkers_py.wire.delay_task import NEVER, DelayTask
+from goworkers_py.wire.delay_task import DEAD_AT, HELD, NEVER, DelayTask
 
 # The claims of a process count for this long after it was heard of last.
 LEASE_S = 30.0
@@ -34,7 +34,8 @@ class Book(Protocol):
     def delete(self, task_id: str) -> bool:
         """False when there was no such task, or when it runs: then it is not retried."""
 
-    def find(self, task_id: str) -> DelayTask | None: ...
+    def move(self, task_id: str, due: float) -> bool:
+        """Gives a task another due time. False when there is none, or when it runs."""
 
     def take(self, tasks: Sequence[DelayTask], now: float) -> list[DelayTask]:
         """Those of these due tasks that this process is to run."""
@@ -86,8 +87,18 @@ class OwnBook:
             self._persistence.delete(task_id)
             return self._timers.remove(task_id) is not None
 
-    def find(self, task_id: str) -> DelayTask | None:
-        return self._timers.get(task_id)
+    def move(self, task_id: str, due: float) -> bool:
+        with self._lock:
+            task = self._timers.take_out(task_id)  # so that it cannot begin meanwhile
+            if task is None:
+                return False
+            try:
+                self._persistence.save(_moved(task, due))
+            except BaseException:
+                self._timers.put(task)
+                raise
+            self._timers.put(_moved(task, due))
+            return True
 
     def take(self, tasks: Sequence[DelayTask], now: float) -> list[DelayTask]:
         return [*tasks]
@@ -139,20 +150,27 @@ class SharedBook:
         was_here = self._timers.remove(task_id) is not None
         return not runs and (was_here if was_kept is None else was_kept)
 
-    def find(self, task_id: str) -> DelayTask | None:
-        return next(iter(self._claims.read([task_id])), None)
+    def move(self, task_id: str, due: float) -> bool:
+        [*found] = self._claim([task_id], NEVER)  # so that it cannot begin meanwhile
+        if not found or not found[0].task_type:
+            self._claims.end(self._owner, (), (), [task.id for task in found])
+            return False
+        moved = _moved(found[0], due)
+        self._claims.end(self._owner, (), [moved], ())
+        self._timers.put(moved)
+        return True
 
     def take(self, tasks: Sequence[DelayTask], now: float) -> list[DelayTask]:
         ids = [task.id for task in tasks]
-        found = {task.id: task for task in self._claims.take(self._owner, ids, now)}
-        if not found:  # perhaps because this process stood still, and its lease has expired
-            self._claims.beat(self._owner, LEASE_S)
-            found = {task.id: task for task in self._claims.take(self._owner, ids, now)}
+        found = {task.id: task for task in self._claim(ids, now)}
         taken = []
         for task in tasks:
             current = found.get(task.id)
             if current is None:
                 self._timers.end(task)
+            elif current.held:  # a newer release has replaced it meanwhile: not to be touched
+                self._claims.end(self._owner, (), (), [task.id])
+                self._timers.put(current)
             elif not self._timers.renew(task, current):  # cancelled or replaced just now
                 self._claims.end(self._owner, (), (), [task.id])
             else:
@@ -190,9 +208,20 @@ class SharedBook:
     def leave(self) -> None:
         self._claims.leave(self._owner)
 
+    def _claim(self, ids: Sequence[str], now: float) -> Sequence[DelayTask]:
+        found = self._claims.take(self._owner, ids, now)
+        if not found:  # perhaps because this process has no lease: it stood still, or was not started
+            self._claims.beat(self._owner, LEASE_S)
+            found = self._claims.take(self._owner, ids, now)
+        return found
+
     def _is_news(self, task_id: str, due: float) -> bool:
         known = self._timers.get(task_id)
         return known is None or (known.due != due and not self._timers.is_running(known))
+
+
+def _moved(task: DelayTask, due: float) -> DelayTask:
+    return task.with_notes({HELD: None, DEAD_AT: None}, due)
 
 
 def _save_many(persistence: Persistence, tasks: Sequence[DelayTask]) -> None:

@@ -20,7 +20,7 @@ from goworkers_py.delays.held_tasks import HeldTasks
 from goworkers_py.delays.machinery import Machinery, Settings
 from goworkers_py.delays.timers import Timers
 from goworkers_py.policy.wheel import FEWEST_SLOTS
-from goworkers_py.wire.delay_task import DEAD_AT, HELD, DelayTask, packed
+from goworkers_py.wire.delay_task import DelayTask, packed
 
 SHORTEST_TICK_S = 0.01
 STOP_S = 25.0
@@ -118,13 +118,9 @@ class DelayQueue:
 
     def move(self, id: str, delay: Delay) -> bool:  # noqa: A002
         """`queue.move(id, 300)`: the task is due in five minutes from now, whatever it was before. Also for a task that
-        is held. False if there is none, or if this process runs it now."""
-        book, timers, now = self._opened(), self._all_timers(), self.clock.wall()
-        task = book.find(id)
-        if task is None or timers.runs(id) or not task.task_type:
-            return False
-        book.save(task.with_notes({HELD: None, DEAD_AT: None}, max(now, after(delay, now))))
-        return True
+        is held. False if there is none, or if it runs now."""
+        book, now = self._opened(), self.clock.wall()
+        return book.move(id, max(now, after(delay, now)))
 
     def pending(self) -> list[DelayTask]:
         """The tasks of this process that have not ended, the first due first: those that wait, that run and that are

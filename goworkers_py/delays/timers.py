@@ -70,6 +70,16 @@ class Timers:
             found = self._wheel.remove(key)
             return DelayTask(*found) if found is not None else self._forget(key)
 
+    def take_out(self, key: str) -> DelayTask | None:
+        """The task that was removed. None for one that runs, which goes on, and for one that cannot be read."""
+        with self._lock:
+            found = self._find(key)
+            if found is None or key in self._running or not found.task_type:
+                return None
+            if self._wheel.remove(key) is None:
+                self._forget(key)
+            return found
+
     def get(self, key: str) -> DelayTask | None:
         with self._lock:
             return self._find(key)

@@ -41,7 +41,8 @@ class DelayTask(NamedTuple):
     @property
     def held(self) -> str:
         """Why this process does not run the task when it is due; empty: it does."""
-        found: str = (self.notes or {}).get(HELD, "")
+        notes = self.notes or {}
+        found: str = notes.get(HELD) or ("it failed for the last time" if DEAD_AT in notes else "")
         return found
 
     @property

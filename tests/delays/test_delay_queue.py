@@ -147,6 +147,33 @@ def test_many_are_pushed_at_once(queues: Queues) -> None:
     assert queue.pending() == []
 
 
+def test_many_threads_push_cancel_and_move_while_the_wheel_turns(queues: Queues) -> None:
+    """The original changed its slots in several threads without a lock."""
+    ran: list[str] = []
+    cancelled: list[str] = []
+    kept = workers.MemoryPersistence()
+    queue = queues.started({"remind": ran.append}, kept, tick=0.01, slots=16)
+
+    def work(name: str) -> None:
+        for number in range(800):
+            key = f"{name}-{number}"
+            queue.push((number % 40) / 100, "remind", key, key)
+            if number % 3 == 0 and queue.cancel(key):
+                cancelled.append(key)
+            elif number % 3 == 1:
+                queue.move(key, (number % 7) / 100)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert eventually(lambda: len(queue) == 0)
+    assert len(cancelled) > 100
+    assert sorted(ran + cancelled) == sorted(f"{name}-{number}" for name in "abcd" for number in range(800))
+    assert kept.list() == []
+
+
 def test_pending_tells_the_tasks_by_their_due_times_and_quantity_those_of_a_slot(queues: Queues) -> None:
     queue = queues.made({}, tick=1.0, slots=60)
     for delay in (90, 30, 30_000):

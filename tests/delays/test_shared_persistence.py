@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import redis as redis_py
 from delaying import Queues
 from servers import RedisServer
 from waiting import eventually
@@ -200,3 +201,19 @@ def test_a_push_of_another_process_comes_into_this_wheel(
         other.push(3_600, "remind", "b", "b")
         assert eventually(lambda: ran == ["a"])
         assert not queue.pending()
+
+
+def test_a_record_of_a_newer_release_is_neither_run_nor_changed(
+    redis: redis_py.Redis, redis_url: str, short_leases: None
+) -> None:
+    newer = b'{"v":2,"id":"a","due":1,"what":"ever"}'
+    ran: list[str] = []
+    with closing(Queues()) as queues:
+        queue = queues.started({"remind": ran.append}, workers.RedisPersistence(redis_url))
+        queue.push(0.5, "remind", "a", "a")
+        redis.hset("pyworkers:delay-tasks:default", "a", newer)  # by another process
+        assert eventually(lambda: ["has version 2" in task.held for task in queue.pending()] == [True])
+        assert queue.stop(20)
+    assert ran == []
+    assert redis.hget("pyworkers:delay-tasks:default", "a") == newer
+    assert redis.hlen("pyworkers:delay-claims:default") == 0
