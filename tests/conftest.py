@@ -28,6 +28,7 @@ from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
 from disque_server import DisqueServer, find_disque
 from hypothesis import settings
+from rabbit import RabbitServer
 from servers import RedisServer, do_without
 
 from goworkers_py.brokers.redis.embedded_server import find_server
@@ -44,7 +45,7 @@ IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"
 # Every other fixture with a server uses one of these.
-OF_SERVERS = {"redis_server", "server_program", "disque_servers"}
+OF_SERVERS = {"redis_server", "server_program", "disque_servers", "rabbit_server"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
@@ -132,6 +133,22 @@ def own_redis(server_program: str) -> Iterator[RedisServer]:
     """A server that the test may stop, kill and pause."""
     with closing(RedisServer()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def rabbit_server() -> Iterator[RabbitServer]:
+    """A node of RabbitMQ that tests share; they leave it running. Each takes a virtual host of its own."""
+    servers.allowed = True  # the first test that asks for it may not have begun yet
+    with closing(RabbitServer()) as server:
+        yield server
+
+
+@pytest.fixture
+def rabbit_url(rabbit_server: RabbitServer, tmp_path: Path) -> Iterator[str]:
+    """The address of a virtual host without queues."""
+    vhost = f"{os.getpid()}-{tmp_path.name}"
+    yield rabbit_server.new_vhost(vhost)
+    rabbit_server.delete_vhost(vhost)
 
 
 @pytest.fixture(autouse=True)

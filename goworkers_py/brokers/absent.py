@@ -15,7 +15,7 @@ from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
 from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
-from goworkers_py.brokers.contracts.transport import Batch, Settled
+from goworkers_py.brokers.contracts.transport import Batch, Settled, Transport
 from goworkers_py.core.cancel import Tombstone
 from goworkers_py.core.command import Command
 from goworkers_py.core.cursor import Cursor, Iteration
@@ -28,7 +28,12 @@ from goworkers_py.wire.process_record import Member, ProcessSnapshot
 
 
 class NoLeases(Recoverable):
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
     def beat(self, presence: Presence) -> Beat:
+        """Asks the server something: a daemon does not begin before it answers, nor when it refuses."""
+        self._transport.paused()
         return Beat(time.time(), kept=True, proof="")
 
     def live_processes(self) -> list[LiveProcess]:
@@ -139,7 +144,7 @@ class Completed(Broker):
         self.redelivers = broker.redelivers
         has, self._broker = broker.capabilities, broker
         self.store = broker.store if Capability.STORE in has else NoStore(name)
-        self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases()
+        self.recoverable = broker.recoverable if Capability.LEASES in has else NoLeases(broker.transport)
         self.control = broker.control if Capability.CONTROL in has else NoControl()
         self.cancels = broker.cancels if Capability.CONTROL in has else NoCancels(name)
 

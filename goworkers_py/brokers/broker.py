@@ -33,6 +33,7 @@ class Capability(enum.Enum):
 
     DELAYS = "jobs that wait for a time"  # in the store, or in the service itself
     STORE = "store"  # has `store`
+    FRONT = "the front of a queue for jobs that are given back"  # without it they come soon, not next
     LEASES = "recovery of the jobs of dead processes"  # has `recoverable`
     CONTROL = "commands to processes"  # has `control` and `cancels`
     CALLS = "commands that are answered"  # has `calls`

@@ -21,6 +21,7 @@ _BUILTIN = {
     "shards": "goworkers_py.brokers.shards.broker:ShardsBroker",
     "embedded": "goworkers_py.brokers.redis.embedded_broker:EmbeddedBroker",
     "disque": "goworkers_py.brokers.disque.broker:DisqueBroker",
+    **dict.fromkeys(("amqp", "amqps"), "goworkers_py.brokers.rabbitmq.broker:RabbitBroker"),
     "memory": "goworkers_py.brokers.memory.broker:MemoryBroker",
 }
 

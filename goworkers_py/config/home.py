@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from goworkers_py.config.parsers import SHARDS, scheme_of, shard_addresses
 from goworkers_py.core.held_pushes import Home
 
+PORTS = {"redis": "6379", "rediss": "6379", "amqp": "5672", "amqps": "5671"}
 _LOOPBACK = re.compile(r"^(localhost|127\..*|\[?::1\]?)?(:|$)")
 
 
@@ -28,9 +29,10 @@ def home_of(address: str, namespace: str, data_dir: str) -> Home:
     elif scheme == "unix":
         socket_path = address.partition("://")[2].partition("?")[0].rpartition("@")[2]
         name, machine = f"unix://{Path(socket_path).resolve()} database {database or 0}", socket.gethostname()
-    elif scheme in ("redis", "rediss"):
-        host, _, port = place.rpartition(":") if re.search(r":\d+$", place) else (place, "", "6379")
-        name = f"{scheme}://{host or 'localhost'}:{port}/{parts.path.strip('/') or database or 0}"
+    elif scheme in PORTS:
+        host, _, port = place.rpartition(":") if re.search(r":\d+$", place) else (place, "", PORTS[scheme])
+        within = parts.path.strip("/") if scheme.startswith("amqp") else parts.path.strip("/") or database or 0
+        name = f"{scheme}://{host or 'localhost'}:{port}/{within}"
         machine = socket.gethostname() if _LOOPBACK.match(host) else ""
     else:
         name = f"{scheme}://{place}{parts.path}"

@@ -150,9 +150,11 @@ def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
 
 # The schemes of a broker's address that need no other installed package.
 SHARDS = "shards"
-BUILT_IN_BROKERS = (SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded", "disque")
+BUILT_IN_BROKERS = (
+    SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded", "disque", "amqp", "amqps",
+)  # fmt: skip
 # Those of which the broker itself checks all that follows the scheme.
-_CHECKED_BY_BROKER = ("disque",)
+_CHECKED_BY_BROKER = ("disque", "amqp", "amqps")
 
 
 def broker_address(value: str) -> str:
@@ -169,7 +171,8 @@ def broker_address(value: str) -> str:
     elif not separator or not re.fullmatch(r"[A-Za-z0-9+.-]+", scheme) or _is_near_miss(scheme):
         raise ValueError(
             "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
-            "shards:redis://a,redis://b, memory:// or embedded" + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
+            "amqp://host:port/vhost, shards:redis://a,redis://b, memory:// or embedded"
+            + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
     return value
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import harness_rabbitmq
 import pytest
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
 from harness_dir import DirHarness
@@ -23,11 +24,13 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    return f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards, disque ({VARIABLE} is not set)'}"
+    return (
+        f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards, disque, rabbitmq ({VARIABLE} is not set)'}"
+    )
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-SERVERS = ("redis", "shards", "disque", "disque-protocol")
+SERVERS = ("redis", "shards", "disque", "disque-protocol", "rabbitmq")
 OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
 
 
@@ -51,6 +54,9 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param.startswith("disque"):
         server = request.getfixturevalue("disque_servers")[request.param]()
         return lambda folder: DisqueHarness(server)
+    if request.param == "rabbitmq":
+        server = request.getfixturevalue("rabbit_server")
+        return lambda folder: harness_rabbitmq.of_server(server, folder)
     address = request.getfixturevalue("redis_server")
     return lambda folder: RedisHarness(address)
 

@@ -125,6 +125,7 @@ def test_no_imports_go_in_a_circle() -> None:
     [
         ("redis", {*DRIVERS, "brokers.disque.nodes"}),
         ("hiredis", {"brokers.redis.packing"}),
+        ("pika", {f"brokers.rabbitmq.{name}" for name in ("address", "link", "publisher", "translation")}),
         ("click", {module for module in MODULES if module.startswith("cli.") and module != "cli.__main__"}),
         ("subprocess", {"system.child_process", *EMBEDDED}),
         ("signal", {*SIGNALLERS, "cli.daemon", "cli.top", EMBEDDED[1]}),
@@ -140,8 +141,8 @@ def test_a_library_that_talks_to_the_world_is_imported_in_its_module_only(librar
 def test_only_declared_libraries_are_imported() -> None:
     found = {name.partition(".")[0] for module in MODULES for name in imported(module)}
     for_type_checkers = {"typing_extensions"}  # type checkers bring it along
-    # cronsim is for periodic jobs with a cron expression, imported where one is found.
-    declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon", "cronsim", "msgpack"}
+    # cronsim is for periodic jobs with a cron expression, and pika for RabbitMQ: imported where one is found.
+    declared = {"goworkers_py", "redis", "hiredis", "simplejson", "click", "daemon", "cronsim", "msgpack", "pika"}
     assert found - set(sys.stdlib_module_names) - for_type_checkers == declared
 
 
@@ -183,9 +184,9 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # end of the process does not wait for it. That of `listener` ends when its broker is closed, or nobody listens. The
     # thread of `health_handlers` runs functions of the user's, for which the end of the process does not wait either.
     # The probe of `shard` ends when its shard serves again, or its broker is closed. The keeper of Disque ends when its
-    # broker is closed, which waits for it.
+    # broker is closed, which waits for it. The thread of a RabbitMQ `link` ends with its connection.
     assert starters == {
-        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.shard",
+        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.shard", "brokers.rabbitmq.link",
         "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon",
         "system.parent_link", "web.server", "system.output",
         "runtime.health_handlers",

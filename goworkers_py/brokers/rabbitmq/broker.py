@@ -1,0 +1,49 @@
+"""The broker on RabbitMQ: a queue service. Without a store beside it, RabbitMQ itself holds what waits for a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from goworkers_py.brokers.rabbitmq.transport import RabbitTransport
+
+
+class RabbitBroker(Broker):
+    name = "RabbitMQ"
+    capabilities: Collection[Capability] = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING})
+    redelivers = True
+
+    def __init__(self, transport: RabbitTransport) -> None:
+        self.transport = self._transport = transport
+
+    @classmethod
+    def open(cls, config: Config) -> RabbitBroker:
+        parameters = _parameters(config)
+        from goworkers_py.brokers.rabbitmq.transport import RabbitTransport  # without pika it cannot be imported
+
+        return cls(RabbitTransport(parameters, Names(config.namespace, (config.dead_max_jobs, config.dead_timeout))))
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        _parameters(config)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def _parameters(config: Config) -> Any:
+    try:
+        from goworkers_py.brokers.rabbitmq.address import parameters_of
+    except ModuleNotFoundError as error:
+        if error.name != "pika":
+            raise
+        raise ConfigError(
+            f"{config.spelling('broker')}: amqp:// needs pika: pip install 'goworkers-py[rabbitmq]'"
+        ) from None
+    return parameters_of(config)

@@ -1,0 +1,178 @@
+"""Consumes from the queues of one pool, and opens a new connection when the old one is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink, Flow
+from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.rabbitmq.publisher import again
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.policy.priorities import Ask
+
+log = logging.getLogger(__name__)
+
+WAIT_S = 2.0
+FIRST_JOBS_S = 0.02
+_CRASHED = "INTERNAL_ERROR"
+
+
+class Receipt(NamedTuple):
+    link: ConsumingLink
+    tag: int
+    headers: Any  # None, mostly
+
+
+class Consumer:
+    """Used by the fetcher's thread of the pool, but for `wake` and `close`."""
+
+    def __init__(self, parameters: Any, names: Names) -> None:
+        self._parameters, self._names = parameters, names
+        self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
+        self._link: ConsumingLink | None = None
+        self._flows: dict[str, Flow] = {}
+
+    def wake(self) -> None:
+        self._bell.put(True)
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
+        try:
+            return self._consume(identity, asks, limit, wait_s)
+        except BrokerUnavailable as error:
+            # RabbitMQ 3 closes the connection that consumes from a queue which another process is just declaring.
+            if _CRASHED not in str(error) or any(flow.came for flow in self._flows.values()):
+                raise
+            return self._consume(identity, asks, limit, wait_s)
+
+    def _consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
+        link = self._serving()
+        opened = self._widen(link, asks, limit)
+        give_up_at = time.monotonic() + min(wait_s, WAIT_S)
+        while True:
+            if opened:
+                self._await_first_jobs(link, limit)
+            taken = self._take(link, identity, asks, limit)
+            if taken or self._woken():
+                return taken
+            left_s = give_up_at - time.monotonic()
+            # A flow that RabbitMQ has closed is opened by the next call.
+            if left_s <= 0 or any(flow.is_closed for flow in self._flows.values()) or self._await(link, asks, left_s):
+                return []
+            if link.error is not None:
+                raise again(link.error)
+
+    def _await(self, link: ConsumingLink, asks: Sequence[Ask], timeout_s: float) -> bool:
+        """Waits until a look is worth it. True when somebody has called `wake`."""
+        link.awaited = True  # first: a job that comes from now on rings the bell
+        try:
+            if link.error is None and not any(self._flows[queue].inbox for queue, most in asks if most > 0):
+                return self._bell.get(timeout=timeout_s)
+        except Empty:
+            pass
+        finally:
+            link.awaited = False
+        return False
+
+    def _await_first_jobs(self, link: ConsumingLink, limit: int) -> None:
+        """When the first job of a new flow has come, others are on their way: so the asks are served in their order."""
+        came = -1
+        while came < (now := sum(len(flow.inbox) for flow in self._flows.values())) < limit and now:
+            came = now
+            link.over.wait(FIRST_JOBS_S)
+
+    def _woken(self) -> bool:
+        """Empties the bell. Whether somebody has called `wake`."""
+        woken = False
+        with suppress(Empty):
+            while True:
+                woken |= self._bell.get_nowait()
+        return woken
+
+    def _take(self, link: ConsumingLink, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+        taken: list[Delivery] = []
+        now = time.monotonic()
+        for queue, most in asks:
+            flow = self._flows.get(queue)
+            if most <= 0 or flow is None:
+                continue
+            flow.asked_at = now
+            self._pop(link, flow, identity, min(most, limit - len(taken)), taken)
+        return taken
+
+    def _pop(self, link: ConsumingLink, flow: Flow, identity: str, most: int, taken: list[Delivery]) -> None:
+        inbox, held, queue = flow.inbox, link.held, flow.queue
+        for _ in range(min(most, len(inbox))):
+            try:
+                tag, body, headers = inbox.popleft()
+            except IndexError:  # the link's thread has just given them back
+                return
+            held[tag] = flow
+            taken.append(Delivery(body, queue, identity, Receipt(link, tag, headers)))
+
+    # --- windows
+
+    def _widen(self, link: ConsumingLink, asks: Sequence[Ask], limit: int) -> bool:
+        """Lets as many jobs of each queue come as are asked for. True when some queue was opened."""
+        wanted = Counter[str]()
+        for queue, most in asks:
+            wanted[queue] += most
+        opened = False
+        for queue, most in wanted.items():
+            flow = self._flows.get(queue)
+            if most > 0 and (flow is None or flow.is_closed):
+                fast = flow is not None and _flows_fast(flow)
+                most, opened = max(min(most, limit), flow.window if flow is not None and fast else 0), True
+                flow = self._flows[queue] = Flow(queue)
+                link.widen(flow, most)
+            elif most > 0 and flow is not None:
+                held = len(link.held) if len(wanted) == 1 else sum(one is flow for one in list(link.held.values()))
+                lacking = held + min(most, limit) - flow.window
+                if lacking > 0:
+                    link.widen(flow, max(lacking, flow.window) if _flows_fast(flow) else lacking)
+        return opened
+
+    # --- connections
+
+    def _serving(self) -> ConsumingLink:
+        link = self._link
+        if link is None or not link.serves:
+            if link is not None and link.pid != os.getpid():
+                self._bell = SimpleQueue()
+            if link is not None and (held := len(link.held)):
+                log.warning(
+                    "connection to RabbitMQ lost: %s; it delivers again what is in progress here, which may run twice: "
+                    "%d jobs", link.error, held,
+                )  # fmt: skip
+            # The inboxes of the old link are left: RabbitMQ delivers their jobs again.
+            self._flows = {}
+            link = self._link = ConsumingLink(self._parameters, self._names, self._bell)
+            link.start()
+        return link
+
+    def end_waits(self, identity: str, queues: Collection[str]) -> list[Delivery]:
+        link = self._link
+        if link is None or link.error is not None:
+            return []
+        link.close_flows(queues)
+        taken: list[Delivery] = []
+        for queue in queues:
+            if (flow := self._flows.get(queue)) is not None:
+                self._pop(link, flow, identity, len(flow.inbox), taken)
+        return taken
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+
+def _flows_fast(flow: Flow) -> bool:
+    """Whether a window full of jobs comes and goes within a part of a second."""
+    return flow.came > flow.window * (time.monotonic() - flow.opened_at) * 4

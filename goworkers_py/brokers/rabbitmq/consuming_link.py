@@ -1,0 +1,213 @@
+"""The connection by which a pool consumes from its queues.
+
+RabbitMQ sends jobs by itself, up to the prefetch window of a consumer. The fetcher's thread opens a flow for each
+queue, with a window for as many jobs as the fetcher has room for. To widen a flow, another consumer is added to it: a
+consumer keeps its window for life. Jobs wait in the inbox of the flow until the fetcher takes them. When it does not
+ask for a second, the flow is closed, and the jobs in its inbox go back: another process may be free for them.
+
+A delivery tag belongs to its connection. When that has ended, RabbitMQ delivers its jobs again, and nothing of it is
+acknowledged any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from goworkers_py.brokers.rabbitmq.declarer import Declarer
+from goworkers_py.brokers.rabbitmq.link import Link
+from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+
+log = logging.getLogger(__name__)
+
+# A job that nobody asks for goes back after this time.
+UNASKED_S = 1.0
+LOOK_EVERY_S = 0.5
+CONSUME_S = 3.0
+END_S = 5.0
+LARGEST_WINDOW = 65_535  # of one consumer
+
+Received = tuple[int, bytes, Any]  # delivery tag, body, headers
+
+
+class Flow:
+    """The consumers of one queue."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.inbox: deque[Received] = deque()
+        self.window = 0  # of all its consumers; fetcher's thread only
+        self.tags: list[str] = []  # of its consumers; link's thread only
+        self.is_closed = False  # set by the link's thread; the fetcher opens another flow then
+        self.asked_at = self.opened_at = time.monotonic()  # `asked_at`: set by the fetcher's thread
+        self.came = 0  # link's thread only
+
+
+class ConsumingLink(Link):
+    def __init__(self, parameters: Any, names: Names, bell: SimpleQueue[bool]) -> None:
+        """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
+        super().__init__(parameters, "consumer")
+        self._names, self._bell = names, bell
+        self.awaited = False  # set by the fetcher's thread
+        # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
+        # settler's removes: each a single step.
+        self.held: dict[int, Flow] = {}
+        # The link's thread only:
+        self._channel: Any = None
+        self._declarer: Declarer | None = None
+        self._open: dict[str, Flow] = {}  # by queue
+        self._before: list[Callable[[], None]] = []  # tasks that wait for the channel
+        self._unacknowledged: dict[int, None] = {}  # all tags, in the order in which they came
+
+    # --- the fetcher's thread
+
+    def widen(self, flow: Flow, window: int) -> None:
+        """Lets so many more jobs come."""
+        flow.window += window
+        self.call(partial(self._when_ready, partial(self._widen, flow, window)))
+
+    def close_flows(self, queues: Iterable[str]) -> None:
+        """Returns when no more jobs of these queues come."""
+        closed: SimpleQueue[None] = SimpleQueue()
+        self.call(partial(self._close_flows, [*queues], lambda: closed.put(None)))
+        give_up_at = time.monotonic() + END_S
+        while self.error is None:
+            try:
+                return closed.get(timeout=0.1)
+            except Empty:
+                if time.monotonic() > give_up_at:
+                    raise BrokerUnavailable("the server does not answer") from None
+        return None
+
+    # --- the settler's thread
+
+    def finish(self, done: Sequence[int], back: Sequence[int]) -> None:
+        """Acknowledges the deliveries `done`. Those that go `back` are at the front of their queue again, the last of
+        them first."""
+        self.call(partial(self._finish, done, back))
+
+    # --- the link's thread
+
+    def opened(self, connection: Any) -> None:
+        self._connection = connection
+        self._declarer = Declarer(connection, self._names, self._version())
+        connection.channel(on_open_callback=self._on_channel)
+        self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def _on_channel(self, channel: Any) -> None:
+        channel.add_on_close_callback(lambda channel, reason: self._end(reason))
+        channel.add_on_cancel_callback(self._on_cancelled)
+        self._channel = channel
+        for task in self._before:
+            task()
+        self._before.clear()
+
+    def _when_ready(self, task: Callable[[], None]) -> None:
+        if self._channel is None:
+            self._before.append(task)
+        elif self._channel.is_open:
+            task()
+
+    def _widen(self, flow: Flow, window: int) -> None:
+        if not flow.is_closed:
+            self._open[flow.queue] = flow
+            name = self._names.of(flow.queue)
+            assert self._declarer is not None
+            self._declarer.queue(name, partial(self._consume, flow, name, window), self._end)
+
+    def _consume(self, flow: Flow, name: str, window: int) -> None:
+        if not flow.is_closed and self._channel.is_open:
+            self._channel.basic_qos(
+                prefetch_count=min(window, LARGEST_WINDOW)
+            )  # of the consumers that begin from now on
+            receive = partial(self._receive, flow, flow.inbox.append, self._unacknowledged)
+            answered: list[Any] = []
+            flow.tags.append(self._channel.basic_consume(name, receive, callback=answered.append))
+            self._loop.call_later(CONSUME_S, partial(self._check_answer, flow, answered))
+
+    def _check_answer(self, flow: Flow, answered: Sequence[Any]) -> None:
+        """A node that has just started may lose the question, because the queue has no leader yet."""
+        if not answered and not flow.is_closed:
+            self._end(BrokerUnavailable(f"the server does not let us consume from queue {flow.queue}: no leader yet?"))
+
+    def _receive(
+        self, flow: Flow, put: Callable[[Received], None], unacknowledged: dict[int, None], channel: Any, method: Any,
+        properties: Any, body: bytes,
+    ) -> None:  # fmt: skip
+        tag = method.delivery_tag
+        unacknowledged[tag] = None
+        flow.came += 1
+        put((tag, body, properties.headers))
+        if self.awaited:
+            self.awaited = False
+            self._bell.put(False)
+
+    def _close_flows(self, queues: Sequence[str], then: Callable[[], None]) -> None:
+        """Cancels are answered in order, so the answer to the last one comes after all jobs. pika gives back what comes
+        between a cancel and its answer."""
+        flows = [flow for queue in queues if (flow := self._open.pop(queue, None)) is not None]
+        for flow in flows:
+            flow.is_closed = True
+        tags = [tag for flow in flows for tag in flow.tags]
+        if not tags or not self._channel.is_open:
+            then()
+            return
+        for tag in tags[:-1]:
+            self._channel.basic_cancel(tag, callback=lambda frame: None)
+        self._channel.basic_cancel(tags[-1], callback=lambda frame: then())
+
+    def _on_cancelled(self, frame: Any) -> None:
+        cancelled = frame.method.consumer_tag
+        for flow in [flow for flow in self._open.values() if cancelled in flow.tags]:
+            flow.tags.remove(cancelled)
+            self._close_flows([flow.queue], lambda: self._bell.put(False))
+            log.warning(
+                "queue %s: RabbitMQ has cancelled the consumer, because the queue was deleted or has lost its leader; "
+                "consuming again", flow.queue,
+            )  # fmt: skip
+
+    def _look(self) -> None:
+        """Closes flows with jobs that nobody asks for."""
+        long_ago = time.monotonic() - UNASKED_S
+        for flow in list(self._open.values()):
+            if flow.inbox and flow.asked_at < long_ago:
+                self._close_flows([flow.queue], partial(self._give_back, flow.inbox))
+        self._loop.call_later(LOOK_EVERY_S, self._look)
+
+    def _give_back(self, inbox: deque[Received]) -> None:
+        back = []
+        while inbox:
+            try:
+                back.append(inbox.popleft()[0])  # the fetcher's thread takes from it too
+            except IndexError:
+                break
+        self._finish([], back[::-1])
+
+    def _finish(self, done: Sequence[int], back: Sequence[int]) -> None:
+        if self._channel is None or not self._channel.is_open:
+            return
+        together, last = set(done), 0
+        for tag in self._unacknowledged:
+            if tag not in together:
+                break
+            last = tag
+        if last:
+            self._channel.basic_ack(last, multiple=True)
+        for tag in done:
+            if tag > last:
+                self._channel.basic_ack(tag)
+            del self._unacknowledged[tag]
+        for tag in reversed(back):
+            self._channel.basic_nack(tag, requeue=True)
+            del self._unacknowledged[tag]
+
+    def ended(self, error: BrokerError) -> None:
+        for flow in self._open.values():
+            flow.is_closed = True
+        self._bell.put(False)

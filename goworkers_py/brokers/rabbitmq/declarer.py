@@ -1,0 +1,102 @@
+"""Declares the queues that are not there, on channels of its own: RabbitMQ closes a channel on which it refuses one.
+
+First it asks whether there is a queue of that name. A queue that exists is never declared again: somebody else may have
+declared it with other arguments, which RabbitMQ would refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from goworkers_py.brokers.rabbitmq.names import DELAY, Message, Names
+from goworkers_py.brokers.rabbitmq.translation import translated
+from goworkers_py.core.errors import BrokerError
+
+Then = Callable[[], None]
+Fail = Callable[[BrokerError], None]
+_NOT_FOUND = 404
+
+
+class Declarer:
+    """Used by the thread of one link."""
+
+    def __init__(self, connection: Any, names: Names, version: tuple[int, ...]) -> None:
+        self._connection, self._names, self._version = connection, names, version
+        self._known: set[str] = set()
+        self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
+
+    def declare(self, message: Message, then: Then, fail: Fail) -> None:
+        """Calls `then` when the queue of the message is there, and the queue in which it waits before that."""
+        if message.delay_ms:
+            self.queue(message.queue, partial(self._delay, message.delay_ms, then, fail), fail)
+        else:
+            self.queue(message.queue, then, fail)
+
+    def forget(self, message: Message) -> None:
+        """The message has found no queue: it was deleted."""
+        self._known -= {message.queue, self._names.delay(message.delay_ms)}
+
+    def queue(self, name: str, then: Then, fail: Fail) -> None:
+        def ask(channel: Any) -> None:
+            channel.queue_declare(name, passive=True, callback=lambda frame: self._done(name, channel))
+
+        def make(channel: Any) -> None:
+            arguments = self._names.arguments(name, self._version)
+            channel.queue_declare(
+                name, durable=True, arguments=arguments, callback=lambda frame: self._done(name, channel)
+            )
+
+        self._begin(name, ask, make, then, fail)
+
+    def _delay(self, delay_ms: int, then: Then, fail: Fail) -> None:
+        name, exchange = self._names.delay(delay_ms), self._names.delays
+
+        def ask(channel: Any) -> None:
+            channel.queue_bind(name, exchange, "", {DELAY: delay_ms}, callback=lambda frame: self._done(name, channel))
+
+        def make(channel: Any) -> None:
+            arguments = self._names.delay_arguments(delay_ms)
+            channel.exchange_declare(exchange, "headers", durable=True)
+            channel.queue_declare(name, durable=True, arguments=arguments, callback=lambda frame: ask(channel))
+
+        self._begin(name, ask, make, then, fail)
+
+    def _begin(
+        self, name: str, ask: Callable[[Any], None], make: Callable[[Any], None], then: Then, fail: Fail
+    ) -> None:
+        if name in self._known:
+            then()
+            return
+        waiting = self._waiting.setdefault(name, [])
+        waiting.append((then, fail))
+        if len(waiting) == 1:
+            self._open(name, ask, partial(self._open, name, make, None))
+
+    def _open(self, name: str, step: Callable[[Any], None], on_missing: Callable[[], None] | None) -> None:
+        def closed(channel: Any, reason: Any) -> None:
+            if getattr(reason, "reply_code", 0) == _NOT_FOUND and on_missing is not None:
+                on_missing()
+            elif name in self._waiting:
+                self._fail(name, translated(reason))
+
+        def opened(channel: Any) -> None:
+            channel.add_on_close_callback(closed)
+            step(channel)
+
+        self._connection.channel(on_open_callback=opened)
+
+    def _done(self, name: str, channel: Any) -> None:
+        self._known.add(name)
+        channel.close()
+        for then, _ in self._waiting.pop(name, []):
+            then()
+
+    def _fail(self, name: str, error: BrokerError) -> None:
+        for _, fail in self._waiting.pop(name, []):
+            fail(error)
+
+    def fail_all(self, error: BrokerError) -> None:
+        for name in list(self._waiting):
+            self._fail(name, error)

@@ -1,0 +1,125 @@
+"""Settles deliveries: publishes first what their outcomes say, and acknowledges second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
+from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
+from goworkers_py.brokers.rabbitmq.names import Message, Names
+from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
+from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.wire import payload
+
+
+class Settlement:
+    """Threads share it; each settler settles one batch at a time."""
+
+    def __init__(self, publisher: Publisher, names: Names) -> None:
+        self._publisher, self._names = publisher, names
+        # By settler, in single steps: the number and the results of its last batch, and the number of the last batch
+        # whose messages were confirmed.
+        self._done: dict[str, tuple[int, Sequence[Settled]]] = {}
+        self._published: dict[str, int] = {}
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        if any(type(outcome) is Keep for _, outcome in batch.finished):
+            raise ValueError("a delivery that is kept is not settled")
+        number, results = self._done.get(batch.settler, (None, ()))
+        if number == batch.number:
+            return results
+        verdicts = [_verdict(delivery, outcome) for delivery, outcome in batch.finished]
+        self._publish(batch, verdicts)
+        results = [
+            _release(delivery) if verdict is True else verdict
+            for (delivery, _), verdict in zip(batch.finished, verdicts, strict=True)
+        ]
+        _acknowledge(one for one, result in zip(batch.finished, results, strict=True) if result is True)
+        self._done[batch.settler] = (batch.number, results)
+        return results
+
+    def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> None:
+        if self._published.get(batch.settler) == batch.number:
+            return
+        messages = [
+            message
+            for (delivery, outcome), verdict in zip(batch.finished, verdicts, strict=True)
+            if verdict is True and outcome is not DONE
+            for message in self._messages(delivery, outcome)
+        ]
+        if messages:
+            self._publisher.publish(messages)
+            self._published[batch.settler] = batch.number
+
+    def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
+        """Publishes a message in the place of each delivery."""
+        moved = [(delivery, message) for delivery, message in moves if _is_held(delivery)]
+        self._publisher.publish([message for _, message in moved])
+        _acknowledge((delivery, DONE) for delivery, _ in moved if _release(delivery))
+
+    def _messages(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
+        for effect in outcome.effects:
+            if isinstance(effect, PushJobs):
+                yield from map(self._of_push, effect.pushes)
+            elif isinstance(effect, PushEcho):
+                yield Message(self._names.of(effect.queue), effect.payload)
+        if isinstance(outcome, Retry | Reschedule):
+            queue = _queue_of(outcome.payload) or delivery.queue
+            yield self._names.later(self._names.of(queue), outcome.payload, outcome.at, time.time())
+        elif isinstance(outcome, Dead):
+            yield Message(self._names.dead, outcome.payload)
+        elif isinstance(outcome, Requeue) and not _goes_to_the_front(outcome):
+            body = delivery.payload if outcome.payload is None else outcome.payload
+            yield Message(self._names.of(delivery.queue), body)
+
+    def _of_push(self, push: Push) -> Message:
+        name = self._names.of(push.queue)
+        return self._names.later(name, push.payload, push.at or 0.0, time.time())
+
+
+def _verdict(delivery: Delivery, outcome: Outcome) -> Settled:
+    """True where the delivery may be settled."""
+    if not _is_held(delivery):
+        return False
+    if isinstance(outcome, Park):
+        return "RabbitMQ alone has no lines of limits: set store = redis://..."
+    if any(isinstance(effect, PostJobs) for effect in outcome.effects):
+        return "RabbitMQ alone has no outbox for the pushes to another broker: set store = redis://..."
+    return True
+
+
+def _is_held(delivery: Delivery) -> bool:
+    link: ConsumingLink = delivery.receipt.link
+    return link.error is None and delivery.receipt.tag in link.held
+
+
+def _release(delivery: Delivery) -> bool:
+    link: ConsumingLink = delivery.receipt.link
+    return link.held.pop(delivery.receipt.tag, None) is not None and link.error is None
+
+
+def _acknowledge(finished: Iterable[Finished]) -> None:
+    by_link: dict[ConsumingLink, tuple[list[int], list[int]]] = {}
+    for delivery, outcome in finished:
+        link, tag = delivery.receipt.link, delivery.receipt.tag
+        done, back = by_link.setdefault(link, ([], []))
+        (back if _goes_to_the_front(outcome) else done).append(tag)
+    for link, (done, back) in by_link.items():
+        link.finish(done, back)
+
+
+def _goes_to_the_front(outcome: Outcome) -> bool:
+    return isinstance(outcome, Requeue) and outcome.payload is None and not outcome.last
+
+
+def _queue_of(raw: bytes) -> str:
+    """The queue that a payload names; empty where it names none."""
+    try:
+        queue = payload.read(raw).get("queue")
+    except UnreadablePayload:
+        return ""
+    return queue if isinstance(queue, str) and payload.encodable(queue) else ""

@@ -1,0 +1,128 @@
+"""Publishes, consumes and settles jobs in RabbitMQ.
+
+A settlement publishes first what the outcome says (a retry, a dead job, the pushes of the job), waits until that is
+confirmed, and acknowledges second. A process that is killed between the two leaves the job unacknowledged, and it is
+delivered again: it runs twice. Nothing is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from goworkers_py.brokers.contracts.transport import Batch, Published, PublishResult, Settled, Transport
+from goworkers_py.brokers.rabbitmq.consumer import Consumer
+from goworkers_py.brokers.rabbitmq.names import DUE, Message, Names
+from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.brokers.rabbitmq.settlement import Settlement
+from goworkers_py.core.delivery import Delivery
+from goworkers_py.core.effect import ID_LIFE_S, Push
+from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.policy.priorities import Ask
+
+# A job that is due so soon is run at once.
+EARLY_S = 0.1
+MOST_IDS = 100_000
+
+
+class RabbitTransport(Transport):
+    def __init__(self, parameters: Any, names: Names) -> None:
+        self._parameters, self._names = parameters, names
+        self._publisher = Publisher(parameters, names)
+        self._settlement = Settlement(self._publisher, names)
+        # By each of their queues. Changed by fetchers' threads, one for each pool, in single steps.
+        self._consumers: dict[str, Consumer] = {}
+        self._woken: set[str] = set()  # queues that were woken before their first consume
+        self._ids: dict[str, float] = {}  # of pushes that this process has published, with their time (monotonic)
+
+    # --- publishing
+
+    def publish(self, pushes: Sequence[Push]) -> list[PublishResult]:
+        fresh = [*self._unknown(pushes)]
+        self._publisher.publish([self._message(push) for push, new in zip(pushes, fresh, strict=True) if new])
+        now = time.monotonic()
+        self._ids.update((push.id, now) for push in pushes if push.id)
+        return [Published.PUSHED if new else Published.DUPLICATE for new in fresh]
+
+    def _unknown(self, pushes: Sequence[Push]) -> Iterator[bool]:
+        """For each push whether this process has published none with its id."""
+        if len(self._ids) > MOST_IDS:
+            long_ago = time.monotonic() - ID_LIFE_S
+            self._ids = {name: at for name, at in self._ids.copy().items() if at > long_ago}
+        seen = set[str]()
+        for push in pushes:
+            if push.track or push.lock or push.batch or push.group or push.slot:
+                raise BrokerRefused(
+                    "RabbitMQ alone keeps no records, locks, batches, groups and limits: set store = redis://..."
+                )
+            yield not push.id or not (push.id in self._ids or push.id in seen)
+            seen.add(push.id)
+
+    def _message(self, push: Push) -> Message:
+        name = self._names.of(push.queue)
+        return self._names.later(name, push.payload, push.at or 0.0, time.time())
+
+    # --- consuming
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        consumer = self._consumer([queue for queue, _ in asks])
+        taken = consumer.consume(identity, asks, limit, wait_s)
+        if any(one.receipt.headers for one in taken):
+            early = [one for one in taken if one.receipt.headers and _is_early(one.receipt.headers)]
+            self._wait_on(early)
+            return [one for one in taken if one not in early]
+        return taken
+
+    def _wait_on(self, early: Sequence[Delivery]) -> None:
+        """Jobs whose time takes several steps go to the next one."""
+        now = time.time()
+        self._settlement.move(
+            (one, self._names.later(self._names.of(one.queue), one.payload, one.receipt.headers[DUE] / 1000, now))
+            for one in early
+        )
+
+    def _consumer(self, queues: Sequence[str]) -> Consumer:
+        known = self._consumers.get(queues[0])
+        if known is None:
+            known = Consumer(self._parameters, self._names)
+            if not self._woken.isdisjoint(queues):
+                known.wake()
+            for queue in queues:
+                self._consumers[queue] = known
+        return known
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        known = self._consumers.get(queues[0])
+        return known.end_waits("", queues) if known is not None else []
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        return []  # RabbitMQ delivers what was lost again
+
+    def paused(self) -> set[str]:
+        """No queue is paused. It is asked twice a second, so it tells of a lost connection too."""
+        self._publisher.check()
+        return set()
+
+    def wake(self, queue: str) -> None:
+        known = self._consumers.get(queue)
+        if known is None:
+            self._woken.add(queue)
+        else:
+            known.wake()
+
+    # --- settling
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        return self._settlement.settle(batch)
+
+    def close(self) -> None:
+        for consumer in {id(one): one for one in self._consumers.values()}.values():
+            consumer.close()
+        self._publisher.close()
+
+
+def _is_early(headers: Any) -> bool:
+    due = headers.get(DUE)
+    return isinstance(due, int) and due / 1000 > time.time() + EARLY_S

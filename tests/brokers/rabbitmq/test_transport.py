@@ -1,0 +1,178 @@
+"""What is RabbitMQ's own: connections that are lost, flows that are closed, delays in several steps, forks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from urllib.parse import quote, urlsplit
+
+import pytest
+from harness import Process, job, jobs, payloads
+from rabbit import RabbitServer
+from raw_proxy import RawProxy
+from waiting import eventually
+
+from goworkers_py.brokers.contracts.transport import Batch, Published
+from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Reschedule, Retry
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def me(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+@pytest.fixture
+def other(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+@pytest.fixture
+def proxy(rabbit_server: RabbitServer) -> Iterator[RawProxy]:
+    with RawProxy(rabbit_server.port) as one:
+        yield one
+
+
+@pytest.fixture
+def proxied(rabbit_url: str, rabbit_server: RabbitServer, proxy: RawProxy) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url.replace(str(rabbit_server.port), str(proxy.port))))
+    with closing(one.broker):
+        yield one
+
+
+def test_a_delivery_of_a_lost_connection_is_lost_and_comes_again(proxied: Process, proxy: RawProxy) -> None:
+    proxied.publish(job(1))
+    [old] = proxied.consume(1)
+    proxy.cut()
+    assert eventually(lambda: old.receipt.link.error)
+    [new] = proxied.consume(1)
+    assert new.payload == old.payload
+    assert proxied.settle((old, DONE)) == [False]
+    assert proxied.settle((new, DONE)) == [True]
+
+
+def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Process, proxy: RawProxy) -> None:
+    proxied.publish(job(1))
+    [delivery] = proxied.consume(1)
+    batch = Batch("settler", 1, [(delivery, Dead(job("dead")))])
+    assert list(proxied.broker.transport.settle(batch)) == [True]
+    proxy.cut()
+    assert list(proxied.broker.transport.settle(batch)) == [True]
+    assert payloads(proxied.consume(1, "pyworkers.dead")) == [job("dead")]
+    assert proxied.broker.transport.consume("me", [("pyworkers.dead", 1)], 1, 0.2) == []
+
+
+def test_a_push_over_a_lost_connection_is_an_error_and_the_next_one_works(proxied: Process, proxy: RawProxy) -> None:
+    proxied.publish(job(1))
+    proxy.refuse()
+    with pytest.raises(BrokerUnavailable):
+        push_until_it_fails(proxied)
+    proxy.pass_through()
+    proxied.publish(job(3))
+    assert job(3) in payloads(proxied.consume(2))
+
+
+def push_until_it_fails(process: Process) -> None:
+    for _ in range(3):
+        process.publish(job(2))
+
+
+def test_jobs_that_nobody_asks_for_go_to_another_process(me: Process, other: Process) -> None:
+    """As those of a process that has become quiet."""
+    me.publish(*jobs(1))
+    [first] = me.consume(1)
+    me.settle((first, DONE))  # there is room for another job, which comes and is not asked for
+    me.publish(job("later"))
+    assert payloads(other.consume(1)) == [job("later")]
+
+
+def test_a_job_given_back_comes_again(me: Process) -> None:
+    me.publish(*jobs(3))
+    deliveries = me.consume(3)
+    me.settle(*((one, REQUEUE) for one in deliveries))
+    assert sorted(payloads(me.consume(3))) == jobs(3)
+
+
+@pytest.mark.parametrize("outcome", [Retry, Reschedule])
+def test_a_job_waits_for_its_time_in_several_steps(me: Process, outcome: type[Retry | Reschedule]) -> None:
+    me.publish(job(1))
+    [delivery] = me.consume(1)
+    due = time.time() + 1.7
+    assert me.settle((delivery, outcome(due, job("later")))) == [True]
+    assert payloads(me.consume(1)) == [job("later")]
+    assert time.time() >= due - 0.1
+
+
+def test_a_push_for_later_comes_then(me: Process) -> None:
+    due = time.time() + 0.8
+    me.publish(job(1), at=due)
+    me.publish(job(2), at=time.time() - 100)
+    assert payloads(me.consume(2)) == [job(2), job(1)]
+    assert time.time() >= due - 0.1
+
+
+@pytest.mark.parametrize(("seconds", "step_s"), [(0.01, 0.1), (59, 30), (60, 60), (10**8, 2_592_000)])
+def test_the_longest_step_that_fits_is_taken(seconds: float, step_s: float) -> None:
+    message = Names("", (1, 1.0)).later("q", b"", 1000.0 + seconds, 1000.0)
+    assert message.delay_ms == step_s * 1000
+
+
+def test_a_deleted_queue_is_declared_again_and_its_consumer_goes_on(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    me.publish(job(1))
+    me.settle((me.consume(1)[0], DONE))
+    vhost = urlsplit(rabbit_url).path[1:]
+    rabbit_server.ask("DELETE", f"queues/{vhost}/{quote('q')}")
+    assert eventually(lambda: "RabbitMQ has cancelled the consumer" in caplog.text)
+    me.publish(job(2))
+    assert payloads(me.consume(1)) == [job(2)]
+
+
+def test_a_queue_that_somebody_else_has_declared_is_used_as_it_is(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str
+) -> None:
+    vhost = urlsplit(rabbit_url).path[1:]
+    rabbit_server.ask("PUT", f"queues/{vhost}/classic", '{"durable": true, "arguments": {"x-max-priority": 3}}')
+    me.publish(job(1), queue="classic")
+    assert payloads(me.consume(1, "classic")) == [job(1)]
+
+
+def test_a_push_in_a_forked_child_works_and_the_parent_goes_on(me: Process) -> None:
+    me.publish(job("parent"))
+    child = os.fork()
+    if not child:
+        me.publish(job("child"))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    me.publish(job("parent again"))
+    assert sorted(payloads(me.consume(3))) == sorted([job("parent"), job("child"), job("parent again")])
+
+
+def test_an_id_is_published_once_by_a_process(me: Process) -> None:
+    push = me.push(job(1), push_id="one")
+    assert me.broker.transport.publish([push, push]) == [Published.PUSHED, Published.DUPLICATE]
+    assert me.broker.transport.publish([push]) == [Published.DUPLICATE]
+
+
+@pytest.mark.parametrize("queue", ["x" * 256, "amq.own"])
+def test_a_name_that_rabbitmq_cannot_store_is_refused(me: Process, queue: str) -> None:
+    with pytest.raises(BrokerRefused, match=r"RabbitMQ (takes|keeps) names"):
+        me.publish(job(1), queue=queue)
+
+
+@pytest.mark.parametrize("address", ["amqp://host:port/", "amqp://h/?heartbeat=x", "amqp://h/?colour=red"])
+def test_a_wrong_address_is_refused(address: str) -> None:
+    process = Config(broker=address)
+    with pytest.raises(ConfigError, match="the server's address is not valid"):
+        Process(process)

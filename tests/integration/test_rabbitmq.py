@@ -1,0 +1,161 @@
+"""A real daemon on a real node of RabbitMQ, which is killed, and a connection that is cut."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from daemon import Daemon, pyworkers
+from harness import Process, job
+from rabbit import RabbitServer
+from raw_proxy import RawProxy
+from waiting import eventually
+
+from goworkers_py.config.options import Config
+
+JOBS = """
+    import pathlib, time
+    import goworkers_py as workers
+
+    def note(word, text):
+        with pathlib.Path("done").open("a") as done:
+            done.write(f"{word} {text}\\n")
+
+    @workers.job(queue="q")
+    def work(number, seconds=0):
+        note("began", number)
+        time.sleep(seconds)
+        note("ended", number)
+
+    @workers.job(queue="q")
+    def fail(number):
+        note("failed", number)
+        raise workers.RetryJob("it fails", delay=1.5)
+"""
+Make = Callable[..., Daemon]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    daemons: list[Daemon] = []
+
+    def start(address: str, *flags: str) -> Daemon:
+        daemons.append(Daemon(tmp_path, address, JOBS, "-q", "q=5", *flags))
+        return daemons[-1]
+
+    yield start
+    for one in daemons:
+        one.kill()
+        one.process.wait()
+
+
+@pytest.fixture
+def process(rabbit_url: str) -> Iterator[Process]:
+    one = Process(Config(broker=rabbit_url))
+    with closing(one.broker):
+        yield one
+
+
+def push(process: Process, name: str, *arguments: list[object]) -> None:
+    process.publish(*(job(f"{name}-{one[0]}", args=one, **{"class": name, "retry": 1}) for one in arguments))
+
+
+def done(folder: Path, word: str = "ended") -> list[str]:
+    path = folder / "done"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.split(" ", 1)[1] for line in lines if line.startswith(f"{word} ")]
+
+
+def test_a_daemon_runs_jobs_and_ends_at_term(make: Make, rabbit_url: str, process: Process, tmp_path: Path) -> None:
+    daemon = make(rabbit_url).ready()
+    push(process, "work", *([number] for number in range(200)))
+    assert eventually(lambda: len(done(tmp_path)) == 200)
+    assert daemon.stop() == 0
+    assert "ERROR" not in daemon.output, daemon.output
+    assert sorted(map(int, done(tmp_path))) == [*range(200)]
+
+
+def test_a_failed_job_is_retried_after_its_time_and_dies(
+    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+) -> None:
+    daemon = make(rabbit_url).ready()
+    push(process, "fail", [1])
+    assert eventually(lambda: len(done(tmp_path, "failed")) == 2)
+    assert daemon.stop() == 0
+    [dead] = process.consume(1, "pyworkers.dead")
+    fields = json.loads(dead.payload)
+    assert (fields["jid"], fields["error_message"], fields["retry_count"]) == ("fail-1", "it fails", 1)
+
+
+def test_running_jobs_end_at_term_and_the_others_stay_in_their_queue(
+    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+) -> None:
+    push(process, "work", *([number, 1] for number in range(20)))
+    daemon = make(rabbit_url).ready()
+    assert eventually(lambda: len(done(tmp_path, "began")) >= 5)
+    assert daemon.stop() == 0
+    ended = done(tmp_path)
+    assert sorted(ended) == sorted(done(tmp_path, "began"))
+    left = {json.loads(one.payload)["jid"] for one in process.consume(20 - len(ended))}
+    assert left == {f"work-{number}" for number in range(20)} - {f"work-{number}" for number in ended}
+
+
+def test_jobs_of_a_daemon_that_is_killed_run_in_another(
+    make: Make, rabbit_url: str, process: Process, tmp_path: Path
+) -> None:
+    push(process, "work", *([number, 0.02] for number in range(300)))
+    killed = make(rabbit_url)
+    assert eventually(lambda: len(done(tmp_path)) > 20)
+    killed.kill()
+    killed.process.wait()
+    make(rabbit_url).ready()
+    assert eventually(lambda: set(map(int, done(tmp_path))) == {*range(300)})
+
+
+def test_a_cut_connection_loses_no_job_and_an_old_delivery_is_not_acknowledged_on_the_new_one(
+    make: Make, rabbit_url: str, rabbit_server: RabbitServer, process: Process, tmp_path: Path
+) -> None:
+    with RawProxy(rabbit_server.port) as proxy:
+        push(process, "work", *([number, 0.3] for number in range(5)), *([number, 0.01] for number in range(5, 300)))
+        daemon = make(rabbit_url.replace(f":{rabbit_server.port}/", f":{proxy.port}/")).ready()
+        assert eventually(lambda: len(done(tmp_path, "began")) >= 5)
+        proxy.cut()
+        assert eventually(lambda: "lost lease" in daemon.output)
+        assert eventually(lambda: set(map(int, done(tmp_path))) == {*range(300)})
+        assert daemon.stop() == 0
+        assert "connection to RabbitMQ lost" in daemon.output
+        assert "PRECONDITION" not in daemon.output, "a delivery tag was acknowledged that the channel did not know"
+    assert max(Counter(done(tmp_path)).values()) == 2
+
+
+def test_a_node_that_is_killed_and_started_again_keeps_all_jobs(make: Make, tmp_path: Path) -> None:
+    with closing(RabbitServer()) as server:
+        process = Process(Config(broker=server.url))
+        push(process, "work", *([number, 0.01] for number in range(500)))
+        process.broker.close()
+        server.await_metadata()
+        daemon = make(server.url).ready()
+        assert eventually(lambda: len(done(tmp_path)) > 20)
+        server.kill()
+        daemon.says("RabbitMQ cannot serve")
+        server.start()
+        assert eventually(lambda: set(map(int, done(tmp_path))) == {*range(500)})
+        daemon.says("RabbitMQ serves again")
+        assert daemon.stop() == 0
+
+
+def test_without_pika_the_error_names_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pika.py").write_text("raise ModuleNotFoundError('No module named pika', name='pika')")
+    told = pyworkers("enqueue", "Job", "--broker", "amqp://127.0.0.1:1/", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert told.returncode == 2
+    assert "pip install 'goworkers-py[rabbitmq]'" in told.stderr
+
+
+def test_a_wrong_password_ends_the_daemon_with_a_clear_error(make: Make, rabbit_url: str) -> None:
+    daemon = make(rabbit_url.replace("amqp://", "amqp://guest:wrong@"))
+    assert daemon.wait() != 0
+    assert "the server refused the login" in daemon.output

@@ -1,0 +1,156 @@
+"""RabbitMQ nodes that tests start for themselves, with a directory, an epmd and ports of their own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote
+
+from servers import check_allowed, do_without, free_port
+from waiting import eventually
+
+START_S = 60.0
+
+
+def find_rabbitmq() -> str:
+    """The program of the server itself: the one on PATH changes to another user first."""
+    found = sorted(map(str, Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server")))
+    if not found or shutil.which("epmd") is None:
+        do_without("no RabbitMQ server: install rabbitmq-server")
+    return found[-1]
+
+
+class RabbitServer:
+    """A node on 127.0.0.1 that tests can kill, pause and start again. It keeps its ports and its data for life."""
+
+    def __init__(self, *lines: str) -> None:
+        """`lines` are of rabbitmq.conf."""
+        check_allowed()
+        self._binary = find_rabbitmq()
+        self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-rabbit-"))
+        self.port, self._distribution, self._epmd_port, self.http_port = (free_port() for _ in range(4))
+        self._write_config(lines)
+        self._epmd = subprocess.Popen(
+            ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)], stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _write_config(self, lines: tuple[str, ...]) -> None:
+        own = (
+            "management.tcp.ip = 127.0.0.1", f"management.tcp.port = {self.http_port}",
+            "disk_free_limit.absolute = 1MB",
+        )  # fmt: skip
+        (self._directory / "rabbit.conf").write_text("\n".join([*own, *lines, ""]))
+        (self._directory / "plugins").write_text("[rabbitmq_management].")
+
+    @property
+    def url(self) -> str:
+        return f"amqp://127.0.0.1:{self.port}/"
+
+    @property
+    def log(self) -> str:
+        return (self._directory / "out").read_text("utf-8", "replace")
+
+    def start(self) -> None:
+        """Returns when the node serves. Does nothing if it runs."""
+        if self._process is not None:
+            return
+        directory = str(self._directory)
+        environment = {
+            "PATH": os.environ["PATH"], "HOME": directory, "LANG": "C.UTF-8",
+            "RABBITMQ_NODENAME": f"test{self.port}@localhost", "RABBITMQ_MNESIA_BASE": f"{directory}/data",
+            "RABBITMQ_LOG_BASE": f"{directory}/log", "RABBITMQ_LOGS": "-", "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port), "RABBITMQ_DIST_PORT": str(self._distribution),
+            "RABBITMQ_CONFIG_FILE": f"{directory}/rabbit", "RABBITMQ_ENABLED_PLUGINS_FILE": f"{directory}/plugins",
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null", "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(self._epmd_port), "ERL_CRASH_DUMP_SECONDS": "0",
+            # One scheduler, which does not spin: the tests have few processors.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+        }  # fmt: skip
+        with (self._directory / "out").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._binary], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + START_S
+        while not self._serves():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"RabbitMQ did not start: {self.log[-3000:]}")
+            time.sleep(0.1)
+
+    def _serves(self) -> bool:
+        try:
+            return self.ask("GET", "health/checks/port-listener/" + str(self.port)) is not None
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """As a power failure of the machine: nothing is written any more."""
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def await_metadata(self) -> None:
+        """Waits until the node has written which queues it leads, which it does some seconds late: a queue that is
+        younger has no leader after a kill (seen with 3.10)."""
+        [meta] = self._directory.glob("data/*/quorum/*/meta.dets")
+        seen = {meta.stat().st_mtime}
+        eventually(lambda: seen.add(meta.stat().st_mtime) or len(seen) > 2, within_s=7.0)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+
+    def close(self) -> None:
+        self.kill()
+        self._epmd.kill()
+        self._epmd.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    # --- its management
+
+    def ask(self, method: str, path: str, body: str = "") -> bytes:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}/api/{path}", body.encode(), method=method)
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            told: bytes = reply.read()
+            return told
+
+    def new_vhost(self, name: str) -> str:
+        """The address of a virtual host without queues."""
+        self.ask("PUT", f"vhosts/{quote(name, safe='')}")
+        return f"{self.url}{quote(name, safe='')}"
+
+    def delete_vhost(self, name: str) -> None:
+        self.ask("DELETE", f"vhosts/{quote(name, safe='')}")
+
+    def has_queues(self, vhost: str) -> bool:
+        return self.ask("GET", f"queues/{quote(vhost, safe='')}?columns=name") != b"[]"
+
+    def queue_sizes(self, vhost: str) -> dict[str, int]:
+        """How many messages each queue holds, also those that are delivered and not acknowledged. Some seconds old."""
+        told = json.loads(self.ask("GET", f"queues/{quote(vhost, safe='')}"))
+        return {queue["name"]: queue.get("messages", 0) for queue in told}
