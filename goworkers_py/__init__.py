@@ -19,6 +19,8 @@ from goworkers_py.api.app import App
 from goworkers_py.api.batches import Batch
 from goworkers_py.api.job import Job, Signature
 from goworkers_py.api.limits import Limit
+from goworkers_py.api.receiver import Receiver
+from goworkers_py.api.typed_message import TypedMessage
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.batch import BatchStatus
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
@@ -61,6 +63,7 @@ from goworkers_py.runtime.health_handlers import HealthEvent
 from goworkers_py.wire.message import Message, current_message
 
 app = App()  # the default App: the functions below are its methods
+app.adopt_messages()
 inspector = app.inspector
 
 configure = app.configure
@@ -88,6 +91,8 @@ enqueue_in = app.enqueue_in
 enqueue_at = app.enqueue_at
 enqueue_bulk = app.enqueue_bulk
 enqueue_with_options = app.enqueue_with_options
+send = app.send
+receive = app.receive
 status = app.status
 result = app.result
 aresult = app.aresult
@@ -173,12 +178,14 @@ __all__ = [
     "NoResult",
     "NoSuchDatabase",
     "PoisonPill",
+    "Receiver",
     "RedisPersistence",
     "RetryJob",
     "SQLitePersistence",
     "Signature",
     "TimeLimitExceeded",
     "TooManyHeld",
+    "TypedMessage",
     "UnknownJob",
     "UnreadableBody",
     "UnreadablePayload",
@@ -220,8 +227,10 @@ __all__ = [
     "periodic",
     "process",
     "quit",
+    "receive",
     "result",
     "run",
+    "send",
     "start",
     "stats_server",
     "status",

@@ -25,12 +25,14 @@ from goworkers_py.api.ignored_options import warn_of_ignored
 from goworkers_py.api.job import Job
 from goworkers_py.api.job_function import check_function
 from goworkers_py.api.limits import Limiting
+from goworkers_py.api.messaging import Messaging
 from goworkers_py.api.partition import Partition
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
 from goworkers_py.api.results import Results
 from goworkers_py.api.running import Running
 from goworkers_py.api.testable import Testable
+from goworkers_py.api.typed_message import TypedMessage
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.open_broker import kind_of_broker, open_broker
 from goworkers_py.config.job_options import CodeOptions
@@ -60,7 +62,8 @@ R = TypeVar("R")
 
 
 class App(
-    Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Running, Testable,
+    Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Messaging, Running,
+    Testable,
 ):  # fmt: skip
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
@@ -184,6 +187,10 @@ class App(
 
         return add if name is None or isinstance(name, str) else add(name)
 
+    def adopt_messages(self) -> None:
+        """Called by the package: typed messages whose class line names no App belong to this one."""
+        TypedMessage._app = self
+
     def defaults(self, module: str | None = None, /, **options: Unpack[CodeOptions]) -> None:
         """`workers.defaults(retry=5)` gives options to all jobs that are declared after it;
         `workers.defaults(__name__, queue="billing")` to those of this module and of the modules below it.
@@ -241,7 +248,11 @@ class App(
         return self.plan_of(self.partition())
 
     def plan_of(self, partition: Partition) -> Plan:
-        plan = self._with_periodic(self._declared.plan(partition.config), partition)
+        return self._with_periodic(self.plan_from(partition.config), partition)
+
+    def plan_from(self, config: Config) -> Plan:
+        """That of any configuration, without periodic jobs."""
+        plan = self._declared.plan(config)
         # Modules of tests may have set `timing`.
         return dataclasses.replace(plan, config=self._timed(plan.config), destinations=destinations)
 

@@ -204,9 +204,11 @@ class Launcher:
 
     # --- stop
 
-    def stop(self, patiently: bool = False) -> bool:
-        """Stops senders before receivers: the order follows the data. True when nothing was left behind."""
-        self.state.deadline = deadline = Deadline(math.inf if patiently else self._timeout_s)
+    def stop(self, patiently: bool = False, within_s: float | None = None) -> bool:
+        """Stops senders before receivers: the order follows the data. True when nothing was left behind. `within_s` is
+        for the jobs, instead of the option `timeout`."""
+        jobs_have_s = self._timeout_s if within_s is None else within_s
+        self.state.deadline = deadline = Deadline(math.inf if patiently else jobs_have_s)
         if self._in_a_hurry:
             deadline.shorten(0)
         if self._impatient:
