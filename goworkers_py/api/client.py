@@ -101,6 +101,10 @@ class Client:
             jids += [None if job is None else _jid(job, next(answers)) for job in jobs]
         return jids
 
+    def push_body(self, queue: str, body: bytes) -> None:
+        """Pushes a bare body, which has no jid, to the level of a queue that is a list of other programs."""
+        self._push([Push(queue, body)], frozenset(), False)
+
     def draft(
         self,
         queue: str,

@@ -10,6 +10,7 @@ from goworkers_py.api.client_links import ClientLink
 from goworkers_py.api.defaults import Defaults
 from goworkers_py.api.import_pushes import warned_of
 from goworkers_py.api.periodic_plan import DeclaredPeriodic
+from goworkers_py.api.plain_queues import plain_handler
 from goworkers_py.config.job_options import CodeOptions, checked
 from goworkers_py.config.limits import check_limits
 from goworkers_py.config.options import Config, PoolConfig, QueueConfig
@@ -70,14 +71,17 @@ class Declarations:
         registry = self.registry.without_handlers() if config.partition else self.registry
         queues = self._queues_to_run(config)
         for queue in queues:
-            if queue.handler:
+            if queue.list_:
+                registry.handle(queue.name, *plain_handler(queue, registry))
+            elif queue.handler:
                 registry.handle(queue.name, resolve(queue.handler, f"[queue:{queue.name}] handler"))
         levels = Levels(queues, registry)
         config.check_echo(queue.name for queue in levels.queues)
         for queue in queues:
             if (handler := registry.handler(queue.name)) is not None:
                 for level in levels.of(queue.name):
-                    registry.handle(level, handler)
+                    if level != queue.name:
+                        registry.handle(level, handler)
         links_of = {queue.name: self._links_of(queue) for queue in queues}
         return Plan(
             config=config,

@@ -14,6 +14,7 @@ from goworkers_py.config.moments import Delay, after
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.levels import plain_level
 from goworkers_py.runtime.assembly import assemble
 from goworkers_py.runtime.plan import Plan
 
@@ -33,11 +34,20 @@ class Messaging:
     def plan_from(self, config: Config) -> Plan:
         raise NotImplementedError
 
+    def _partition_of(self, kind: type[TypedMessage]) -> Partition:
+        spec, _, _ = kind._job.target
+        return self.partition(spec.options.get("partition") or "")
+
     def send(self, message: TypedMessage, *, delay: Delay | None = None, **options: Unpack[SetOptions]) -> str | None:
         """`workers.send(Mail(to="ada@example.com"), delay=60)` returns the jid, or None when a client link stopped the
         push. `delay` is in seconds or a timedelta; the options are those of `Job.set`, such as `at=`, in epoch seconds
-        or a datetime."""
+        or a datetime. To a plain list, see docs/plain-lists.md, it pushes the bare body, which has no jid."""
         kind = type_of(message)
+        partition = self._partition_of(kind)
+        plain = next((queue for queue in partition.config.queues if queue.name == kind.channel and queue.list_), None)
+        if plain is not None and delay is None and not options:
+            partition.client.push_body(plain_level(plain.name, plain.list_), message.marshal())
+            return None
         if delay is not None:
             if options.get("at") is not None:
                 raise ArgumentError("send: give delay or at, not both")
@@ -50,7 +60,7 @@ class Messaging:
         channel = type_of(kind).channel
         if consumers < 1:
             raise ArgumentError(f"receive: consumers must be at least 1, is {consumers}")
-        partition = self.partition(kind._job.target[0].options.get("partition") or "")
+        partition = self._partition_of(kind)
         known = next((queue for queue in partition.config.queues if queue.name == channel), QueueConfig(channel))
         queue = dataclasses.replace(known, concurrency=consumers)
         # A fixed name would be that of another process of this program.

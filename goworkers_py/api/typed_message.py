@@ -135,6 +135,7 @@ def _resolving(cls: type[TypedMessage]) -> Callable[[Any], Any]:
     told: Any = run
     told.__wrapped__ = cls.resolve  # by which the registry tells the code of two classes apart
     told.__signature__ = inspect.Signature([inspect.Parameter("arg", inspect.Parameter.POSITIONAL_ONLY)])
+    told.typed_body = cls._body
     run.__name__, run.__module__, run.__qualname__ = cls.__name__, cls.__module__, cls.__qualname__
     return run
 

@@ -53,10 +53,16 @@ def inprogress(app: App, limit: int, as_json: bool) -> None:
     metavar="PROCESS",
     help="recover the jobs of this go-workers process instead, after it has ended",
 )
+@click.option(
+    "--plain",
+    "plain_queue",
+    metavar="QUEUE",
+    help="take back the bodies of other consumers of this plain list instead, after they have ended",
+)
 @yes
 @as_json
 @connected
-def recover(app: App, go_process: str | None, yes: bool, as_json: bool) -> None:
+def recover(app: App, go_process: str | None, plain_queue: str | None, yes: bool, as_json: bool) -> None:
     """Puts the jobs of dead processes back into their queues now. Live processes do so by themselves before long.
 
     A job that has killed its processes too often goes to the dead set. The application is not imported, so its on_death
@@ -64,6 +70,9 @@ def recover(app: App, go_process: str | None, yes: bool, as_json: bool) -> None:
     """
     if go_process is not None:
         _take_over(app.inspector, go_process, yes, as_json)
+        return
+    if plain_queue is not None:
+        _take_back(app, plain_queue, yes, as_json)
         return
     app.broker.require(Capability.LEASES)
     _wait_for_beats(app.inspector, app.timing.await_beat_s)
@@ -110,3 +119,23 @@ def _take_over(inspector: Inspector, process: str, yes: bool, as_json: bool) -> 
         fail(f"process {process} of go-workers is alive: its jobs would run twice; stop it first", FAILED)
     confirm(f"recover {counted(jobs)}, which run twice if process {process} of go-workers has not ended", yes)
     tell(Changed(sum(neighbours.take_over(process))), "recovered", as_json)
+
+
+def _take_back(app: App, name: str, yes: bool, as_json: bool) -> None:
+    """The consumers of another program have no leases: only people know that they have ended."""
+    queue = next((one for one in app.config.queues if one.name == name), None)
+    if queue is None or not queue.list_ or not queue.in_progress:
+        fail(
+            f"queue {name} has no lists of other consumers: set format = plain, list and in_progress = demo.doing{{n}} "
+            f"in [queue:{name}], and name the file with -c", FAILED,
+        )  # fmt: skip
+    neighbours = app.inspector.neighbours
+    found = neighbours.plain_leftovers(queue.in_progress)
+    if not found:
+        fail(f"no list {queue.in_progress} holds a body", FAILED)
+    told = ", ".join(f"{key} ({size})" for key, size in found.items())
+    confirm(
+        f"take {counted(sum(found.values()))} of {told} back into {queue.list_}, which run twice if a consumer of "
+        "these lists has not ended", yes,
+    )  # fmt: skip
+    tell(Changed(sum(moved for key in found for moved in neighbours.take_back(key, queue.list_))), "recovered", as_json)

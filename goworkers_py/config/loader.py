@@ -37,7 +37,7 @@ from goworkers_py.config.partitions import (
     partitions_of_environment,
 )
 from goworkers_py.config.pool_rules import check_pools
-from goworkers_py.config.queue_rules import check_threads, in_mode, refuse_weights
+from goworkers_py.config.queue_rules import check_threads, checked_queue, refuse_weights
 from goworkers_py.core.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "PYWORKERS_"
@@ -105,7 +105,7 @@ def _queues_and_pools(
     pools = _named_sections(file, "pool", PoolConfig, where)
     given = {_kind_and_name(section): set(file[section]) for section in file.sections()}
     check_pools(pools, given, where)
-    queues = tuple(in_mode(queue, given, where) for queue in queues)
+    queues = tuple(checked_queue(queue, given, where) for queue in queues)
     queues += tuple(QueueConfig(name) for pool in pools for name in pool.queues if name not in _names(queues))
     partition_of_queue = {name: pool.partition for pool in pools for name in pool.queues}
     return tuple(

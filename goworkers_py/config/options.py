@@ -42,6 +42,7 @@ from goworkers_py.core.timing import TIMING, Timing
 
 SECTION = "pyworkers"
 SERIAL = "serial"  # the mode of a queue
+PLAIN = "plain"  # the format of a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,16 @@ class QueueConfig:
         one_of("threads", SERIAL),
         "threads, or serial: one thread fetches, runs and settles the jobs of this queue in order",
     )
+    format: str = option(
+        "sidekiq",
+        one_of("sidekiq", PLAIN),
+        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md",
+    )
+    list_: str = option("", text, "for format = plain: the list in Redis with the bodies, such as demo.prepare")
+    in_progress: str = option(
+        "", text, "for format = plain: the lists of the other program's consumers, such as demo.doing{n}; empty: none"
+    )
+    codec: str = option("json", text, "for format = plain: json, text, bytes, msgpack, or module:Class with decode")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from goworkers_py.core.errors import ConfigError
 Given = Mapping[tuple[str, str], set[str]]
 
 # Options that a section [queue:NAME] may give for a queue of a pool. The section of the pool gives the others.
-OF_EACH_QUEUE = {"handler", "middleware", "priorities"}
+OF_EACH_QUEUE = {"handler", "middleware", "priorities", "format", "list", "in_progress", "codec"}
 
 
 def check_pools(pools: Sequence[PoolConfig], given: Given, where: str) -> None:

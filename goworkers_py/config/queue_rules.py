@@ -5,18 +5,34 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from goworkers_py.config.options import SERIAL, QueueConfig
+from goworkers_py.config.options import PLAIN, SERIAL, QueueConfig
 from goworkers_py.config.pool_rules import Given
 from goworkers_py.core.errors import ConfigError
 
 
-def in_mode(queue: QueueConfig, given: Given, where: str) -> QueueConfig:
+def checked_queue(queue: QueueConfig, given: Given, where: str) -> QueueConfig:
     """The queue of a section, with the number of threads that its mode has."""
+    _check_format(queue, f"{where}: [queue:{queue.name}]")
     if queue.mode != SERIAL:
         return queue
     if "concurrency" in given[("queue", queue.name)]:
         return check_threads(queue, f"{where}: [queue:{queue.name}] concurrency")
     return dataclasses.replace(queue, concurrency=1)
+
+
+def _check_format(queue: QueueConfig, place: str) -> None:
+    if queue.format != PLAIN:
+        said = {"list": queue.list_, "in_progress": queue.in_progress, "codec": queue.codec.removeprefix("json")}
+        wrong = [name for name, value in said.items() if value]
+        if wrong:
+            raise ConfigError(f"{place} {wrong[0]}: add format = plain, or leave it out")
+        return
+    if not queue.list_:
+        raise ConfigError(f"{place} format = plain needs the list with the bodies, such as list = demo.prepare")
+    if queue.priorities:
+        raise ConfigError(f"{place} priorities: bodies of a plain list have none; leave the option out")
+    if queue.in_progress and queue.in_progress.count("{n}") != 1:
+        raise ConfigError(f"{place} in_progress must have {{n}} where the consumers have their number: demo.doing{{n}}")
 
 
 def check_threads(queue: QueueConfig, place: str) -> QueueConfig:

@@ -1,4 +1,8 @@
-"""The levels of a queue with priorities: `mail@high`, `mail` and `mail@low`, which are queues as all others are."""
+"""The levels of a queue with priorities: `mail@high`, `mail` and `mail@low`, which are queues as all others are.
+
+A queue of plain format has a level for its list, into which other programs push bare bodies: `mail@plain:demo.prepare`
+is the list `demo.prepare`. The name says it all, so that every process can recover bodies, whatever its configuration.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from goworkers_py.core.errors import ArgumentError
 
 Priority = Literal["high", "normal", "low"]
 
+_PLAIN = "@plain:"
 _SUFFIXES = ("@high", "@low")
 
 
@@ -19,7 +24,19 @@ def levels_of(queue: str) -> tuple[str, str, str]:
 
 def base_of(queue: str) -> str:
     """The queue of which this one is a level: `mail` for `mail@high`, and for `mail`."""
+    if _PLAIN in queue:
+        return queue.partition(_PLAIN)[0] or queue
     return queue.rpartition("@")[0] or queue if queue.endswith(_SUFFIXES) else queue
+
+
+def plain_level(queue: str, name: str) -> str:
+    """The level of a queue for the list of this name."""
+    return f"{queue}{_PLAIN}{name}"
+
+
+def plain_list_of(queue: str) -> str:
+    """The list whose bodies this level of a queue holds; empty for every other queue."""
+    return queue.partition(_PLAIN)[2] if _PLAIN in queue else ""
 
 
 def level_of(queue: str, priority: Priority | None) -> str:

@@ -35,7 +35,8 @@ def _text(delivery: Delivery) -> str:
     """Empty for a payload that is no job. Kept in `Delivery.shown`, because a long payload takes long to read."""
     if delivery.shown is None:
         try:
-            text = shortened(delivery.payload, LONGEST_SHOWN).decode()
+            message = delivery.message  # read once: its worker's thread sets it to None
+            text = shortened(delivery.payload if message is None else message.raw, LONGEST_SHOWN).decode()
         except UnreadablePayload:
             text = ""
         delivery.shown = text if len(text) <= LONGEST_SHOWN else ""

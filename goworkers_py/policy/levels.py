@@ -8,7 +8,7 @@ from itertools import chain
 
 from goworkers_py.config.options import PoolConfig, QueueConfig
 from goworkers_py.core.errors import ConfigError
-from goworkers_py.core.levels import base_of, levels_of
+from goworkers_py.core.levels import base_of, levels_of, plain_level
 from goworkers_py.policy.registry import Registry
 
 
@@ -18,6 +18,7 @@ class Levels:
         self._named = {queue.name for queue in queues}
         by_code = registry.with_priorities()
         self._with_levels = self._named & ({queue.name for queue in queues if queue.priorities} | by_code.keys())
+        self._lists = {queue.name: queue.list_ for queue in queues if queue.list_}
         for queue in queues:
             if queue.priorities is False and queue.name in by_code:
                 raise ConfigError(
@@ -41,16 +42,18 @@ class Levels:
             )
 
     def of(self, queue: str) -> Sequence[str]:
-        return levels_of(queue) if queue in self._with_levels else (queue,)
+        levels = levels_of(queue) if queue in self._with_levels else (queue,)
+        return (*levels, plain_level(queue, self._lists[queue])) if queue in self._lists else levels
 
     def pool(self, pool: PoolConfig) -> PoolConfig:
         """The pool with the levels of its queues."""
-        if not self._with_levels.intersection(pool.queues):
+        special = [queue for queue in pool.queues if queue in self._with_levels or queue in self._lists]
+        if not special:
             return pool
         if pool.weights:
-            queue = next(queue for queue in pool.queues if queue in self._with_levels)
+            what = "priorities" if special[0] in self._with_levels else "a plain list"
             raise ConfigError(
-                f"[pool:{pool.name}] weights: queue {queue} has priorities, which need strict order; take {queue} out "
-                "of the pool, or leave out weights"
+                f"[pool:{pool.name}] weights: queue {special[0]} has {what}, which need{'s' * (what != 'priorities')} "
+                f"strict order; take {special[0]} out of the pool, or leave out weights"
             )
         return dataclasses.replace(pool, queues=tuple(chain.from_iterable(map(self.of, pool.queues))))

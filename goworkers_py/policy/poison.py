@@ -18,9 +18,11 @@ from typing import Any
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Effect
 from goworkers_py.core.errors import PoisonPill, UnreadablePayload
+from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.wire import payload
 from goworkers_py.wire.failure import failure_fields
 from goworkers_py.wire.message import Message, Timestamps, epoch, jid_where_missing, whole_number
+from goworkers_py.wire.plain_message import wrapped
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ class RecoveryDecision:
     payload: bytes
     error: PoisonPill | None = None  # if set, the job is buried; otherwise it goes back to its queue
     effects: tuple[Effect, ...] = ()
+    queue: str = ""  # the queue to which it goes back; empty: that of its delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class PoisonPolicy:
             return RecoveryDecision(raw)
 
     def _judge(self, raw: bytes, queue: str, dead_owner: str, begun: bool, alone: str, now: float) -> RecoveryDecision:
+        if plain_list_of(queue):
+            return self._judge_body(raw, queue, begun and not alone, now)
         try:
             message = Message(raw, queue)
         except UnreadablePayload:
@@ -107,6 +112,14 @@ class PoisonPolicy:
         if alone and count >= self.limit:
             return self._bury(message, dead_owner, count, now)
         return RecoveryDecision(_Record(count, record.since).put_into(message))
+
+    def _judge_body(self, body: bytes, queue: str, begun: bool, now: float) -> RecoveryDecision:
+        """A body of a plain list cannot count deaths. One that was begun becomes a job, which can."""
+        if not begun or not self.limit:
+            return RecoveryDecision(body)
+        name = base_of(queue)
+        message = Message(wrapped(body, name, self.timestamps.write(now)), name)
+        return RecoveryDecision(_Record(1, now).put_into(message), queue=name)
 
     def _deaths_beyond_suspicion(self, message: Message) -> int:
         """Negative if the job is no suspect; 0 if it is one death below the limit."""

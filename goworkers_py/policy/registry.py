@@ -80,11 +80,16 @@ class Registry:
         if known.settings != limit.settings or not _same_key(known.by, limit.by):
             raise ConfigError(f"limit {limit.name} is declared twice, with other values: give one of them another name")
 
-    def handle(self, queue: str, handler: QueueHandler) -> None:
-        self._handlers[queue] = JobSpec(queue, handler, queue, NOTHING_SAID, takes_message=True)
+    def handle(self, queue: str, handler: QueueHandler, options: CodeOptions = NOTHING_SAID) -> None:
+        self._handlers[queue] = JobSpec(queue, handler, queue, options, takes_message=True)
+        self.any_timeouts |= "timeout" in options
 
     def job(self, name: str) -> JobSpec | None:
         return self._jobs.get(name)
+
+    def jobs_of(self, queue: str) -> list[JobSpec]:
+        """Those whose code names this queue."""
+        return [spec for spec in self._jobs.values() if spec.queue == queue]
 
     def find(self, message: Message) -> JobSpec:
         spec = self.spec_of(message)

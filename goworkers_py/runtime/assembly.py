@@ -13,7 +13,7 @@ from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.election import Term
-from goworkers_py.core.levels import base_of
+from goworkers_py.core.levels import base_of, plain_list_of
 from goworkers_py.links.aggregate import aggregate
 from goworkers_py.links.atomic import AtomicFinish
 from goworkers_py.links.chain import Run, adapt, wrap_all
@@ -57,6 +57,7 @@ from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.runtime.own_commands import OwnCommands
 from goworkers_py.runtime.pauses import Pauses
+from goworkers_py.runtime.plain_reader import PlainReader
 from goworkers_py.runtime.plan import Plan
 from goworkers_py.runtime.pool import Pool
 from goworkers_py.runtime.quarantine import Quarantine
@@ -234,7 +235,10 @@ def lane_of(plan: Plan, pool: Pool, queue: str, watch: Watch, shared: Shared, ru
     aggregation = _chain(plan, pool, queue, run_stats, watch, shared.clock)
     needs = Needs(Timestamps(plan.config.timestamps), shared.clock.wall)
     expiry = Expiry(plan.handlers, run_stats, shared.counters, shared.clock.wall)
-    return Lane(queue, Guard(chain, needs, shared.quarantine, expiry, runs, aggregation), run_stats)
+    guard = Guard(chain, needs, shared.quarantine, expiry, runs, aggregation)
+    if plain_list_of(queue):
+        guard.read = PlainReader(shared.clock.wall, Timestamps(plan.config.timestamps))
+    return Lane(queue, guard, run_stats)
 
 
 def _chain(

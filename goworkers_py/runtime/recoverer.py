@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.recoverable import Found, Judge, Recoverable
 from goworkers_py.core.delivery import Delivery, Stage
 from goworkers_py.core.errors import PoisonPill
 from goworkers_py.core.job_state import StateWord
+from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.timing import TIMING, Timing
 from goworkers_py.links.retry import Handlers
 from goworkers_py.policy.consequences import moved
@@ -92,6 +93,8 @@ def judge_by(poison: PoisonPolicy, tracking: Tracking, wall: Callable[[], float]
     def judge(found: Found) -> RecoveryDecision:
         raw, queue, owner = found.payload, found.queue, found.owner
         decision = poison.judge(raw, queue, owner, found.begun, found.alone, now=wall())
+        if plain_list_of(queue):
+            return decision  # a bare body is tied to nothing, whatever names its fields have
         error = decision.error
         effects = recovered(raw, queue, owner) if error is None else tracking.buried(raw, queue, error)
         state: StateWord = "waiting" if error is None else "dead"

@@ -124,7 +124,8 @@ def work(running: Mapping[str, Delivery]) -> dict[str, str]:
     works = {}
     for thread, delivery in running.items():
         try:
-            payload = shortened(delivery.payload, LONGEST_PAYLOAD)
+            message = delivery.message  # read once: its worker's thread sets it to None
+            payload = shortened(delivery.payload if message is None else message.raw, LONGEST_PAYLOAD)
         except UnreadablePayload:
             continue
         works[thread] = _json({"queue": delivery.queue, "payload": payload.decode(), "run_at": int(delivery.begun_at)})

@@ -482,8 +482,8 @@ def test_sample_gives_every_option_its_default() -> None:
 @pytest.mark.parametrize("table", [Config, QueueConfig, MiddlewareConfig])
 def test_sample_shows_every_option_below_its_help(table: type) -> None:
     text = SAMPLE.read_text("utf-8")
-    for row in options_of(table).values():
-        assert f"\n; {help_of(row)}\n{row.name} =" in text
+    for name, row in options_of(table).items():
+        assert f"\n; {help_of(row)}\n{name} =" in text
 
 
 def test_sample_shows_a_pool_as_a_comment_that_may_be_taken_out(tmp_path: Path) -> None:

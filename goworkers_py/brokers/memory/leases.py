@@ -140,7 +140,7 @@ class MemoryLeases(Recoverable):
     def _move(self, queue: str, decision: RecoveryDecision) -> None:
         """Under the lock."""
         if decision.error is None:
-            self._state.put(queue, decision.payload)
+            self._state.put(decision.queue or queue, decision.payload)
         else:
             self._state.bury(decision.payload, self._dead_limits)
             self._state.count(failed=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from goworkers_py.brokers.redis.keys import Keys
-from goworkers_py.config.options import Config
+from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.wire.sidekiq_status import CHANNEL
 
 
@@ -66,7 +66,12 @@ def rules(config: Config) -> list[str]:
     patterns = [f"~{prefix}{pattern}" for feature in wanted for pattern in feature.patterns.split()]
     patterns += [f"&{prefix}{pattern}" for feature in wanted for pattern in feature.channels.split()]
     commands = [f"+{command}" for feature in wanted for command in feature.commands.split()]
-    return list(dict.fromkeys([*patterns, *commands]))
+    lists = [f"~{pattern}" for queue in config.queues for pattern in _of_plain_list(queue) if pattern]
+    return list(dict.fromkeys([*patterns, *lists, *commands]))
+
+
+def _of_plain_list(queue: QueueConfig) -> tuple[str, str]:
+    return queue.list_, queue.in_progress.replace("{n}", "*")
 
 
 def lines(config: Config) -> Iterator[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import re
 from collections.abc import Iterable
 
+from goworkers_py.brokers.redis.key_patterns import literally
 from goworkers_py.brokers.redis.sidekiq_metric_keys import SidekiqMetricKeys
 from goworkers_py.core.group import Group
+from goworkers_py.core.levels import plain_list_of
 
 
 class Keys(SidekiqMetricKeys):
@@ -68,11 +69,15 @@ class Keys(SidekiqMetricKeys):
         }
 
     def queue(self, name: str) -> str:
+        """Another program's list has no prefix: its name is the whole key."""
+        return plain_list_of(name) or self.own_queue(name)
+
+    def own_queue(self, name: str) -> str:
         return f"{self.prefix}queue:{name}"
 
     def inprogress(self, queue: str, owner: str) -> str:
         """`owner` is an identity of ours, or go-workers' fixed process name."""
-        return self.queue(queue) + self.inprogress_of(owner)
+        return self.own_queue(queue) + self.inprogress_of(owner)
 
     def inprogress_of(self, owner: str) -> str:
         """The end of the names of all in-progress lists of this owner."""
@@ -81,7 +86,7 @@ class Keys(SidekiqMetricKeys):
     @property
     def any_inprogress(self) -> str:
         """A pattern for SCAN, for every in-progress list."""
-        return _literally(self.prefix) + "queue:*:inprogress"
+        return literally(self.prefix) + "queue:*:inprogress"
 
     def queue_and_owner(self, inprogress: str, queues: Iterable[str]) -> tuple[str, str]:
         """Both names in the key of an in-progress list. They may hold colons, so `queues` are the known names."""
@@ -139,14 +144,14 @@ class Keys(SidekiqMetricKeys):
 
     def any_places(self, limit: str) -> str:
         """A pattern for SCAN, for every slot of a limit that has keys."""
-        return _literally(self.places(f"{limit}:")) + "*"
+        return literally(self.places(f"{limit}:")) + "*"
 
     def slot_id(self, key: str) -> str:
         return key.removeprefix(self.places(""))
 
     def locks(self, prefix: str) -> str:
         """A pattern for SCAN, for every lock whose name begins so."""
-        return _literally(self.lock(prefix)) + "*"
+        return literally(self.lock(prefix)) + "*"
 
     def lock_name(self, key: str) -> str:
         return key.removeprefix(self.lock(""))
@@ -169,7 +174,7 @@ class Keys(SidekiqMetricKeys):
     @property
     def any_cron_jobs(self) -> str:
         """A pattern for SCAN, for every key of this kind. Before its release 2 the gem had one, without a namespace."""
-        return _literally(self.cron_jobs("").removesuffix(":")) + "*"
+        return literally(self.cron_jobs("").removesuffix(":")) + "*"
 
     def cron_job(self, member: str) -> str:
         """One of its jobs, by a member of these sets."""
@@ -280,8 +285,3 @@ class Keys(SidekiqMetricKeys):
     def bare(self, queue: str) -> str:
         """The queue's name without the prefix that go-workers wrongly writes into the payloads that it retries."""
         return queue.removeprefix(self.prefix) if self.prefix else queue
-
-
-def _literally(text: str) -> str:
-    """The text as a part of a pattern."""
-    return re.sub(r"([*?\[\]\\])", r"\\\1", text)

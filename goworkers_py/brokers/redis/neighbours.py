@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from goworkers_py.brokers.contracts.fleet import Leftover, Process
 from goworkers_py.brokers.contracts.neighbours import Neighbours
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import Script, text
+from goworkers_py.brokers.redis.key_patterns import any_between
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.membership import members
 from goworkers_py.brokers.redis.owner_entry import read_entries
@@ -66,6 +68,20 @@ class RedisNeighbours(Neighbours):
             for start in range(0, left.size, PAGE):
                 moves = [("RPOPLPUSH", source, queue)] * min(PAGE, left.size - start)
                 yield sum(moved is not None for moved in self._connections.exchange(moves))
+
+    # --- plain lists
+
+    def plain_leftovers(self, pattern: str) -> dict[str, int]:
+        before, _, after = pattern.partition("{n}")
+        numbered = re.compile(re.escape(before) + r"\d+" + re.escape(after))
+        found = sorted(key for key in self._scan(any_between(before, after)) if numbered.fullmatch(key))
+        sizes = self._connections.answers([("LLEN", key) for key in found])
+        return {key: size for key, size in zip(found, sizes, strict=True) if size}
+
+    def take_back(self, held: str, name: str) -> Iterator[int]:
+        """The oldest first, with the command by which the consumers take their own back."""
+        for _ in range(0, int(self._connections.call("LLEN", held)), PAGE):
+            yield sum(moved is not None for moved in self._connections.exchange([("RPOPLPUSH", held, name)] * PAGE))
 
     def lives(self, process: str) -> bool:
         """From the heartbeat of go-workers2; a process without one is not known to live."""

@@ -63,7 +63,7 @@ class Recovery:
 
 
 def _target(decision: RecoveryDecision) -> Target:
-    return Target("dead" if decision.error else "back", decision.payload)
+    return Target("dead" if decision.error else "back", decision.payload, line=decision.queue)
 
 
 def without_conviction_where_several_died(

@@ -26,6 +26,7 @@ from goworkers_py.brokers.redis.row_effects import RowEffect, row_effect
 from goworkers_py.brokers.redis.settlement import Item, Settlement, target_of
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
+from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.lock import Conflict, How
 from goworkers_py.core.outcome import DONE, Done
 from goworkers_py.policy.priorities import Ask
@@ -103,6 +104,9 @@ class RedisTransport(Transport):
         pool = frozenset(queues)
         consumer = self._consumers.get(pool)
         if consumer is None:
+            for queue in queues:
+                if plain_list_of(queue):
+                    self._take_up(queue)
             consumer = self._consumers[pool] = self._new_consumer(queues)
         return consumer
 
@@ -112,6 +116,14 @@ class RedisTransport(Transport):
             return FencedConsumer(*made)
         alone = len(queues) == 1 and not self.leaves_waits
         return QueueConsumer(*made, *queues) if alone else PoolConsumer(*made, queues)
+
+    def _take_up(self, queue: str) -> None:
+        """Names a list of another program among the queues. A release before 0.4.0, which knows no such lists, recovers
+        bodies into a queue of the level's own name: these go back into the list."""
+        self._connections.call("SADD", self._keys.queues, queue)
+        strays = self._keys.own_queue(queue)
+        while self._connections.call("RPOPLPUSH", strays, self._keys.queue(queue)) is not None:
+            pass
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         """The payloads of the in-progress list that are not in `known`, oldest first."""

@@ -20,6 +20,7 @@ NO_KEYS = {
     "prefix",
     "types",
     "inprogress_of",
+    "own_queue",  # tested below
     "any_inprogress",
     "queue_and_owner",
     "bare",
@@ -244,3 +245,11 @@ def test_groups_whose_names_join_to_the_same_text_have_different_keys() -> None:
 
 def test_the_members_of_a_set_are_under_its_name() -> None:
     assert Keys().members(GROUP._replace(set="SET")) == Keys().group_set("SET")
+
+
+def test_the_list_of_another_program_is_the_key_itself_and_what_is_in_progress_of_it_is_ours() -> None:
+    keys, level = Keys("app"), "mail@plain:demo.prepare"
+    assert keys.queue(level) == "demo.prepare"
+    assert keys.own_queue(level) == "app:queue:mail@plain:demo.prepare"
+    assert keys.inprogress(level, "me") == "app:queue:mail@plain:demo.prepare:me:inprogress"
+    assert keys.queue("mail") == keys.own_queue("mail") == "app:queue:mail"

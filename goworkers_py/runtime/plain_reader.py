@@ -1,0 +1,21 @@
+"""Reads the bodies of a plain list as jobs, see `wire.plain_message`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from goworkers_py.core.levels import base_of
+from goworkers_py.wire.message import Message, Timestamps
+from goworkers_py.wire.plain_message import wrapped
+
+
+class PlainReader:
+    """Shared by all workers of a list."""
+
+    def __init__(self, wall: Callable[[], float], timestamps: Timestamps) -> None:
+        self._wall = wall
+        self._timestamps = timestamps
+
+    def __call__(self, body: bytes, queue: str) -> Message:
+        name = base_of(queue)
+        return Message(wrapped(body, name, self._timestamps.write(self._wall())), name)
