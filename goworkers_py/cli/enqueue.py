@@ -68,10 +68,14 @@ def enqueue(
         raise click.UsageError(f"the modules of -r register no job {job_class!r}{hint}")
     retries = _retry(retry)
     options = EnqueueOptions(at=due, retry=retries, retry_max=retry_max, expires_in=expires_in, priority=priority)
+    inspector = app.inspector
     if spec is None:
         jid = app.enqueue_with_options(queue or "default", job_class, args, options, kwargs)
     else:
-        jid = Job(app.client_of, app.clock, spec, options, queue or "").enqueue(*args, **kwargs)
+        # --partition goes before the job's code.
+        partition = "" if app.config.partition else (spec.options.get("partition") or "")
+        inspector = app.partition(partition).inspector
+        jid = Job(app.client_of, app.clock, spec, options, queue or "", partition).enqueue(*args, **kwargs)
     if jid is None:
         fail(f"not pushed: {_why_not_pushed(spec)}", FAILED)
     click.echo(jid)
@@ -79,7 +83,7 @@ def enqueue(
     # The job is pushed: an error in the look at the workers must not look like a failed push.
     with suppress(BrokerError, ConfigError):
         said = options.over(spec.options if spec else NOTHING_SAID).said
-        _warn_of_workers(app.inspector, level_of(pushed_to, said.get("priority")), said.get("retry"))
+        _warn_of_workers(inspector, level_of(pushed_to, said.get("priority")), said.get("retry"))
 
 
 def _why_not_pushed(spec: JobSpec | None) -> str:

@@ -91,7 +91,7 @@ def test_a_daemon_works_all_partitions_and_producers_reach_them_by_name(
     folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
 ) -> None:
     invoice = producer.job("Invoice", queue="invoices", partition="billing")(print)
-    with start(folder, own_redis) as daemon:
+    with start(folder, own_redis).ready() as daemon:
         invoice.enqueue(1)
         producer.partition("billing").enqueue("invoices", "Invoice", [2])
         producer.partition("audit").enqueue("audit", "Any", ["a"])
@@ -100,7 +100,7 @@ def test_a_daemon_works_all_partitions_and_producers_reach_them_by_name(
         )
         assert cli.returncode == 0, cli.stderr
         cli = pyworkers("enqueue", "-c", "conf.ini", "-r", "jobs", "Invoice", "[4]", cwd=folder)
-        assert cli.returncode == 0, cli.stderr
+        assert (cli.returncode, cli.stderr) == (0, "")
         daemon.ready()
         wanted = sorted(
             [
