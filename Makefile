@@ -6,6 +6,8 @@ ARGS ?=
 PARALLEL ?= -n 3 --dist worksteal
 MINUTES ?= 30
 SEEDS ?= 1
+ROUNDS ?= 200
+LEASE ?= 5
 SEED ?=
 
 VENV ?= .venv
@@ -15,10 +17,10 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix upgrade chaos bench bench-quick lint format types coverage ci clean
+.PHONY: help setup run test test-fast matrix upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  PYTHON=python3.12 chooses the Python that .venv is made with; ARGS='-k retry' goes to pytest."
 
@@ -40,6 +42,9 @@ matrix: ## run the tests on every Python of this machine, pyenv's too, each in .
 
 upgrade: setup ## run the long form of the tests of a fleet with the former release in it, forward and back
 	$(BIN)/python -m pytest -m '' tests/integration/upgrade $(ARGS)
+
+standby-chaos: setup ## kill, pause and cut off the leader ROUNDS times, with leases of LEASE seconds; a judge reads every write
+	@exec $(BIN)/python tests/support/standby_chaos.py $(ROUNDS) $(LEASE) $(or $(SEED),1)
 
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(PARENTS),--parents)

@@ -70,7 +70,7 @@ def _row(found: Found, clock: Clock) -> list[str]:
 @yes
 @connected
 def step_down(app: App, yes: bool) -> None:
-    """Asks the leader to end its jobs and to hand over. It bids again after two leases, if nobody else leads."""
+    """Asks the leader to end its jobs and to hand over. It leads again only if nobody else does."""
     found = [one for one in _elections(app) if one.standing.leader is not None]
     if not found:
         fail("there is no leader; `pyworkers leader show` shows the elections", FAILED)

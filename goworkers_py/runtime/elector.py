@@ -38,8 +38,10 @@ RENEWALS = 3  # in the life of a lease
 MARGIN = 0.1
 # After a farewell that names a successor the others wait for so long.
 YIELD_S = 0.2
-# A process that has stepped down does not bid for so many leases; one that prefers to lead asks at most this often.
+# For so many leases a process whose term has ended lets the others go first: it bids when there was no leader for
+# LATE_S. And one that prefers to lead asks at most once in this time.
 COOL_DOWN_LEASES = 2
+LATE_S = 0.3
 
 
 class Elector(BrokerService):
@@ -64,7 +66,8 @@ class Elector(BrokerService):
         self.bids = True  # cleared once, when the process is quiet or stops
         # Monotonic times. The listener's thread sets the first two.
         self._yield_until = self._heard_at = 0.0
-        self._not_before = 0.0  # no bid
+        self._cool_until = 0.0
+        self._without_leader_since = 0.0  # 0: there is one, as far as it knows
         self._steady_since = time.monotonic()
         self._asked_at = float("-inf")
         self._warned_of = 0  # the epoch of a leader that was told to be silent
@@ -112,12 +115,18 @@ class Elector(BrokerService):
         asked_at, standing = awake_and_asleep(), self._leadership.look(self._election)
         self.standing, self.epoch = standing, max(self.epoch, standing.epoch)
         if standing.leader is not None:
+            self._without_leader_since = 0.0
             self._watch(standing.leader)
             # Not all bidders at once.
             return min(self._every_s, standing.leader.left_s + random.uniform(0.005, 0.03))
-        wait_s = max(self._not_before, self._yield_until) - time.monotonic()
-        if self._candidate is None or not self.bids or wait_s > 0:
-            return max(0.01, wait_s) if wait_s > 0 else self._every_s
+        now = time.monotonic()
+        self._without_leader_since = self._without_leader_since or now
+        late_s = LATE_S if now < self._cool_until else 0.0
+        wait_s = max(self._without_leader_since + late_s, self._yield_until) - now
+        if wait_s > 0:
+            return max(0.01, wait_s)
+        if self._candidate is None or not self.bids:
+            return self._every_s
         return self._bid(*self._candidate, standing, asked_at)
 
     def _bid(self, identity: str, fence: Fence, standing: Standing, asked_at: float) -> float:
@@ -171,7 +180,7 @@ class Elector(BrokerService):
     def _lose(self, why: str) -> None:
         assert self._candidate is not None
         identity, fence = self._candidate
-        self._end_term(self._lease_s)
+        self._end_term()
         log.error(
             "leader no more: %s; the jobs of %s are given to the next leader; epoch=%d", why, identity, fence.epoch
         )
@@ -183,15 +192,16 @@ class Elector(BrokerService):
         asked = self._leadership.look(self._election).leader
         successor = asked.asked if asked is not None and is_identity(asked.asked) else ""
         self._leadership.resign(self._election, fence, identity, successor)
-        self._end_term(COOL_DOWN_LEASES * self._lease_s)
+        self._end_term()
         log.info("leader no more: %s has resigned; epoch=%d", identity, fence.epoch)
         fence.fall("this leader has resigned")
         return 0.0
 
-    def _end_term(self, pause_s: float) -> None:
+    def _end_term(self) -> None:
         self._leads, self._candidate, self._finished = False, None, False
-        self._not_before = self._steady_since = time.monotonic()
-        self._not_before += pause_s
+        self._steady_since = time.monotonic()
+        self._cool_until = self._steady_since + COOL_DOWN_LEASES * self._lease_s
+        self._without_leader_since = 0.0
         self._resigned.set()
 
     # --- other threads

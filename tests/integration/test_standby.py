@@ -142,3 +142,38 @@ def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(stage: Scene) ->
         told = answer.read().decode()
     assert 'pyworkers_leader{partition="main"} 0' in told
     assert 'pyworkers_leader_epoch{partition="main"} 1' in told
+
+
+PARTITIONS = """
+[queue:q]
+concurrency = 1
+[partition:billing]
+queues = invoices 1
+standby = yes
+leader_lease = 1
+"""
+
+
+def test_each_partition_with_standby_has_a_leader_of_its_own(stage: Scene, tmp_path: Path) -> None:
+    """The queues of [pyworkers] are worked by both processes all the while."""
+    conf = tmp_path / "conf.ini"
+    conf.write_text(PARTITIONS)
+    first, second = (stage.plain("-c", str(conf)) for _ in range(2))
+    for daemon in first, second:
+        daemon.ready()
+    assert eventually(lambda: stage.redis.exists("pyworkers:leader:billing"))
+    leader, other = (first, second) if "leads now" in first.output else (second, first)
+    leader.says("leads now")
+    shown = pyworkers("leader", "show", "--json", "--redis", stage.server.url, "-c", str(conf)).stdout
+    assert '"election": "billing"' in shown
+    assert "main" not in shown
+    stage.push("one", queue="invoices")
+    stage.await_run("one", 1)
+    stage.push("two")
+    assert eventually(lambda: b"two None" in stage.redis.lrange("ledger", 0, -1))
+    leader.kill()
+    stage.push("three", queue="invoices")
+    stage.await_run("three", 2)
+    assert other.stop() == 0
+    # The main partition has no leader, and no fence.
+    stage.judge.faults[:] = [one for one in stage.judge.faults if not one.startswith("outside")]

@@ -75,6 +75,8 @@ class Chaos:
 
     def note(self, kind: str, took: float, most: float, epoch: int) -> None:
         self.took[kind].append(took)
+        faults = len(self.faults) + len(self.scene.judge.faults)
+        print(f"epoch {epoch:4}: {kind:10} {took:.3f} s  faults: {faults}", flush=True)
         if took > most:
             self.faults.append(f"takeover after a {kind} in epoch {epoch} took {took:.2f} s")
 

@@ -41,6 +41,10 @@ READS = {
     "SMEMBERS", "ZCARD", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "TTL", "PTTL", "PUBLISH",
 }  # fmt: skip
 
+WRITES = {"LPUSH", "RPUSH", "LREM", "LTRIM", "ZADD", "ZREM", "RPOPLPUSH", "BRPOPLPUSH", "INCRBY", "HINCRBY", "SADD"}
+# The job writes the first, the test the second.
+OF_THE_TEST = {("RPUSH", "ledger"), ("LPUSH", "queue:q"), ("LPUSH", "queue:invoices"), ("SADD", "processes")}
+
 
 @dataclass
 class Win:
@@ -89,10 +93,8 @@ class Judge(threading.Thread):
             return
         # The server tells a script before the commands of the script.
         self._script = command.rsplit(" ", 1)[-1] if word in ("EVALSHA", "EVAL") else ""
-        if word in ("LPUSH", "RPUSH", "LREM", "ZADD", "ZREM", "RPOPLPUSH", "BRPOPLPUSH", "INCRBY"):
-            key = command.split(" ", 2)[1]
-            if key not in ("ledger", "queue:q"):  # of the job itself, and of the test
-                self.faults.append(f"outside of the fence: {command[:200]}")
+        if word in WRITES and (word, command.split(" ", 2)[1]) not in OF_THE_TEST:
+            self.faults.append(f"outside of the fence: {command[:200]}")
 
     def _judge(self, command: str) -> None:
         epoch = self._tokens.get(self._script)
@@ -117,33 +119,36 @@ class Scene:
         self.redis = server.client()
         self.judge = Judge(server)
         self.daemons: list[Daemon] = []
-        self._pushed = 0
+        self._started = 0
 
     def start(self, *flags: str, url: str = "") -> Daemon:
-        self._pushed += 1
-        folder = self._folder / f"{len(self.daemons)}-{self._pushed}"
-        folder.mkdir()
-        options = ["--standby", "yes", "--leader-lease", str(self.lease_s), "--timeout", "5", *flags]
-        daemon = Daemon(
-            folder, url or self.server.url, JOBS, "-q", "q=2", *options, changes={"LEDGER": self.server.url}
-        )
-        self.daemons.append(daemon)
-        return daemon.ready()
+        options = ["-q", "q=2", "--standby", "yes", "--leader-lease", str(self.lease_s), "--timeout", "5", *flags]
+        return self.plain(*options, url=url).ready()
 
-    def leading(self, first: bool = True) -> Daemon:
+    def plain(self, *flags: str, url: str = "") -> Daemon:
+        """Without `standby`, if it is not among the flags."""
+        self._started += 1
+        folder = self._folder / str(self._started)
+        folder.mkdir()
+        changes = {"LEDGER": self.server.url}
+        daemon = Daemon(folder, url or self.server.url, JOBS, *flags, changes=changes)
+        self.daemons.append(daemon)
+        return daemon
+
+    def leading(self) -> Daemon:
         """Starts a daemon, and waits until it leads."""
         daemon = self.start()
         daemon.says("leads now")
         return daemon
 
-    def push(self, name: str, *more: object) -> None:
-        job = {"class": "Work", "args": [name, *more], "jid": secrets.token_hex(12), "queue": "q", "retry": True}
-        self.redis.lpush("queue:q", json.dumps({**job, "created_at": time.time(), "enqueued_at": time.time()}))
+    def push(self, name: str, *more: object, queue: str = "q") -> None:
+        job = {"class": "Work", "args": [name, *more], "jid": secrets.token_hex(12), "queue": queue, "retry": True}
+        self.redis.lpush(f"queue:{queue}", json.dumps({**job, "created_at": time.time(), "enqueued_at": time.time()}))
 
     def ran(self, name: str) -> list[int]:
         """The epochs in which the job began."""
         told = [line.decode().rsplit(" ", 1) for line in self.redis.lrange("ledger", 0, -1)]
-        return [int(epoch) for job, epoch in told if job == name]
+        return [int(epoch) for job, epoch in told if job == name and epoch != "None"]
 
     def await_run(self, name: str, epoch: int, within_s: float = 20) -> None:
         assert eventually(lambda: epoch in self.ran(name), within_s), (self.ran(name), self.log)
