@@ -15,6 +15,7 @@ from dir_broker import DirBroker, sortable
 from waiting import eventually
 
 import goworkers_py as workers
+from goworkers_py.brokers.contracts.transport import Published
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
@@ -131,6 +132,18 @@ def test_a_process_that_is_killed_at_any_line_has_done_each_step_whole_or_not_at
             children = broker.transport.consume("b:2:bb", [("children", 9)], 9, 0)
         assert len(children) == (dir_crash_points.CHILDREN if b"retry_count" in job.payload else 0), step
     assert len(steps) > 10
+
+
+def test_a_push_with_an_id_is_a_duplicate_for_every_process(tmp_path: Path) -> None:
+    pushed, duplicate = Published.PUSHED, Published.DUPLICATE
+    one, other = (DirBroker.open(Config(broker=f"dir://{tmp_path}")).transport for _ in range(2))
+    assert one.publish([Push("q", b"1", id="a"), Push("q", b"2", id="a"), Push("q", b"3")]) == [
+        pushed,
+        duplicate,
+        pushed,
+    ]
+    assert other.publish([Push("p", b"4", id="a"), Push("q", b"5", id="b")]) == [duplicate, pushed]
+    assert len(list((tmp_path / "queues").glob("*/*"))) == 3
 
 
 def test_the_errors_of_the_system_and_of_addresses_say_what_is_wrong(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ def test_a_node_is_kept_while_it_works_and_when_it_is_gone_the_next_one_is_used(
     assert len(taken) == 3
 
 
+def test_a_push_goes_to_the_next_node_when_the_first_one_is_away(server: DisqueServer, open_transport: Open) -> None:
+    transport = open_transport(f"disque://127.0.0.1:1,127.0.0.1:{server.port}")
+    transport.publish([Push("q", job(1))])
+    assert payloads(take(transport)) == [job(1)]
+
+
 def test_a_server_that_is_away_is_unreachable(open_transport: Open) -> None:
     transport = open_transport("disque://127.0.0.1:1,127.0.0.1:2")
     with pytest.raises(BrokerUnreachable):
