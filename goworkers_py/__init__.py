@@ -94,6 +94,7 @@ enqueue_with_options = app.enqueue_with_options
 send = app.send
 receive = app.receive
 status = app.status
+report = app.report
 result = app.result
 aresult = app.aresult
 atomic = app.atomic
@@ -228,6 +229,7 @@ __all__ = [
     "process",
     "quit",
     "receive",
+    "report",
     "result",
     "run",
     "send",

@@ -13,11 +13,12 @@ from goworkers_py.admin.asker import asker
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.fleet import Process
-from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Target
+from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Report, Target
 from goworkers_py.core.errors import ArgumentError
 
 # An answer that is told by no message is found by then.
 LOOK_EVERY_S = 0.5
+MOST_SEARCHED = 5_000
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,15 @@ class FleetCalls:
         call = Call(secrets.token_hex(8), name, arguments, wanted, asker(by), timeout_s)
         answers = _collected(self._broker.calls, call, asked, timeout_s)
         return CallResult(answers, sorted(asked - {answer.identity for answer in answers}))
+
+    def reports(self, name: str = "", after: str = "", limit: int = 50) -> list[Report]:
+        """`inspector.reports("import")` returns the last reports that programs gave with `workers.report`, the newest
+        last; of one name or of all. `after` is the position of a report: the next ones are returned, `limit` at most.
+        """
+        self._broker.require(Capability.CALLS)
+        found = self._broker.calls.reports(after, limit if after or not name else MOST_SEARCHED)
+        chosen = [one for one in found if name in ("", one.name)]
+        return chosen if after else chosen[-limit:]
 
 
 def fits(target: Target, process: Process) -> bool:

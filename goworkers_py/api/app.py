@@ -29,6 +29,7 @@ from goworkers_py.api.messaging import Messaging
 from goworkers_py.api.partition import Partition
 from goworkers_py.api.periodic import DeclaringPeriodic
 from goworkers_py.api.pushing import Pushing
+from goworkers_py.api.reporting import Reporting, ReportRate
 from goworkers_py.api.results import Results
 from goworkers_py.api.running import Running
 from goworkers_py.api.testable import Testable
@@ -63,7 +64,7 @@ R = TypeVar("R")
 
 class App(
     Hooks, Pushing, Batching, Chaining, Results, Cancelling, DeclaringPeriodic, Limiting, Messaging, Running,
-    Testable,
+    Reporting, Testable,
 ):  # fmt: skip
     """A program's jobs, and its way to the broker. The examples are for `import goworkers_py as workers`."""
 
@@ -80,6 +81,7 @@ class App(
         self._open_broker = open_broker
         self._running: Daemon | None = None  # what `start` has started
         self._stop_asked = threading.Event()
+        self._report_rate = ReportRate()
         self._daemon_built: Daemon | None = None  # the last one
         self.inspector = Inspector(
             lambda: self.broker,

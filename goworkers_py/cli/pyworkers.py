@@ -42,6 +42,7 @@ COMMANDS = {
     "failures": "history",
     "history": "history",
     "processes": "processes",
+    "reports": "reports",
     "inprogress": "recover",
     "recover": "recover",
     "top": "top",

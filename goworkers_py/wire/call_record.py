@@ -1,8 +1,9 @@
-"""Calls and answers as JSON.
+"""Calls, answers and reports as JSON.
 
 A call:    {"v": 1, "id": ..., "name": ..., "args": [...], "to": {"identities": [...], "tag": ..., "queue": ...},
             "by": who gave it, "life_s": ...}
 An answer: {"v": 1, "identity": ..., "value": ...} or {"v": 1, "identity": ..., "error": ...}
+A report:  {"v": 1, "name": ..., "identity": ..., "body": {...}}
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import simplejson
 
-from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Target
+from goworkers_py.core.call import LONGEST_LIFE_S, Answer, Call, Report, Target
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.needs import is_version
 
@@ -73,3 +74,16 @@ def first_of_each(answers: list[Answer | None]) -> list[Answer]:
         if answer is not None:
             found.setdefault(answer.identity, answer)
     return list(found.values())
+
+
+def written_report(name: str, identity: str, body: str) -> str:
+    """`body` is JSON."""
+    return f'{{"v":{V},"name":{simplejson.dumps(name)},"identity":{simplejson.dumps(identity)},"body":{body}}}'
+
+
+def read_report(raw: bytes, position: str, at: float) -> Report | None:
+    with suppress(Exception):
+        told = simplejson.loads(raw)
+        if is_version(told["v"], V) and isinstance(told["body"], dict):
+            return Report(position, str(told["name"]), str(told["identity"]), at, told["body"])
+    return None

@@ -101,3 +101,28 @@ def test_calls_and_answers_are_told_at_once_until_the_end_of_listening(calls: Ca
     calls.answer("id", Answer("me"))
     time.sleep(0.2)
     assert (len(told), len(answered)) == before
+
+
+# --- reports
+
+
+def test_reports_are_read_in_order_from_a_position_or_the_last_ones(calls: Calls, other: Process) -> None:
+    assert calls.reports("", 10) == []
+    for number in range(5):
+        other.broker.calls.report("import", "host:1:a", f'{{"rows": {number}}}')
+    last = calls.reports("", 2)
+    assert [(one.name, one.identity, one.body) for one in last] == [
+        ("import", "host:1:a", {"rows": 3}), ("import", "host:1:a", {"rows": 4}),
+    ]  # fmt: skip
+    first, second = calls.reports(calls.reports("", 5)[0].position, 2)
+    assert (first.body, second.body) == ({"rows": 1}, {"rows": 2})
+    assert abs(first.at - time.time()) < 3_600
+    assert calls.reports(last[-1].position, 10) == []
+    calls.report("export", "host:2:b", "{}")
+    assert [one.name for one in calls.reports(last[-1].position, 10)] == ["export"]
+
+
+def test_the_stream_of_reports_is_bounded(calls: Calls) -> None:
+    for _ in range(5_300):
+        calls.report("import", "host:1:a", "{}")
+    assert 5_000 <= len(calls.reports("", 10_000)) < 5_200

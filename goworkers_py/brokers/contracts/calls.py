@@ -1,4 +1,4 @@
-"""Calls: commands that people give to processes, which answer them.
+"""Calls: commands that people give to processes, which answer them. Also the reports that processes give to people.
 
 Calls stand in one stream, in the order in which they were given. A process reads the stream's end once, at its start,
 and from then on what came after it. So it obeys no call that was given before it began, and misses none that was given
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from goworkers_py.core.call import Answer, Call
+from goworkers_py.core.call import Answer, Call, Report
 
 
 class Calls(Protocol):
@@ -39,6 +39,13 @@ class Calls(Protocol):
 
     def answers(self, call_id: str) -> Sequence[Answer]:
         """Returns the answers until now, the first of each process."""
+
+    def report(self, name: str, identity: str, body: str) -> None:
+        """Adds a report to the stream of reports, which keeps the last 5,000 or more. `body` is JSON."""
+
+    def reports(self, after: str, limit: int) -> Sequence[Report]:
+        """Returns the first reports after this position, the oldest first, `limit` at most; the last ones when it is
+        empty. Leaves out what this release cannot read."""
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         """Calls `changed` as `listen` does, at each answer to this call."""

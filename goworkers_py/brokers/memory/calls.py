@@ -6,8 +6,16 @@ from collections.abc import Callable, Sequence
 
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.memory.state import State
-from goworkers_py.core.call import Answer, Call
-from goworkers_py.wire.call_record import first_of_each, read_answer, read_call, written_answer, written_call
+from goworkers_py.core.call import Answer, Call, Report
+from goworkers_py.wire.call_record import (
+    first_of_each,
+    read_answer,
+    read_call,
+    read_report,
+    written_answer,
+    written_call,
+    written_report,
+)
 
 ANSWERS_KEPT_S = 120.0
 
@@ -52,6 +60,18 @@ class MemoryCalls(Calls):
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._heard_by(changed, self._state.channels.answered)
+
+    def report(self, name: str, identity: str, body: str) -> None:
+        written = written_report(name, identity, body).encode()
+        with self._state.lock:
+            self._state.channels.reports.add(written)
+
+    def reports(self, after: str, limit: int) -> Sequence[Report]:
+        with self._state.lock:
+            entries = self._state.channels.reports.after(after or "0")
+        chosen = entries[:limit] if after else entries[-limit:]
+        found = [read_report(entry.value, str(entry.number), entry.at) for entry in chosen]
+        return [one for one in found if one is not None]
 
     def _heard_by(self, changed: Callable[[], None], listeners: list[Callable[[], None]]) -> Callable[[], None]:
         with self._state.lock:

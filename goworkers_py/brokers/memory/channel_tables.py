@@ -1,4 +1,4 @@
-"""What goes down to the processes and up from them: calls, answers."""
+"""What goes down to the processes and up from them: calls, answers, reports."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from goworkers_py.brokers.memory.expiring import Expiring
 from goworkers_py.brokers.memory.stream import Stream
 
 CALLS_KEPT = 1_000
+REPORTS_KEPT = 5_000
 
 
 class ChannelTables:
@@ -15,5 +16,6 @@ class ChannelTables:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.calls: Stream[bytes] = Stream(CALLS_KEPT, clock)
+        self.reports: Stream[bytes] = Stream(REPORTS_KEPT, clock)
         self.answers: Expiring[str, tuple[bytes, ...]] = Expiring(clock)  # by the id of their call
         self.answered: list[Callable[[], None]] = []  # called at each answer

@@ -9,13 +9,22 @@ from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.exchange import text
 from goworkers_py.brokers.redis.keys import Keys
 from goworkers_py.brokers.redis.listener import Listener
-from goworkers_py.core.call import Answer, Call
-from goworkers_py.wire.call_record import first_of_each, read_answer, read_call, written_answer, written_call
+from goworkers_py.core.call import Answer, Call, Report
+from goworkers_py.wire.call_record import (
+    first_of_each,
+    read_answer,
+    read_call,
+    read_report,
+    written_answer,
+    written_call,
+    written_report,
+)
 
 KEPT = 1_000  # calls in the stream
 ANSWERS_KEPT_S = 120
 BEGINNING = "0-0"
-FIELD = "call"
+FIELD, REPORT = "call", "report"
+REPORTS_KEPT = 5_000
 
 
 class RedisCalls(Calls):
@@ -56,6 +65,19 @@ class RedisCalls(Calls):
         raw = self._connections.call("LRANGE", self._keys.answers(call_id), 0, -1)
         return first_of_each([read_answer(one) for one in raw])
 
+    def report(self, name: str, identity: str, body: str) -> None:
+        told = written_report(name, identity, body)
+        self._connections.call("XADD", self._keys.reports, "MAXLEN", "~", REPORTS_KEPT, "*", REPORT, told)
+
+    def reports(self, after: str, limit: int) -> Sequence[Report]:
+        stream = self._keys.reports
+        if after:
+            entries = self._connections.call("XRANGE", stream, f"({after}", "+", "COUNT", limit)
+        else:
+            entries = self._connections.call("XREVRANGE", stream, "+", "-", "COUNT", limit)[::-1]
+        found = [read_report(_field(fields, REPORT), text(name), given_at(name)) for name, fields in entries]
+        return [one for one in found if one is not None]
+
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return self._listener.listen(self._keys.answers(call_id), lambda told: changed())
 
@@ -65,5 +87,5 @@ def given_at(name: bytes) -> float:
     return int(name.partition(b"-")[0]) / 1000
 
 
-def _field(fields: Sequence[bytes]) -> bytes:
-    return dict(zip(fields[::2], fields[1::2], strict=True)).get(FIELD.encode(), b"")
+def _field(fields: Sequence[bytes], name: str = FIELD) -> bytes:
+    return dict(zip(fields[::2], fields[1::2], strict=True)).get(name.encode(), b"")

@@ -42,6 +42,7 @@ class Keys(SidekiqMetricKeys):
         self.tombstones = f"{self.prefix}pyworkers:tombstones"
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.calls = f"{self.prefix}pyworkers:calls"
+        self.reports = f"{self.prefix}pyworkers:reports"
         self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
@@ -65,7 +66,7 @@ class Keys(SidekiqMetricKeys):
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
             **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
-            self.calls: "stream",
+            **dict.fromkeys((self.calls, self.reports), "stream"),
         }
 
     def queue(self, name: str) -> str:

@@ -3,6 +3,7 @@ nobody. A process obeys it once, by its id."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.brokers.shards.watches import watch_all
-from goworkers_py.core.call import Answer, Call
+from goworkers_py.core.call import Answer, Call, Report
+from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.wire.call_record import first_of_each
 
 # So many ids of calls that were read last stand in a position: another shard may bring one of them later.
@@ -57,6 +59,34 @@ class ShardedCalls(Calls):
     def answers(self, call_id: str) -> Sequence[Answer]:
         told = self._shards.answers(lambda broker: broker.calls.answers(call_id))
         return first_of_each([answer for several in told for answer in several])
+
+    def report(self, name: str, identity: str, body: str) -> None:
+        """On the home of its name; on the next shard while that one is away."""
+        failed: BrokerUnavailable | None = None
+        for number in self._shards.placement.order(name):
+            try:
+                self._shards.all[number].ask(lambda broker: broker.calls.report(name, identity, body))
+                return
+            except BrokerUnavailable as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def reports(self, after: str, limit: int) -> Sequence[Report]:
+        """A position has those of all shards, of the reports until it."""
+        at: dict[Any, str] = simplejson.loads(after) if after else {}
+        of = {shard.broker: shard for shard in self._shards.all}
+        told = self._shards.each(lambda broker: broker.calls.reports(at.get(str(of[broker].number), ""), limit))
+        entries = [(one.at, shard.number, one) for shard, several in told for one in several]
+        found = sorted(entries, key=lambda entry: entry[:2])
+        chosen = found[:limit] if after else found[-limit:]
+        reports = []
+        for entry in chosen if after else found:  # the first positions are beyond the older reports, too
+            _, number, one = entry
+            at[str(number)] = one.position
+            if entry in chosen:
+                reports.append(dataclasses.replace(one, position=simplejson.dumps(at)))
+        return reports
 
     def watch(self, call_id: str, changed: Callable[[], None]) -> Callable[[], None]:
         return watch_all(self._shards, lambda broker, told: broker.calls.watch(call_id, told), changed)

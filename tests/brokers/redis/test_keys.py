@@ -156,6 +156,7 @@ def test_keys_have_the_names_that_sidekiq_and_go_workers_use() -> None:
         "tombstones_version": "pyworkers:tombstones:version",
         "cancelled": "pyworkers:cancelled:JID",
         "calls": "pyworkers:calls",
+        "reports": "pyworkers:reports",
         "answers": "pyworkers:answers:CALL",
         "lock": "pyworkers:lock:CLASS:DIGEST",
         "leader": "pyworkers:leader:ELECTION",
