@@ -26,6 +26,7 @@ import redis as redis_py
 import servers
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
+from cluster import Cluster
 from disque_server import DisqueServer, find_disque
 from hypothesis import settings
 from rabbit import RabbitServer
@@ -45,7 +46,7 @@ IMAGE = "redis:7-alpine"
 GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"
 # Every other fixture with a server uses one of these.
-OF_SERVERS = {"redis_server", "server_program", "disque_servers", "rabbit_server"}
+OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
@@ -149,6 +150,13 @@ def rabbit_url(rabbit_server: RabbitServer, tmp_path: Path) -> Iterator[str]:
     vhost = f"{os.getpid()}-{tmp_path.name}"
     yield rabbit_server.new_vhost(vhost)
     rabbit_server.delete_vhost(vhost)
+
+
+@pytest.fixture(scope="session")
+def cluster(server_program: str) -> Iterator[Cluster]:
+    """A Redis Cluster that tests share, each with namespaces of its own. They leave all its nodes running."""
+    with Cluster(appendonly="no") as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)

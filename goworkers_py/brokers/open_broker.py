@@ -19,6 +19,7 @@ _REDIS = "goworkers_py.brokers.redis.broker:RedisBroker"
 _BUILTIN = {
     **dict.fromkeys(("redis", "rediss", "unix", "sentinel"), _REDIS),
     "shards": "goworkers_py.brokers.shards.broker:ShardsBroker",
+    **dict.fromkeys(("redis+cluster", "rediss+cluster"), "goworkers_py.brokers.redis.cluster_broker:ClusterBroker"),
     "embedded": "goworkers_py.brokers.redis.embedded_broker:EmbeddedBroker",
     "disque": "goworkers_py.brokers.disque.broker:DisqueBroker",
     **dict.fromkeys(("amqp", "amqps"), "goworkers_py.brokers.rabbitmq.broker:RabbitBroker"),

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.parsers import SHARDS, scheme_of, shard_addresses
 from goworkers_py.core.held_pushes import Home
 
@@ -34,6 +35,8 @@ def home_of(address: str, namespace: str, data_dir: str) -> Home:
         within = parts.path.strip("/") if scheme.startswith("amqp") else parts.path.strip("/") or database or 0
         name = f"{scheme}://{host or 'localhost'}:{port}/{within}"
         machine = socket.gethostname() if _LOOPBACK.match(host) else ""
+    elif is_cluster(address):
+        name, namespace = f"{scheme}://{','.join(sorted(place.split(',')))}{parts.path}", ""  # the path is a namespace
     else:
         name = f"{scheme}://{place}{parts.path}"
     on = f" on {machine}" if machine else ""

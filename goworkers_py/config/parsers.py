@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import simplejson
 
+from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.core.limit import Rate, rate_of
 
 T = TypeVar("T")
@@ -151,7 +152,8 @@ def auto_or(other: Callable[[str], T]) -> Callable[[str], T | None]:
 # The schemes of a broker's address that need no other installed package.
 SHARDS = "shards"
 BUILT_IN_BROKERS = (
-    SHARDS, "redis", "rediss", "unix", "sentinel", "memory", "embedded", "disque", "amqp", "amqps",
+    SHARDS, "redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster", "memory", "embedded", "disque",
+    "amqp", "amqps",
 )  # fmt: skip
 # Those of which the broker itself checks all that follows the scheme.
 _CHECKED_BY_BROKER = ("disque", "amqp", "amqps")
@@ -166,11 +168,12 @@ def broker_address(value: str) -> str:
     if value == "embedded" or value.startswith(("unix://", "memory://", "/")):
         return value if not value.startswith("/") else f"unix://{value}"
     scheme, separator, rest = value.partition("://")
-    if separator and scheme in ("redis", "rediss", "sentinel"):
+    if separator and scheme in ("redis", "rediss", "sentinel", "redis+cluster", "rediss+cluster"):
         _check_server(scheme, rest)
     elif not separator or not re.fullmatch(r"[A-Za-z0-9+.-]+", scheme) or _is_near_miss(scheme):
         raise ValueError(
             "must be redis://host:port/db, rediss://..., unix:///path, sentinel://host:port,.../service/db, "
+            "redis+cluster://host:port,.../namespace, "
             "amqp://host:port/vhost, shards:redis://a,redis://b, memory:// or embedded"
             + did_you_mean(scheme.lower(), BUILT_IN_BROKERS)
         )
@@ -220,6 +223,9 @@ def _check_server(scheme: str, rest: str) -> None:
         raise ValueError(
             "has an @ after its host: in a password or a query, write / ? # @ and % as %2F %3F %23 %40 and %25"
         )
+    if scheme.endswith("+cluster"):
+        ClusterAddress.of(f"{scheme}://{rest}")
+        return
     hosts, path = place.rpartition("@")[2], re.split(r"[?#]", rest.removeprefix(place))[0]
     for host in hosts.split(",") if scheme == "sentinel" else [hosts]:
         _check_host(host, needed=scheme == "sentinel")

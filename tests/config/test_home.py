@@ -38,3 +38,12 @@ def test_a_name_is_the_same_for_all_spellings_and_tells_no_password(address: str
 def test_embedded_servers_of_two_directories_have_two_names() -> None:
     names = {Config(broker="embedded", data_dir=directory).home.name for directory in ("/a", "/b", "/a/../b")}
     assert names == {f"embedded /a{HERE}", f"embedded /b{HERE}"}
+
+
+def test_a_cluster_has_one_name_whatever_the_order_of_its_nodes_and_the_spelling_of_its_namespace() -> None:
+    names = {
+        Config(broker=f"redis+cluster://u:secret@{hosts}/jobs", namespace=namespace).home.name
+        for hosts in ("a:1,b:2", "b:2,A:1")
+        for namespace in ("", "jobs", "{jobs}")
+    }
+    assert names == {"redis+cluster://a:1,b:2/jobs"}

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import harness_rabbitmq
 import pytest
+from cluster import Cluster
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
+from harness_cluster import ClusterHarness
 from harness_dir import DirHarness
 from harness_disque import DisqueHarness
 from harness_shards import REFUSED, SPREAD, ShardServers, ShardsHarness, let_live_on_one_shard
@@ -24,13 +26,12 @@ MakeHarness = Callable[[Path], Harness]
 
 def pytest_report_header() -> str:
     """So that nobody takes a run against the brokers of this repository for one against another broker."""
-    return (
-        f"harnesses: {', '.join(foreign()) or f'memory, dir, redis, shards, disque, rabbitmq ({VARIABLE} is not set)'}"
-    )
+    ours = "memory, dir, redis, cluster, shards, disque, rabbitmq"
+    return f"harnesses: {', '.join(foreign()) or f'{ours} ({VARIABLE} is not set)'}"
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-SERVERS = ("redis", "shards", "disque", "disque-protocol", "rabbitmq")
+SERVERS = ("redis", "cluster", "shards", "disque", "disque-protocol", "rabbitmq")
 OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
 
 
@@ -57,6 +58,9 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param == "rabbitmq":
         server = request.getfixturevalue("rabbit_server")
         return lambda folder: harness_rabbitmq.of_server(server, folder)
+    if request.param == "cluster":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        return lambda folder: ClusterHarness(cluster)
     address = request.getfixturevalue("redis_server")
     return lambda folder: RedisHarness(address)
 

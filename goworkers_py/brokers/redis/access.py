@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.config.options import Config, QueueConfig
 from goworkers_py.wire.sidekiq_status import CHANNEL
 
@@ -55,6 +56,7 @@ FEATURES = (
     Feature("metrics of Sidekiq 8", "", "h|*", lambda config: config.metrics in ("auto", "8")),
     Feature("standby", "pexpire pttl", "", lambda config: config.standby),
     Feature("another database", "select", "", lambda config: _database(config.broker) not in ("", "0")),
+    Feature("a cluster", "cluster|slots asking", "", lambda config: is_cluster(config.broker)),
 )
 
 
@@ -76,6 +78,8 @@ def _of_plain_list(queue: QueueConfig) -> tuple[str, str]:
 
 def lines(config: Config) -> Iterator[str]:
     """The commands for an administrator to paste, who writes a password in place of PASSWORD."""
+    if is_cluster(config.broker):
+        yield "# on each node of the cluster, also on the replicas, which may become masters:"
     yield " ".join(["ACL SETUSER", _user(config.broker), "reset on >PASSWORD", *rules(config)])
     if config.broker.startswith("sentinel://"):
         yield (
@@ -90,7 +94,9 @@ def _user(address: str) -> str:
 
 
 def _database(address: str) -> str:
-    return urlsplit(address).path.rpartition("/")[2] if "://" in address and not address.startswith("unix") else ""
+    if "://" not in address or address.startswith("unix") or is_cluster(address):
+        return ""
+    return urlsplit(address).path.rpartition("/")[2]
 
 
 # A day and an hour of one digit: Sidekiq 7 and 8 write them in different ways.

@@ -41,11 +41,14 @@ class RedisBroker(Broker):
         "nothing; behind Sentinel, a failover loses what its replica had not got",
     )
 
+    _connect: type[Connections] = Connections
+    _connect_fenced: type[FencedConnections] = FencedConnections
+
     def __init__(self, address: str, config: Config, fence: Fence | None = None) -> None:
         keys, dead_limits = Keys(config.namespace), (config.dead_max_jobs, float(config.dead_timeout))
-        connections = Connections(address)
+        connections = self._connect(address)
         if fence is not None:
-            connections = FencedConnections(address, fence, keys.leader(fence.election))
+            connections = self._connect_fenced(address, fence, keys.leader(fence.election))
         self._connections, self.fence = connections, fence
         settlement = Settlement(connections, keys, dead_limits)
         transport = RedisTransport(connections, keys, settlement)
@@ -65,7 +68,7 @@ class RedisBroker(Broker):
         self.periodic = RedisPeriodic(connections, keys)
         self.neighbours = RedisNeighbours(connections, keys)
         # A leader must know that a renewal fails while there is still time for another one.
-        self._of_elections = Connections(address, timeout_s=config.leader_lease / 4)
+        self._of_elections = self._connect(address, timeout_s=config.leader_lease / 4)
         self.leadership = RedisLeadership(self._of_elections, keys, self._listener)
 
     @classmethod

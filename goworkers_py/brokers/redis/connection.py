@@ -20,10 +20,12 @@ from redis.connection import ConnectionPool, SSLConnection
 from redis.retry import Retry
 
 from goworkers_py.brokers.redis.blocking_line import BlockingLine
+from goworkers_py.brokers.redis.cluster import cluster_pool
 from goworkers_py.brokers.redis.exchange import Argument, Driver, Exchanges, RedisCommand, converse, keys_of
 from goworkers_py.brokers.redis.sentinel import close_sentinels, options_in, sentinel_pool
 from goworkers_py.brokers.redis.translation import check_files, is_of_another_type
 from goworkers_py.brokers.redis.waiting_line import WaitingLine
+from goworkers_py.config.cluster_address import is_cluster
 from goworkers_py.core.errors import ConfigError
 
 SOCKET_TIMEOUT_S = 5.0
@@ -144,6 +146,8 @@ def _pool(url: str, **options: Any) -> ConnectionPool:
     try:
         if url.startswith("sentinel://"):
             pool = sentinel_pool(url, **options)
+        elif is_cluster(url):
+            pool = cluster_pool(url, **options)
         else:
             pool = ConnectionPool(**{**options, **options_in(url)})
         sample = pool.connection_class(**pool.connection_kwargs)  # not connected

@@ -31,13 +31,16 @@ _TEMPORARY = re.compile(
 )
 _FULL = re.compile(r"\b(OOM|OutOfMemoryError)\b")
 # After these the connection is closed, because the next one may lead to another server. A primary without replicas may
-# have been replaced after an interruption, and not know it yet.
+# have been replaced after an interruption, and not know it yet; so may a node that is cut off from its cluster.
 _ELSEWHERE = re.compile(
-    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|ReadOnlyError|BusyLoadingError|MasterDownError)\b"
+    r"\b(READONLY|LOADING|MASTERDOWN|NOREPLICAS|UNBLOCKED|CLUSTERDOWN|ReadOnlyError|BusyLoadingError|MasterDownError|"
+    r"ClusterDownError|MovedError)\b"
 )
+# Of a node of a cluster, to a program that takes it for a single server.
+_OF_A_CLUSTER = re.compile(r"\b(MovedError|AskError|ClusterCrossSlotError)\b")
 
-# The texts of redis-py, and of `sentinel`, when no connection can be made.
-_CONNECTING = re.compile(r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ sentinels answer")
+# The texts of redis-py, and of `sentinel` and `cluster`, when no connection can be made.
+_CONNECTING = re.compile(r"(Error|Timeout)( -?\d+)? connecting to |0 of \d+ (sentinels|nodes) ")
 
 # A server's alert about a client certificate that it does not accept or that is missing.
 _ALERT = re.compile(r"ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE)")
@@ -84,6 +87,8 @@ def _error_reply(error: redis.ResponseError, keys: Sequence[Any]) -> BrokerError
         return BrokerFull(str(error))
     if _TEMPORARY.search(told):
         return BrokerUnavailable(str(error) or type(error).__name__)
+    if _OF_A_CLUSTER.search(told):
+        return BrokerRefused("the server is a node of a Redis Cluster: write redis+cluster://host:port/NAMESPACE")
     if "DB index is out of range" in told:
         return NoSuchDatabase(
             "the server has no database with the number at the end of the address: "

@@ -1,0 +1,49 @@
+"""The broker on a Redis Cluster: on the node that has the slot of its namespace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from goworkers_py.brokers.redis.address import address_of
+from goworkers_py.brokers.redis.broker import RedisBroker
+from goworkers_py.brokers.redis.fenced_cluster import FencedClusterConnections
+from goworkers_py.brokers.redis.redirects import ClusterConnections
+from goworkers_py.config.cluster_address import ClusterAddress
+from goworkers_py.config.options import Config
+from goworkers_py.core.election import Fence
+from goworkers_py.core.errors import ConfigError
+
+
+class ClusterBroker(RedisBroker):
+    name = "Redis Cluster"
+
+    _connect = ClusterConnections
+    _connect_fenced = FencedClusterConnections
+
+    @classmethod
+    def open(cls, config: Config) -> ClusterBroker:
+        return cls(address_of(config), _tagged(config))
+
+    @classmethod
+    def open_fenced(cls, config: Config, fence: Fence) -> ClusterBroker:
+        return cls(address_of(config), _tagged(config), fence)
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        super().check(config)
+        _tagged(config)
+
+    @classmethod
+    def access_rules(cls, config: Config) -> list[str]:
+        return super().access_rules(_tagged(config))
+
+
+def _tagged(config: Config) -> Config:
+    """With the namespace of the address, as the prefix that gives all keys one slot."""
+    address = ClusterAddress.of(config.broker)
+    if config.namespace not in ("", address.namespace, address.tagged_namespace):
+        raise ConfigError(
+            f"{config.spelling('namespace')}: is {config.namespace!r}, and the address of the cluster ends in "
+            f"/{address.namespace}, which is the namespace there: leave the option out"
+        )
+    return replace(config, namespace=address.tagged_namespace)
