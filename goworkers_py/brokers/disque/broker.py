@@ -9,12 +9,19 @@ from goworkers_py.brokers.disque.address import Address, read_address
 from goworkers_py.brokers.disque.commands import Commands
 from goworkers_py.brokers.disque.transport import DisqueTransport
 from goworkers_py.brokers.redis.address import address_of
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 
 
 class DisqueBroker(Broker):
     name = "Disque"
+    reliability = Reliability(
+        "nothing: Disque delivers its jobs again after a time",
+        "nothing while another node has a copy; of a single node all, unless it has appendonly yes",
+        "as when the server is killed, and what its file had not got",
+        "nothing: Disque delivers again what was not acknowledged",
+    )
     capabilities: Collection[Capability] = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING})
     redelivers = True
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.rabbitmq.names import Names
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 class RabbitBroker(Broker):
     name = "RabbitMQ"
+    reliability = Reliability(
+        "nothing: RabbitMQ delivers its jobs again at once",
+        "nothing: a push is confirmed when a majority of the nodes has it on disk",
+        "nothing: a push is confirmed when a majority of the nodes has it on disk",
+        "nothing: RabbitMQ delivers again what was not acknowledged",
+    )
     capabilities: Collection[Capability] = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING})
     redelivers = True
 
