@@ -39,6 +39,7 @@ class Consumer:
         self._bell: SimpleQueue[bool] = SimpleQueue()  # True: somebody wakes the fetcher; False: a look is worth it
         self._link: ConsumingLink | None = None
         self._flows: dict[str, Flow] = {}
+        self._identity = ""  # of the last `consume`
 
     def wake(self) -> None:
         self._bell.put(True)
@@ -53,7 +54,7 @@ class Consumer:
             return self._consume(identity, asks, limit, wait_s)
 
     def _consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
-        link = self._serving()
+        link, self._identity = self._serving(), identity
         opened = self._widen(link, asks, limit)
         give_up_at = time.monotonic() + min(wait_s, WAIT_S)
         while True:
@@ -157,7 +158,7 @@ class Consumer:
             link.start()
         return link
 
-    def end_waits(self, identity: str, queues: Collection[str]) -> list[Delivery]:
+    def end_waits(self, queues: Collection[str]) -> list[Delivery]:
         link = self._link
         if link is None or link.error is not None:
             return []
@@ -165,7 +166,7 @@ class Consumer:
         taken: list[Delivery] = []
         for queue in queues:
             if (flow := self._flows.get(queue)) is not None:
-                self._pop(link, flow, identity, len(flow.inbox), taken)
+                self._pop(link, flow, self._identity, len(flow.inbox), taken)
         return taken
 
     def close(self) -> None:

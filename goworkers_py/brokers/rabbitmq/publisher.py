@@ -61,7 +61,10 @@ class Publisher:
     def check(self) -> None:
         """Raises the error of a connection that cannot be made, or was lost."""
         link = self._serving()
-        link.ready.get(timeout=ANSWER_S)
+        try:
+            link.ready.get(timeout=ANSWER_S)
+        except Empty:
+            raise BrokerUnavailable(f"no connection was made within {ANSWER_S:g} s") from None
         link.ready.put(None)
         if link.error is not None:
             raise again(link.error)

@@ -12,7 +12,7 @@ from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
 from goworkers_py.core.errors import UnreadablePayload
-from goworkers_py.core.outcome import DONE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
+from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 
 
@@ -60,6 +60,9 @@ class Settlement:
         moved = [(delivery, message) for delivery, message in moves if _is_held(delivery)]
         self._publisher.publish([message for _, message in moved])
         _acknowledge((delivery, DONE) for delivery, _ in moved if _release(delivery))
+
+    def give_back(self, deliveries: Iterable[Delivery]) -> None:
+        _acknowledge((one, REQUEUE) for one in deliveries if _release(one))
 
     def _messages(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
         for effect in outcome.effects:

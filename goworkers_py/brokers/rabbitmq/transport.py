@@ -7,6 +7,7 @@ delivered again: it runs twice. Nothing is lost.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -19,8 +20,10 @@ from goworkers_py.brokers.rabbitmq.publisher import Publisher
 from goworkers_py.brokers.rabbitmq.settlement import Settlement
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.policy.priorities import Ask
+
+log = logging.getLogger(__name__)
 
 # A job that is due so soon is run at once.
 EARLY_S = 0.1
@@ -68,20 +71,25 @@ class RabbitTransport(Transport):
 
     def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
         consumer = self._consumer([queue for queue, _ in asks])
-        taken = consumer.consume(identity, asks, limit, wait_s)
-        if any(one.receipt.headers for one in taken):
-            early = [one for one in taken if one.receipt.headers and _is_early(one.receipt.headers)]
-            self._wait_on(early)
-            return [one for one in taken if one not in early]
-        return taken
+        return self._due(consumer.consume(identity, asks, limit, wait_s))
 
-    def _wait_on(self, early: Sequence[Delivery]) -> None:
-        """Jobs whose time takes several steps go to the next one."""
+    def _due(self, taken: list[Delivery]) -> list[Delivery]:
+        """Without the jobs whose time takes several steps: they go to the next step, or come again when they cannot.
+        No error may be raised here: nobody would know of the other jobs."""
+        early = [one for one in taken if one.receipt.headers and _is_early(one.receipt.headers)]
+        if not early:
+            return taken
         now = time.time()
-        self._settlement.move(
+        moves = [
             (one, self._names.later(self._names.of(one.queue), one.payload, one.receipt.headers[DUE] / 1000, now))
             for one in early
-        )
+        ]
+        try:
+            self._settlement.move(moves)
+        except BrokerError as error:
+            log.warning("jobs that wait for a time come again, because they cannot be moved: %d: %s", len(early), error)
+            self._settlement.give_back(early)
+        return [one for one in taken if one not in early]
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:
         known = self._consumers.get(queues[0])
@@ -95,7 +103,7 @@ class RabbitTransport(Transport):
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         known = self._consumers.get(queues[0])
-        return known.end_waits("", queues) if known is not None else []
+        return self._due(known.end_waits(queues)) if known is not None else []
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
         return []  # RabbitMQ delivers what was lost again

@@ -113,6 +113,25 @@ def test_a_job_waits_for_its_time_in_several_steps(me: Process, outcome: type[Re
     assert time.time() >= due - 0.1
 
 
+def test_a_job_that_cannot_take_its_next_step_comes_again_and_hides_no_other_job(
+    me: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = time.time() + 1.5
+    me.publish(job("later"), at=due)
+    me.publish(job("now"))
+    publisher = me.broker.transport._settlement._publisher
+    refused = iter([True, True])
+
+    def publish(messages: object) -> None:
+        if next(refused, False):
+            raise BrokerUnavailable("cut")
+        type(publisher).publish(publisher, messages)
+
+    monkeypatch.setattr(publisher, "publish", publish)
+    assert payloads(me.consume(2)) == [job("now"), job("later")]
+    assert time.time() >= due - 0.1
+
+
 def test_a_push_for_later_comes_then(me: Process) -> None:
     due = time.time() + 0.8
     me.publish(job(1), at=due)
