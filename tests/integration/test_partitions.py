@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 from daemon import Daemon, pyworkers
-from servers import RedisServer, _free_port
+from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.api.app import App
@@ -201,7 +201,7 @@ def test_the_configuration_is_checked_with_all_partitions(folder: Path) -> None:
 def test_metrics_and_readiness_tell_of_each_partition(
     folder: Path, own_redis: RedisServer, billing_server: RedisServer, producer: App
 ) -> None:
-    port = str(_free_port())
+    port = str(free_port())
     with start(folder, own_redis, "--stats-port", port).ready() as daemon:
         producer.partition("billing").enqueue("invoices", "Invoice", [1])
         ended = 'pyworkers_jobs_total{partition="billing",queue="invoices",class="Invoice",result="done"} 1\n'
