@@ -15,7 +15,7 @@ from apps import in_progress, own_app
 from daemon import Daemon, pyworkers
 from fleet import Fleet
 from sentinels import SERVICE, Sentinels
-from servers import RedisServer, _free_port
+from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.redis.connection import Connections
@@ -230,7 +230,7 @@ def test_a_server_that_refuses_the_login_is_told_from_a_sentinel_that_does(guard
 @contextmanager
 def killed(guarded: Sentinels) -> Iterator[str]:
     """Nobody listens at its address."""
-    yield guarded.hosts.replace(str(guarded.sentinels[0].port), str(_free_port()))
+    yield guarded.hosts.replace(str(guarded.sentinels[0].port), str(free_port()))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from apps import in_progress
 from daemon import Daemon
 from fleet import Fleet
 from proxy import Proxy
-from servers import RedisServer, _free_port
+from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.core.errors import BrokerUnavailable
@@ -100,7 +100,7 @@ def scripts_flushed(place: Place) -> Iterator[None]:
 
 @contextmanager
 def read_only(place: Place) -> Iterator[None]:
-    place.redis.replicaof("127.0.0.1", _free_port())
+    place.redis.replicaof("127.0.0.1", free_port())
     yield
     place.redis.replicaof("NO", "ONE")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from apps import job
 from daemon import Daemon, command, environment, pyworkers
-from servers import RedisServer, _free_port, do_without
+from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.redis.connection import Connections
@@ -69,7 +69,7 @@ class TlsServer:
     """It also listens without TLS, for the test itself."""
 
     def __init__(self, certificates: Certificates) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.certificates = certificates
         self.server = RedisServer(
             tls_port=str(self.port),

@@ -12,7 +12,7 @@ from pathlib import Path
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from servers import Killable, RedisServer, _free_port
+from servers import Killable, RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.redis.embedded_server import find_server
@@ -29,7 +29,7 @@ class Sentinel(Killable):
 
     def __init__(self, primary_port: int, password: str, own_password: str) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="pyworkers-sentinel-"))
-        self.port = _free_port()
+        self.port = free_port()
         lines = [
             f"port {self.port}",
             "bind 127.0.0.1",
