@@ -28,7 +28,7 @@ def test_one_works_and_the_other_takes_over_when_it_is_killed(stage: Scene) -> N
     second = stage.start()
     stage.push("long", 60)
     stage.await_run("long", 1)
-    assert "standby of " in pyworkers("processes", "--redis", stage.server.url).stdout
+    assert eventually(lambda: "standby of " in pyworkers("processes", "--redis", stage.server.url).stdout)
     killed_at = time.time()
     first.kill()
     won = stage.await_epoch(2)
