@@ -23,7 +23,7 @@ from goworkers_py.core.election import Standing
 
 @click.group(cls=CommandGroup)
 def leader() -> None:
-    """The leaders of processes with `standby`, one for each partition."""
+    """Shows the leaders of standby processes; asks one to step down."""
 
 
 class Found(NamedTuple):

@@ -114,6 +114,9 @@ class _Caller:
 
     def give(self, name: str, *arguments: Any) -> None:
         """Prints the answers. The command fails when a process did not obey, or did not answer."""
+        if not self._chosen and self._target == Target([]):
+            click.echo(f"0 processes asked to {name}")
+            return
         speaking = [one.identity for one in self._chosen if one.commands]
         others = [one for one in self._chosen if not one.commands]
         asked = self._ask_by_signal(name, others)
@@ -182,7 +185,7 @@ def stop(caller: _Caller, yes: bool) -> None:
 @processes.command()
 @targeted
 def dump(caller: _Caller) -> None:
-    """Shows the stack of every thread of processes, with the jobs that they run."""
+    """Shows the stack of every thread, and the job that it runs."""
     caller.give(names.DUMP)
 
 
@@ -190,7 +193,9 @@ def dump(caller: _Caller) -> None:
 @click.argument("level")
 @targeted
 def log_level(caller: _Caller, level: str) -> None:
-    """Sets the lowest level that processes log: debug, info, warning, error; or configured, as it was."""
+    """Sets the log level: debug, info, warning or error.
+
+    `configured` sets it back."""
     caller.give(names.LOG_LEVEL, level)
 
 
@@ -199,7 +204,9 @@ def log_level(caller: _Caller, level: str) -> None:
 @click.option("--pool", default="", help="this pool, or this queue with threads of its own; all if left out")
 @targeted
 def concurrency(caller: _Caller, threads: int, pool: str) -> None:
-    """Gives the pools of processes so many threads each, until their restart. Running jobs go on to their end."""
+    """Gives each pool so many threads, until its process restarts.
+
+    Running jobs go on to their end."""
     caller.give(names.CONCURRENCY, threads, pool)
 
 
@@ -207,7 +214,9 @@ def concurrency(caller: _Caller, threads: int, pool: str) -> None:
 @click.argument("queue_name", metavar="QUEUE")
 @targeted
 def pause_queue(caller: _Caller, queue_name: str) -> None:
-    """Has these processes begin no job of a queue; the others go on. `queue pause` is for the whole fleet."""
+    """Has these processes begin no job of a queue.
+
+    The others go on; `queue pause` is for the whole fleet."""
     caller.give(names.PAUSE_QUEUE, queue_name)
 
 
@@ -224,7 +233,9 @@ def resume_queue(caller: _Caller, queue_name: str) -> None:
 @click.option("--arg", "arguments", multiple=True, metavar="VALUE", help="JSON such as 42, or a text; may be repeated")
 @targeted
 def call_(caller: _Caller, name: str, arguments: tuple[str, ...]) -> None:
-    """Calls a command that the program has declared with @workers.command, and prints what each process returns."""
+    """Calls a command of the program, of @workers.command.
+
+    Prints what each process returns."""
     caller.give(name, *map(_json_or_text, arguments))
 
 

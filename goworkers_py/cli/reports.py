@@ -25,7 +25,7 @@ MOST = 5_000  # the broker keeps about so many
 @as_json
 @connected
 def reports(app: App, follow: bool, name: str, limit: int, as_json: bool) -> None:
-    """Shows what programs tell with workers.report(), the newest last."""
+    """Shows what programs tell with workers.report(), newest last."""
     page = app.inspector.reports(limit=MOST)
     shown = [one for one in page if name in ("", one.name)]
     for one in shown[-limit:] if limit else shown:

@@ -124,7 +124,7 @@ def test_stats_can_be_written_as_json(inspector: Inspector, redis: redis_py.Redi
         "batches": 0, "batch_pending": 0, "oldest_batch_s": 0, "failed_batches": 0,
         "chains": 0, "oldest_link_s": 0, "stopped_chains": 0,
         "queues": [{"name": "q", "size": 0, "latency_s": 0.0, "paused": False}],
-        "limits": {},
+        "limits": {}, "partitions": {},
     }  # fmt: skip
 
 

@@ -748,7 +748,7 @@ def test_a_wrong_path_to_a_link_or_handler_is_refused_before_anything_starts(
     ("options", "why"),
     [
         ({"broker": "redis://localhost/0?no_such_option=1"}, "the server's address is not valid: .*no_such_option"),
-        ({"broker": "disque://localhost"}, "no installed package has a broker for disque://"),
+        ({"broker": "kafka://localhost"}, "no installed package has a broker for kafka://"),
         ({"broker_password_file": "missing"}, "broker_password_file missing: cannot be read"),
     ],
 )

@@ -266,7 +266,7 @@ def test_workers_that_are_struck_at_any_moment_go_on_lose_no_job_and_are_as_many
     size, jobs = 4, 3_000
     config = QueueConfig("q", concurrency=size, prefetch=20)
     pool = Pool(PoolConfig.of_one(config))
-    monkeypatch.setattr(assembly, "Pool", lambda config: pool)
+    monkeypatch.setattr(assembly, "Pool", lambda config, partition: pool)
     ran: list[int] = []
     meeting = threading.Barrier(size)
 
