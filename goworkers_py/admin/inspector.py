@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from goworkers_py.admin.batches import BatchList
+from goworkers_py.admin.central_configuration import CentralConfiguration
 from goworkers_py.admin.chains import ChainList
 from goworkers_py.admin.fleet_calls import FleetCalls
 from goworkers_py.admin.grouped_jobs import GroupedJobs
@@ -58,6 +59,11 @@ class Inspector(Jobs, GroupedJobs, PeriodicSchedules, FleetCalls):
     def chains(self) -> ChainList:
         """Shows chains and cancels them: `inspector.chains.status(cid)`, as `workers.chains` does."""
         return ChainList(lambda: self._broker)
+
+    @property
+    def configurations(self) -> CentralConfiguration:
+        """Shows central configurations and stores them: `inspector.configurations.newest()`."""
+        return CentralConfiguration(self._broker)
 
     @property
     def knows_batches(self) -> bool:

@@ -12,6 +12,7 @@ from goworkers_py.brokers.contracts.batches import Batches
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.brokers.contracts.cancels import Cancels
 from goworkers_py.brokers.contracts.chains import Chains
+from goworkers_py.brokers.contracts.configurations import Configurations
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.groups import Groups
 from goworkers_py.brokers.contracts.leadership import Leadership
@@ -88,6 +89,7 @@ class Broker:
     leadership: Leadership
     admin: Admin
     neighbours: Neighbours | None = None
+    configurations: Configurations | None = None
     fence: Fence | None = None  # every write of this broker passes it, see `open_fenced`
 
     @classmethod

@@ -51,7 +51,7 @@ COMMANDS = {
     "mark": "mark",
     "version": "run",
     "completion": "completion",
-    "config": "run",
+    "config": "config",
 }
 
 

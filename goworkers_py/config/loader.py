@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from goworkers_py.config.go_workers import of_go_workers
+from goworkers_py.config.ini_file import ConfigText, read
 from goworkers_py.config.options import (
     SECTION,
     Config,
@@ -57,7 +58,7 @@ def variable(name: str) -> str:
 
 
 def load(
-    path: str | Path | None = None,
+    path: str | Path | ConfigText | None = None,
     environment: Mapping[str, str] = os.environ,
     flags: Mapping[str, str] | None = None,
     queues: Iterable[str] = (),
@@ -65,7 +66,7 @@ def load(
 ) -> Config:
     """The configuration of one program. `queues` are flags `NAME` or `NAME=CONCURRENCY` that replace the file's queues
     and pools. `name_of` makes the name of a flag for errors."""
-    file = _read_file(path) if path else configparser.ConfigParser()
+    file = read(path) if path else configparser.ConfigParser()
     where = str(path) if path else ""
     _refuse_unknown_sections(file, where)
     values = _merged(
@@ -143,22 +144,6 @@ def of_call(settings: Mapping[str, Any] | str | os.PathLike[str] | None, options
     path = Path(settings) if isinstance(settings, str | os.PathLike) else None
     flags = {name: ",".join(it) if isinstance(it, list | tuple) else str(it) for name, it in options.items()}
     return load(path, flags=flags, name_of=lambda name: f"configure: {name}")
-
-
-def _read_file(path: str | Path) -> configparser.ConfigParser:
-    # No interpolation, because a password may hold a percent sign. Inline comments, because the samples have them.
-    parser = configparser.ConfigParser(
-        interpolation=None, inline_comment_prefixes=(";",), comment_prefixes=(";", "#"), default_section=""
-    )
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (configparser.Error, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {' '.join(str(error).split())}") from None
-    return parser
 
 
 def _refuse_unknown_sections(file: configparser.ConfigParser, where: str) -> None:

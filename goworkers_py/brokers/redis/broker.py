@@ -11,6 +11,7 @@ from goworkers_py.brokers.redis.calls import RedisCalls
 from goworkers_py.brokers.redis.cancels import RedisCancels
 from goworkers_py.brokers.redis.chains import RedisChains
 from goworkers_py.brokers.redis.checks import warn_of_eviction
+from goworkers_py.brokers.redis.configurations import RedisConfigurations
 from goworkers_py.brokers.redis.connection import Connections
 from goworkers_py.brokers.redis.control import RedisControl
 from goworkers_py.brokers.redis.fencing import FencedConnections
@@ -59,6 +60,7 @@ class RedisBroker(Broker):
         self.control = RedisControl(connections, keys, config.metrics)
         self.cancels = RedisCancels(connections, keys, self._listener)
         self.calls = RedisCalls(connections, keys, self._listener)
+        self.configurations = RedisConfigurations(connections, keys, self._listener)
         self.locks = RedisLocks(connections, keys)
         self.groups = RedisGroups(connections, keys)
         self.limits = RedisLimits(connections, keys)

@@ -43,6 +43,7 @@ class Keys(SidekiqMetricKeys):
         self.tombstones_version = f"{self.prefix}pyworkers:tombstones:version"
         self.calls = f"{self.prefix}pyworkers:calls"
         self.reports = f"{self.prefix}pyworkers:reports"
+        self.configs = f"{self.prefix}pyworkers:configs"
         self.periodics = f"{self.prefix}pyworkers:periodics"
         self.nothing = f"{self.prefix}pyworkers:none"  # never exists
 
@@ -65,7 +66,7 @@ class Keys(SidekiqMetricKeys):
             ),
             **dict.fromkeys((self.schedule, self.retry, self.dead, self.batches, self.chains, self.limits_due), "zset"),
             **dict.fromkeys((self.processed, self.failed), "string"),
-            **dict.fromkeys((self.owners, self.gone, self.tombstones), "hash"),
+            **dict.fromkeys((self.owners, self.gone, self.tombstones, self.configs), "hash"),
             **dict.fromkeys((self.calls, self.reports), "stream"),
         }
 
@@ -227,6 +228,10 @@ class Keys(SidekiqMetricKeys):
 
     def delay_list(self, name: str = "") -> str:
         return f"{self.prefix}{name or '__delay_queue_list__'}"
+
+    def config(self, name: str) -> str:
+        """Holds the versions of a central configuration."""
+        return f"{self.prefix}pyworkers:config:{name}"
 
     def answers(self, call_id: str) -> str:
         """Holds the answers of processes to a call. Also the channel that tells a new one."""

@@ -1,0 +1,96 @@
+"""Central configurations: stored in the broker with versions, and checked before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from goworkers_py.admin.asker import asker
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.brokers.contracts.configurations import Configurations
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.loader import load
+from goworkers_py.config.parsers import has_password
+from goworkers_py.core.errors import ArgumentError, ConfigError
+from goworkers_py.core.stored_config import StoredConfig
+
+LONGEST = 256_000  # characters of a text
+
+
+class CentralConfiguration:
+    """Stores configurations and shows them: `inspector.configurations.push("billing", text)`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._stored = configurations_of(broker)
+
+    def push(self, name: str, text: str, where: str = "the text") -> StoredConfig:
+        """Stores a text that a process could start with, and returns it with its version. The same text as the newest
+        one is not stored again. `where` names the text in errors."""
+        check(name, text, where)
+        version = self._stored.newest().get(name)
+        before = None if version is None else self._stored.read(name, version)
+        return before if before is not None and before.text == text else self._push(name, text)
+
+    def rollback(self, name: str, version: int | None = None) -> StoredConfig:
+        """Stores the text of an older version again, as the newest one; without a number, the one before the newest."""
+        old = self.version(name, version) if version is not None else self.before_newest(name)
+        check(name, old.text, str(old))  # a release in between may have other options
+        return self._push(name, old.text, old.version)
+
+    def _push(self, name: str, text: str, of: int = 0) -> StoredConfig:
+        return self.version(name, self._stored.push(name, text, asker(), of))
+
+    def newest(self) -> list[StoredConfig]:
+        """The newest version of each configuration."""
+        return [self.version(name, version) for name, version in sorted(self._stored.newest().items())]
+
+    def versions(self, name: str) -> Sequence[StoredConfig]:
+        """The versions that are kept, the oldest first."""
+        found = self._stored.versions(name)
+        if not found:
+            raise ArgumentError(unknown(name, self._stored))
+        return found
+
+    def version(self, name: str, version: int | None = None) -> StoredConfig:
+        """One version, or the newest one."""
+        found = {one.version: one for one in self.versions(name)}
+        if version is not None and version not in found:
+            raise ArgumentError(f"{name} has no version {version}; it has {', '.join(map(str, found))}")
+        return found[max(found) if version is None else version]
+
+    def before_newest(self, name: str) -> StoredConfig:
+        found = self.versions(name)
+        if len(found) < 2:
+            raise ArgumentError(f"{name} has one version only: there is none before it")
+        return found[-2]
+
+    def delete(self, name: str) -> bool:
+        """Deletes all versions. Processes that run go on as they are. False if there is no such configuration."""
+        return self._stored.delete(name)
+
+
+def configurations_of(broker: Broker) -> Configurations:
+    if broker.configurations is None:
+        raise ConfigError(f"broker: {broker.name} stores no central configurations: set a Redis as the broker")
+    return broker.configurations
+
+
+def unknown(name: str, stored: Configurations) -> str:
+    known = ", ".join(sorted(stored.newest())) or "none"
+    return f"there is no central configuration {name!r}; there are: {known}"
+
+
+def check(name: str, text: str, where: str) -> None:
+    """Raises an error if no process could start with this text, or if the text has a secret."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name):
+        raise ArgumentError(f"the name of a configuration has letters, digits and _.- only, not {name!r}")
+    if len(text) > LONGEST:
+        raise ArgumentError(f"{where} has more than {LONGEST:,} characters")
+    for number, line in enumerate(text.splitlines(), 1):
+        if has_password(line):
+            raise ConfigError(
+                f"{where}: line {number} has a password in an address, which everybody who may read the broker could "
+                "read: delete it there, and where the processes run set PYWORKERS_BROKER, or name a file with the "
+                "password as broker_password_file"
+            )
+    load(ConfigText(text, where), environment={})

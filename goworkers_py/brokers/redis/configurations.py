@@ -1,0 +1,71 @@
+"""Central configurations in Redis: a hash of the newest numbers, and a hash of versions for each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from goworkers_py.brokers.contracts.configurations import Configurations
+from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.exchange import Argument, Script, text
+from goworkers_py.brokers.redis.keys import Keys
+from goworkers_py.brokers.redis.listener import Listener
+from goworkers_py.brokers.redis.replies import one_of
+from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.stored_config import StoredConfig
+from goworkers_py.wire.config_record import V, read_config, written_config
+
+KEPT = 50  # versions
+
+_LUA = Path(__file__).parent / "lua"
+_PUSH = Script(_LUA / "push_config.lua", one_of(int))
+_DELETE = Script(_LUA / "delete_config.lua", one_of(int))
+
+
+class RedisConfigurations(Configurations):
+    def __init__(self, connections: Connections, keys: Keys, listener: Listener) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._listener = listener
+
+    def push(self, name: str, text: str, by: str, of: int = 0) -> int:
+        seconds, micros = self._connections.call("TIME")
+        record = written_config(text, by, int(seconds) + int(micros) / 1e6, of)
+        version = self._changed(_PUSH, name, (name, record, KEPT, V))
+        with suppress(BrokerError):  # it is stored; the processes find it with their next look
+            self._connections.call("PUBLISH", self._keys.configs, name)
+        return version
+
+    def delete(self, name: str) -> bool:
+        return self._changed(_DELETE, name, (name, V)) == 1
+
+    def _changed(self, script: Script, name: str, arguments: Sequence[Argument]) -> int:
+        told: int = self._connections.script(script, (self._keys.configs, self._keys.config(name)), arguments)
+        if told < 0:
+            raise BrokerRefused(f"a later release has written the configuration {name}: upgrade this program")
+        return told
+
+    def newest(self) -> Mapping[str, int]:
+        told = self._connections.call("HGETALL", self._keys.configs)
+        numbers = {text(name): int(number) for name, number in zip(told[::2], told[1::2], strict=True)}
+        return {name: number for name, number in numbers.items() if number > 0}
+
+    def read(self, name: str, version: int) -> StoredConfig | None:
+        raw = self._connections.call("HGET", self._keys.config(name), version)
+        return None if raw is None else _read(raw, name, version)
+
+    def versions(self, name: str) -> Sequence[StoredConfig]:
+        told = self._connections.call("HGETALL", self._keys.config(name))
+        fields = {text(field): raw for field, raw in zip(told[::2], told[1::2], strict=True)}
+        return [_read(fields[number], name, int(number)) for number in sorted(fields.keys() - {"v"}, key=int)]
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        return self._listener.listen(self._keys.configs, lambda told: changed())
+
+
+def _read(raw: bytes, name: str, version: int) -> StoredConfig:
+    found = read_config(raw, name, version)
+    if found is None:
+        raise BrokerRefused(f"this release cannot read version {version} of the configuration {name}: upgrade it")
+    return found

@@ -1,0 +1,26 @@
+"""A version of a central configuration as JSON: {"v": 1, "text": ..., "by": ..., "at": ..., "of": ...}"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import simplejson
+
+from goworkers_py.core.stored_config import StoredConfig
+from goworkers_py.wire.needs import is_version
+
+V = 1
+
+
+def written_config(text: str, by: str, at: float, of: int) -> str:
+    return simplejson.dumps({"v": V, "text": text, "by": by, "at": at, "of": of})
+
+
+def read_config(raw: bytes, name: str, version: int) -> StoredConfig | None:
+    """None for what this release cannot read."""
+    with suppress(Exception):
+        told = simplejson.loads(raw)
+        if is_version(told["v"], V):
+            text, by = str(told["text"]), str(told["by"])
+            return StoredConfig(name, version, text, by, float(told["at"]), int(told["of"]))
+    return None
