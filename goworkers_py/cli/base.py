@@ -7,8 +7,9 @@ register their jobs. Exit codes: 0 fine, 1 failed, 2 usage or configuration, 75 
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,10 +20,11 @@ from click.shell_completion import CompletionItem
 
 import goworkers_py
 from goworkers_py.api.app import App
-from goworkers_py.config.loader import flag, load
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
-from goworkers_py.config.partitions import MAIN, of_partition, working
+from goworkers_py.config.partitions import MAIN, of_connection, of_partition, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
@@ -136,6 +138,15 @@ worked_flags = click.option(
 )
 
 
+# For a command that runs jobs.
+from_flag = click.option(
+    "--config-from",
+    metavar="NAME",
+    envvar="PYWORKERS_CONFIG_FROM",
+    help="start from this central configuration; --broker or PYWORKERS_BROKER tells which Redis has it",
+)
+
+
 def configured(command: Function, in_help: Container[str] = options_of(Config)) -> Function:
     """Adds `-c` and a flag for each row of the option table, and calls the command with the configured App. The
     command's help shows only the flags in `in_help`."""
@@ -143,7 +154,8 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
     def run(config_file: str | None, **arguments: Any) -> Any:
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
-        config = load(config_file, flags=flags, queues=arguments.pop("queues", ()))
+        source = _source(config_file, arguments.pop("config_from", None), flags)
+        config = load(source, flags=flags, queues=arguments.pop("queues", ()))
         if (partition := arguments.pop("partition", None)) == ALL:
             return _on_each(config, lambda one: called(one, **arguments))
         config = of_partition(config, _own_name(partition))
@@ -154,7 +166,7 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
         return called(config, **arguments)
 
     def called(config: Config, **arguments: Any) -> Any:
-        app = click.get_current_context().find_object(App) or goworkers_py.app
+        app = _app()
         app.use(config, by_command=True)
         return command(app, **arguments)
 
@@ -168,6 +180,23 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
             flags, hidden = [flag(name), *([short] if short and name == row.name else [])], name not in in_help
             run = click.option(*flags, name, metavar="VALUE", help=about, hidden=hidden, multiple=several)(run)
     return click.option("-c", "--config", "config_file", envvar="PYWORKERS_CONFIG", help="configuration file")(run)
+
+
+def _app() -> App:
+    return click.get_current_context().find_object(App) or goworkers_py.app
+
+
+def _source(config_file: str | None, stored: str | None, flags: Mapping[str, str]) -> str | ConfigText | None:
+    """The file, or the newest version of a central configuration on the broker that flags and environment name."""
+    if not stored:
+        return config_file
+    if config_file:
+        raise ConfigError("-c or PYWORKERS_CONFIG, and --config-from or PYWORKERS_CONFIG_FROM: leave one of them out")
+    environment, told = of_connection(os.environ, variable), of_connection(flags)
+    app = _app()
+    app.use(load(environment=environment, flags=told), by_command=True)
+    found = app.inspector.configurations.version(stored)
+    return ConfigText(found.text, str(found))
 
 
 def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:

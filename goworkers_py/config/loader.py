@@ -226,7 +226,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     known = {
         name: value
         for name, value in ours.items()
-        if not re.match(r"test_|config$|partition_|line_to_parent$|service_|port(_|$)", name)
+        if not re.match(r"test_|config(_from)?$|partition_|line_to_parent$|service_|port(_|$)", name)
     }
     unknown = [name for name in known if name not in rows]
     if unknown:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from goworkers_py.config.options import Config, PartitionConfig, PoolConfig, QueueConfig, options_by_any_name
@@ -39,6 +39,12 @@ def of_partition(config: Config, name: str) -> Config:
     return dataclasses.replace(
         config, **ours, partition=name, queues=found.queues, pools=found.pools, periodic=(), spelled=spelled
     )
+
+
+def of_connection(given: Mapping[str, str], spell: Callable[[str], str] = str) -> dict[str, str]:
+    """Those of the given options that say where the main broker is. `spell` makes the name of an option in `given`."""
+    names = [name for name, row in of_partitions().items() if row.name in (*_OF_BROKER, "data_dir")]
+    return {spell(name): given[spell(name)] for name in names if spell(name) in given}
 
 
 def working(config: Config, partitions: Iterable[str]) -> Config:

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 from calls import Call, one_line
+from daemon import Daemon
+from waiting import eventually
+
+from goworkers_py.api.app import App
 
 TEN, TWENTY = "[queue:mail]\nconcurrency = 10\n", "[queue:mail]\nconcurrency = 20\n"
 
@@ -111,3 +115,25 @@ def test_a_broker_without_a_store_for_it_says_so(push, call: Call) -> None:  # t
     told = push(TEN, "--broker", "memory://")
     assert told.returncode == 2
     assert "set a Redis as the broker" in one_line(told.stderr)
+
+
+def test_a_run_starts_from_the_newest_version(push, here: Path, redis_url: str, called_app: App) -> None:  # type: ignore[no-untyped-def]
+    """Flags and environment override the text. The variable of a partition does not disturb the search for it."""
+    other = "[partition:other]\nqueues = b 1\nbroker = redis://localhost:1\n"
+    push(TEN)
+    push("[queue:mail]\nconcurrency = 3\n[pyworkers]\ntag = text\nmax_retries = 3\n" + other)
+    variables = {"PYWORKERS_PARTITION_OTHER_BROKER": redis_url, "PYWORKERS_CONFIG_FROM": "billing"}
+    with Daemon(here, redis_url, "", "--tag", "flag", changes=variables) as process:
+        assert "mail (3 threads)" in process.says("ready: ")
+        assert eventually(lambda: {one.tag for one in called_app.inspector.processes()} == {"flag"})
+
+
+def test_a_run_tells_what_is_wrong_with_its_central_configuration(push, call: Call) -> None:  # type: ignore[no-untyped-def]
+    push(TEN)
+    none = call("run", "--config-from", "biling")
+    assert none.returncode == 2
+    assert "there are: billing" in one_line(none.stderr)
+    assert "leave one of them out" in one_line(call("run", "--config-from", "billing", "-c", "conf.ini").stderr)
+    away = call("run", PYWORKERS_CONFIG_FROM="billing", PYWORKERS_BROKER="redis://127.0.0.1:1")
+    assert away.returncode == 75
+    assert "127.0.0.1:1" in away.stderr
