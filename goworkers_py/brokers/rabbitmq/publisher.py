@@ -42,9 +42,13 @@ class Publisher:
 
     def publish(self, messages: Sequence[Message]) -> None:
         """Returns when all are confirmed. Raises BrokerUnavailable when some may not be."""
-        if not messages:
+        self.send(Request(messages))
+
+    def send(self, request: Request) -> None:
+        """As `publish`. When it raises, `unconfirmed` of the request says which messages may not be published."""
+        if not request.messages:
             return
-        link, request = self._serving(), Request(messages)
+        link = self._serving()
         if link.blocked:
             raise BrokerFull(f"RabbitMQ takes no messages: {link.blocked}")
         began = time.monotonic()
@@ -99,13 +103,26 @@ def again(error: BrokerError) -> BrokerError:
 
 
 class Request:
-    """Messages that are published together, and what the thread that waits for them is told: an error, or None."""
+    """Messages that are published together, and what the thread that waits for them is told: an error, or None.
+
+    One that is refused holds up the answer until the others are confirmed, so that nobody publishes those again."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = messages
-        self.left = len(messages)  # the link's thread only, as the next
+        self.unconfirmed = {*range(len(messages))}  # by their places; changed by the link's thread, as the next three
+        self.undecided = len(messages)  # neither confirmed nor refused for good
+        self.error: BrokerError | None = None
         self.refused_at = 0.0  # monotonic: when the first of them was refused
         self.answer: SimpleQueue[BrokerError | None] = SimpleQueue()
+
+    def decide(self, place: int, error: BrokerError | None = None) -> None:
+        """The message at this place is confirmed, or refused with an error."""
+        if error is None:
+            self.unconfirmed.discard(place)
+        self.error = self.error or error
+        self.undecided -= 1
+        if self.undecided == 0:
+            self.end(self.error)
 
     def end(self, error: BrokerError | None) -> None:
         self.answer.put(error)
@@ -124,7 +141,9 @@ class PublishingLink(Link):
         self._tags = itertools.count(1)
         self._numbers = itertools.count()
         self._nonce = secrets.token_hex(6)
-        self._unconfirmed: dict[int, tuple[Request, Message, str]] = {}  # by delivery tag, in their order
+        self._open: set[Request] = set()  # taken and not decided
+        # By delivery tag, in their order: a message by its place, and its id.
+        self._unconfirmed: dict[int, tuple[Request, int, str]] = {}
         self._returned: set[str] = set()  # the ids of messages that found no queue
 
     def ask(self, request: Request) -> None:
@@ -161,28 +180,36 @@ class PublishingLink(Link):
     def _take(self) -> None:
         while self._channel is not None and self._requests:
             request = self._requests.popleft()
-            for message in request.messages:
+            self._open.add(request)
+            for place, message in enumerate(request.messages):
                 if message.delay_ms:
-                    self._declare_then(request, message)
+                    self._declare_then(request, place)
                 else:
-                    self._publish(request, message)
+                    self._publish(request, place)
 
-    def _publish(self, request: Request, message: Message) -> None:
+    def _publish(self, request: Request, place: int) -> None:
         if not self._channel.is_open:
             return  # `ended` answers
+        message = request.messages[place]
         number = f"{self._nonce}-{next(self._numbers)}"
         properties = pika.BasicProperties(delivery_mode=2, message_id=number, headers=message.headers)
         exchange = self._names.delays if message.delay_ms else ""
-        self._unconfirmed[next(self._tags)] = (request, message, number)
+        self._unconfirmed[next(self._tags)] = (request, place, number)
         try:
             self._channel.basic_publish(exchange, message.queue, message.body, properties, mandatory=True)
         except Exception as error:
             self._end(error)
 
-    def _declare_then(self, request: Request, message: Message) -> None:
+    def _declare_then(self, request: Request, place: int) -> None:
         """Publishes when the queues of the message are there."""
         assert self._declarer is not None
-        self._declarer.declare(message, partial(self._publish, request, message), request.end)
+        publish, fail = partial(self._publish, request, place), partial(self._decide, request, place)
+        self._declarer.declare(request.messages[place], publish, fail)
+
+    def _decide(self, request: Request, place: int, error: BrokerError | None = None) -> None:
+        request.decide(place, error)
+        if request.undecided == 0:
+            self._open.discard(request)
 
     def _on_return(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._returned.add(properties.message_id)
@@ -195,36 +222,34 @@ class PublishingLink(Link):
         for one in tags:
             self._confirmed(*self._unconfirmed.pop(one), refused)
 
-    def _confirmed(self, request: Request, message: Message, number: str, refused: bool) -> None:
+    def _confirmed(self, request: Request, place: int, number: str, refused: bool) -> None:
         if refused:
-            self._after_refusal(request, message)
+            self._after_refusal(request, place)
         elif number in self._returned:
             self._returned.discard(number)
             assert self._declarer is not None
-            self._declarer.forget(message)
-            self._declare_then(request, message)
+            self._declarer.forget(request.messages[place])
+            self._declare_then(request, place)
         else:
-            request.left -= 1
-            if request.left == 0:
-                request.end(None)
+            self._decide(request, place)
 
-    def _after_refusal(self, request: Request, message: Message) -> None:
+    def _after_refusal(self, request: Request, place: int) -> None:
         """RabbitMQ has not stored the message: the queue is full, or has no leader yet, because it is just declared."""
         now = time.monotonic()
         request.refused_at = request.refused_at or now
         if now - request.refused_at > REFUSED_FOR_S:
-            request.end(BrokerFull(f"RabbitMQ refused a message for queue {message.queue}: full, or without a leader"))
+            queue = request.messages[place].queue
+            full = BrokerFull(f"RabbitMQ refused a message for queue {queue}: full, or without a leader")
+            self._decide(request, place, full)
         else:
-            self._loop.call_later(REFUSED_S, partial(self._publish, request, message))
+            self._loop.call_later(REFUSED_S, partial(self._publish, request, place))
 
     def ended(self, error: BrokerError) -> None:
         """`error` is set before: a request that comes from now on is answered by `ask`."""
         self.ready.put(None)
-        waiting = {id(request): request for request, _, _ in self._unconfirmed.values()}
         while self._requests:
-            request = self._requests.popleft()
-            waiting[id(request)] = request
-        for request in waiting.values():
+            self._open.add(self._requests.popleft())
+        for request in self._open:
             request.end(translated(error))
         if self._declarer is not None:
             self._declarer.fail_all(error)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.rabbitmq.consuming_link import ConsumingLink
 from goworkers_py.brokers.rabbitmq.names import Message, Names
-from goworkers_py.brokers.rabbitmq.publisher import Publisher
+from goworkers_py.brokers.rabbitmq.publisher import Publisher, Request
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
-from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.errors import BrokerError, UnreadablePayload
 from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 
@@ -21,10 +21,11 @@ class Settlement:
 
     def __init__(self, publisher: Publisher, names: Names) -> None:
         self._publisher, self._names = publisher, names
-        # By settler, in single steps: the number and the results of its last batch, and the number of the last batch
-        # whose messages were confirmed.
+        # By settler: the number and the results of its last batch. Each use is one step, as of the next one.
         self._done: dict[str, tuple[int, Sequence[Settled]]] = {}
-        self._published: dict[str, int] = {}
+        # Which messages of a delivery are confirmed, where others of its batch were not: it comes again, in
+        # this batch or another one.
+        self._confirmed: dict[Delivery, set[int]] = {}
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
@@ -43,26 +44,38 @@ class Settlement:
         return results
 
     def _publish(self, batch: Batch, verdicts: Sequence[Settled]) -> None:
-        if self._published.get(batch.settler) == batch.number:
-            return
-        messages = [
-            message
+        asked = [
+            (delivery, number, message)
             for (delivery, outcome), verdict in zip(batch.finished, verdicts, strict=True)
             if verdict is True and outcome is not DONE
-            for message in self._messages(delivery, outcome)
+            for number, message in enumerate(self._messages(delivery, outcome))
+            if number not in self._confirmed.get(delivery, ())
         ]
-        if messages:
-            self._publisher.publish(messages)
-            self._published[batch.settler] = batch.number
+        request = Request([message for _, _, message in asked])
+        try:
+            self._publisher.send(request)
+        except BrokerError:
+            for place, (delivery, number, _) in enumerate(asked):
+                if place not in request.unconfirmed:
+                    self._confirmed.setdefault(delivery, set()).add(number)
+            raise
+        if self._confirmed:
+            for delivery, _ in batch.finished:
+                self._confirmed.pop(delivery, None)
 
     def move(self, moves: Iterable[tuple[Delivery, Message]]) -> None:
-        """Publishes a message in the place of each delivery."""
+        """Publishes a message in the place of each delivery. One that is not confirmed goes back to its queue."""
         moved = [(delivery, message) for delivery, message in moves if _is_held(delivery)]
-        self._publisher.publish([message for _, message in moved])
-        _acknowledge((delivery, DONE) for delivery, _ in moved if _release(delivery))
-
-    def give_back(self, deliveries: Iterable[Delivery]) -> None:
-        _acknowledge((one, REQUEUE) for one in deliveries if _release(one))
+        request = Request([message for _, message in moved])
+        try:
+            self._publisher.send(request)
+        finally:
+            left = request.unconfirmed
+            _acknowledge(
+                (delivery, REQUEUE if place in left else DONE)
+                for place, (delivery, _) in enumerate(moved)
+                if _release(delivery)
+            )
 
     def _messages(self, delivery: Delivery, outcome: Outcome) -> Iterator[Message]:
         for effect in outcome.effects:

@@ -7,7 +7,6 @@ delivered again: it runs twice. Nothing is lost.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -22,8 +21,6 @@ from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import ID_LIFE_S, Push
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.policy.priorities import Ask
-
-log = logging.getLogger(__name__)
 
 # A job that is due so soon is run at once.
 EARLY_S = 0.1
@@ -75,7 +72,7 @@ class RabbitTransport(Transport):
 
     def _due(self, taken: list[Delivery]) -> list[Delivery]:
         """Without the jobs whose time takes several steps: they go to the next step, or come again when they cannot.
-        No error may be raised here: nobody would know of the other jobs."""
+        An error is raised only if nobody has to know of other jobs."""
         early = [one for one in taken if one.receipt.headers and _is_early(one.receipt.headers)]
         if not early:
             return taken
@@ -86,9 +83,9 @@ class RabbitTransport(Transport):
         ]
         try:
             self._settlement.move(moves)
-        except BrokerError as error:
-            log.warning("jobs that wait for a time come again, because they cannot be moved: %d: %s", len(early), error)
-            self._settlement.give_back(early)
+        except BrokerError:
+            if len(early) == len(taken):
+                raise  # so the fetcher pauses: they come again at once
         return [one for one in taken if one not in early]
 
     def _consumer(self, queues: Sequence[str]) -> Consumer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -15,10 +15,12 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
+from goworkers_py.brokers.rabbitmq import publisher
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, ConfigError
-from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Reschedule, Retry
+from goworkers_py.core.effect import Push, PushJobs
+from goworkers_py.core.errors import BrokerFull, BrokerRefused, BrokerUnavailable, ConfigError
+from goworkers_py.core.outcome import DONE, REQUEUE, Dead, Done, Reschedule, Retry
 
 pytestmark = pytest.mark.server
 
@@ -72,6 +74,33 @@ def test_a_batch_whose_retry_was_confirmed_is_not_published_again(proxied: Proce
     assert proxied.broker.transport.consume("me", [("pyworkers.dead", 1)], 1, 0.2) == []
 
 
+def test_a_queue_that_is_full_does_not_double_what_else_its_batch_leaves(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
+    full = declare_full(rabbit_server, rabbit_url, "full")
+    me.publish(*jobs(2))
+    one, another = me.consume(2)
+    push = PushJobs("jid", (Push("side", job("side")), Push("full", job("pushed"))))
+    finished = [(one, Dead(job("dead"))), (another, Done(effects=(push,)))]
+    for number in (1, 1, 2):  # the settler asks again, and later in other batches
+        with pytest.raises(BrokerFull):
+            me.broker.transport.settle(Batch("settler", number, finished))
+    rabbit_server.ask("DELETE", full)
+    assert list(me.broker.transport.settle(Batch("settler", 3, finished))) == [True, True]
+    for queue, payload in [("pyworkers.dead", job("dead")), ("side", job("side")), ("full", job("pushed"))]:
+        assert payloads(me.consume(1, queue)) == [payload]
+        assert me.broker.transport.consume("me", [(queue, 1)], 1, 0.1) == []
+
+
+def declare_full(server: RabbitServer, url: str, queue: str) -> str:
+    """A queue that takes no job. Returns its path."""
+    path = f"queues/{urlsplit(url).path[1:]}/{quote(queue)}"
+    limits = '{"x-max-length": 0, "x-overflow": "reject-publish"}'
+    server.ask("PUT", path, '{"durable": true, "arguments": ' + limits + "}")
+    return path
+
+
 def test_a_push_over_a_lost_connection_is_an_error_and_the_next_one_works(proxied: Process, proxy: RawProxy) -> None:
     proxied.publish(job(1))
     proxy.refuse()
@@ -119,16 +148,17 @@ def test_a_job_that_cannot_take_its_next_step_comes_again_and_hides_no_other_job
     due = time.time() + 1.5
     me.publish(job("later"), at=due)
     me.publish(job("now"))
-    publisher = me.broker.transport._settlement._publisher
+    sender = me.broker.transport._settlement._publisher
     refused = iter([True, True])
 
-    def publish(messages: object) -> None:
+    def send(request: object) -> None:
         if next(refused, False):
             raise BrokerUnavailable("cut")
-        type(publisher).publish(publisher, messages)
+        type(sender).send(sender, request)
 
-    monkeypatch.setattr(publisher, "publish", publish)
-    assert payloads(me.consume(2)) == [job("now"), job("later")]
+    monkeypatch.setattr(sender, "send", send)
+    assert eventually(lambda: consumed_so_far(me)) == [job("now")]
+    assert eventually(lambda: consumed_so_far(me)) == [job("later")]
     assert time.time() >= due - 0.1
 
 
@@ -137,6 +167,35 @@ def test_a_push_for_later_comes_then(me: Process) -> None:
     me.publish(job(1), at=due)
     me.publish(job(2), at=time.time() - 100)
     assert payloads(me.consume(2)) == [job(2), job(1)]
+    assert time.time() >= due - 0.1
+
+
+def test_a_job_whose_next_step_is_refused_comes_at_its_time(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
+    declare_full(rabbit_server, rabbit_url, "pyworkers.delays.0.2s")
+    due = time.time() + 0.9
+    me.publish(job(1), at=due)
+    with pytest.raises(BrokerFull):
+        me.consume(1)
+    assert eventually(lambda: consumed_so_far(me)) == [job(1)]
+    assert time.time() >= due - 0.1
+
+
+def consumed_so_far(process: Process) -> list[bytes]:
+    with suppress(BrokerUnavailable):
+        return payloads(process.broker.transport.consume("me", [("q", 1)], 1, 0.2))
+    return []
+
+
+def test_a_job_that_is_not_due_when_the_waits_end_goes_on_to_wait(me: Process) -> None:
+    assert me.broker.transport.consume("me", [("q", 1)], 1, 0.0) == []
+    due = time.time() + 0.8
+    me.publish(job(1), at=due)
+    assert eventually(lambda: me.broker.transport._consumers["q"]._flows["q"].inbox)
+    assert me.broker.transport.end_waits(["q"]) == []
+    assert payloads(me.consume(1)) == [job(1)]
     assert time.time() >= due - 0.1
 
 
