@@ -47,9 +47,9 @@ class RabbitTransport(Transport):
         return [Published.PUSHED if new else Published.DUPLICATE for new in fresh]
 
     def _unknown(self, pushes: Sequence[Push]) -> Iterator[bool]:
-        """For each push whether this process has published none with its id."""
+        """For each push whether this process has published none with its id within a day."""
+        long_ago = time.monotonic() - ID_LIFE_S
         if len(self._ids) > MOST_IDS:
-            long_ago = time.monotonic() - ID_LIFE_S
             self._ids = {name: at for name, at in self._ids.copy().items() if at > long_ago}
         seen = set[str]()
         for push in pushes:
@@ -57,7 +57,7 @@ class RabbitTransport(Transport):
                 raise BrokerRefused(
                     "RabbitMQ alone keeps no records, locks, batches, groups and limits: set store = redis://..."
                 )
-            yield not push.id or not (push.id in self._ids or push.id in seen)
+            yield not push.id or not (self._ids.get(push.id, long_ago) > long_ago or push.id in seen)
             seen.add(push.id)
 
     def _message(self, push: Push) -> Message:

@@ -15,7 +15,7 @@ from raw_proxy import RawProxy
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.transport import Batch, Published
-from goworkers_py.brokers.rabbitmq import publisher
+from goworkers_py.brokers.rabbitmq import publisher, transport
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import Push, PushJobs
@@ -241,6 +241,13 @@ def test_an_id_is_published_once_by_a_process(me: Process) -> None:
     push = me.push(job(1), push_id="one")
     assert me.broker.transport.publish([push, push]) == [Published.PUSHED, Published.DUPLICATE]
     assert me.broker.transport.publish([push]) == [Published.DUPLICATE]
+
+
+def test_an_id_may_be_published_again_after_a_day(me: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    push = me.push(job(1), push_id="one")
+    me.broker.transport.publish([push])
+    monkeypatch.setattr(transport, "ID_LIFE_S", 0.0)
+    assert me.broker.transport.publish([push]) == [Published.PUSHED]
 
 
 @pytest.mark.parametrize("queue", ["x" * 256, "amq.own"])
