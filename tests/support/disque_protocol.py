@@ -52,6 +52,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: dict[bytes, Job] = {}
+        self._paused: set[bytes] = set()  # queues that take no jobs
         self._changed = threading.Condition()
 
     def call(self, command: Sequence[bytes]) -> object:
@@ -67,6 +68,8 @@ class Jobs:
         said = {name.upper(): int(number) for name, number in zip(options[::2], options[1::2], strict=True)}
         ttl_s, delay_s = said.get(b"TTL", 86_400), said.get(b"DELAY", 0)
         retry_s = said.get(b"RETRY", max(1, min(300, ttl_s // 10)))
+        if queue in self._paused:
+            raise Refused("PAUSED Queue paused in input, try later")
         if delay_s >= ttl_s:
             raise Refused("ERR The specified DELAY is greater than TTL. Job refused since would never be delivered")
         if said.get(b"REPLICATE", 1) > 1:
@@ -122,6 +125,10 @@ class Jobs:
             raise Refused("TOOLATE Half of job TTL already elapsed, you are no longer allowed to postpone it.")
         job.waits_until = now + job.retry_s
         return job.retry_s
+
+    def pause(self, queue: bytes, way: bytes) -> bytes:
+        (self._paused.add if way == b"in" else self._paused.discard)(queue)
+        return way
 
     def qlen(self, queue: bytes) -> int:
         now = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Any
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.disque.commands import Commands
-from goworkers_py.brokers.disque.nodes import Nodes, checked
+from goworkers_py.brokers.disque.nodes import Nodes, checked, refusal_in
 from goworkers_py.brokers.redis.exchange import RedisCommand
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import REPEATABLE, Effect, PushEcho, PushJobs
@@ -29,7 +29,6 @@ class _Asked:
     """The last batch of a settler, and what was done of it: it may be asked again after a lost reply."""
 
     number: int
-    was_added: bool = False
     was_sent: bool = False  # an acknowledgement may have been done
     results: list[Settled] = field(default_factory=list)
 
@@ -39,7 +38,10 @@ class Settlement:
 
     def __init__(self, nodes: Nodes, commands: Commands) -> None:
         self._nodes, self._commands = nodes, commands
-        self._asked: dict[str, _Asked] = {}  # by settler; each use is one step
+        self._asked: dict[str, _Asked] = {}  # by settler; each use is one step, as of the next one
+        # Which of the jobs that a delivery leaves were added, where others of its batch may not be: it comes again, in
+        # this batch or another one.
+        self._added: dict[Delivery, set[int]] = {}
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
@@ -50,17 +52,28 @@ class Settlement:
         if not asked.results:
             refused = [_refusal(outcome) for _, outcome in batch.finished]
             may_end = [one for one, why in zip(batch.finished, refused, strict=True) if not why]
-            if not asked.was_added:
-                self._add([command for one in may_end for command in self._left_by(*one)])
-                asked.was_added = True
+            self._add_left_by(may_end)
             ended = iter(self._end(may_end, asked))
             asked.results = [why or next(ended) for why in refused]
+            for delivery, _ in may_end if self._added else ():
+                self._added.pop(delivery, None)
         return asked.results
 
-    def _add(self, commands: Sequence[RedisCommand]) -> None:
-        if commands:
-            for reply in self._nodes.exchange(commands):
-                checked(reply)
+    def _add_left_by(self, finished: Sequence[Finished]) -> None:
+        """A refused job keeps none of the others from being added. Raises its error then."""
+        added = self._added
+        left = [
+            (delivery, place, command)
+            for delivery, outcome in finished
+            for place, command in enumerate(self._left_by(delivery, outcome))
+            if place not in added.get(delivery, ())
+        ]
+        replies = self._nodes.exchange([command for _, _, command in left]) if left else ()
+        for (delivery, place, _), reply in zip(left, replies, strict=True):
+            if not refusal_in(reply):
+                added.setdefault(delivery, set()).add(place)
+        for reply in replies:
+            checked(reply)
 
     def _end(self, finished: Sequence[Finished], asked: _Asked) -> list[bool]:
         if not finished:
@@ -94,8 +107,8 @@ class Settlement:
             yield add(delivery.queue, again, None, now)
 
     def bury(self, job_id: bytes, raw: bytes) -> None:
-        self._add([self._commands.add_dead(raw)])
-        self._add([self._commands.end(job_id)])
+        for command in (self._commands.add_dead(raw), self._commands.end(job_id)):
+            checked(*self._nodes.exchange([command]))
 
 
 def _refusal(outcome: Outcome) -> str:

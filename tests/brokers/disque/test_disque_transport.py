@@ -15,7 +15,7 @@ from goworkers_py.brokers.contracts.transport import Batch, Settled
 from goworkers_py.brokers.disque.transport import DisqueTransport
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PostJobs, Push, PushEcho, PushJobs
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.outcome import DONE, REQUEUE, REQUEUE_LAST, Dead, Done, Outcome, Park, Reschedule, Retry
 
 from .conftest import Open
@@ -139,6 +139,26 @@ def test_dead_jobs_and_the_pushes_of_a_job_are_in_their_queues(server: DisqueSer
     with server.client() as client:
         assert client.execute_command("QLEN", "ours:q") == 0
     assert take(open_transport(server.url), wait_s=0) == [], "another namespace has other queues"
+
+
+def test_a_queue_that_takes_no_jobs_does_not_double_what_else_its_batch_leaves(
+    server: DisqueServer, open_transport: Open
+) -> None:
+    transport = open_transport(server.url)
+    publish(transport, job(1), job(2))
+    one, two = take(transport)
+    push = PushJobs("1", (Push("side", job("side")), Push("closed", job("pushed"))))
+    finished = [(one, Dead(job("dead"))), (two, Done(effects=(push,)))]
+    with server.client() as client:
+        client.execute_command("PAUSE", "closed", "in")
+        for number in (1, 1, 2):  # the settler asks again, and later in other batches
+            with pytest.raises(BrokerUnavailable, match="PAUSED"):
+                transport.settle(Batch("refused", number, finished))
+        client.execute_command("PAUSE", "closed", "none")
+    assert list(transport.settle(Batch("refused", 3, finished))) == [True, True]
+    assert [payloads(take(transport, queue)) for queue in ("pyworkers.dead", "side", "closed")] == [
+        [job("dead")], [job("side")], [job("pushed")],
+    ]  # fmt: skip
 
 
 def test_what_needs_a_store_is_refused_and_the_job_stays(server: DisqueServer, open_transport: Open) -> None:
