@@ -19,7 +19,8 @@ from goworkers_py.brokers.redis.translation import translated
 from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable
 
 # Error replies of a node that cannot serve now. OOM and BUSY are those of Redis, too.
-_TEMPORARY = re.compile(r"(NOREPL|LEAVING|PAUSED|MAXLEN)\b")
+_TEMPORARY = re.compile(r"(NOREPL|LEAVING|MAXLEN)\b")
+_PAUSED = re.compile(r"PAUSED\b")
 _LEAVING = re.compile(r"LEAVING\b")
 
 
@@ -82,6 +83,8 @@ def checked(reply: Any) -> Any:
 
 
 def error_of(reply: redis.ResponseError) -> BaseException:
+    if _PAUSED.match(str(reply)):
+        return BrokerUnavailable(f"{reply}: a queue takes no jobs until somebody sends PAUSE QUEUE none")
     if _TEMPORARY.match(str(reply)):
         return BrokerUnavailable(f"{reply}: look at the nodes with CLUSTER NODES, or lower ?replicate= in the address")
     return translated(reply)

@@ -16,7 +16,7 @@ from goworkers_py.brokers.disque.nodes import Nodes, checked
 from goworkers_py.brokers.disque.settlement import Settlement
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import Push
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.policy.priorities import Ask
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,11 @@ class DisqueTransport(Transport):
         """Buries a job that was not ended by so many processes that it may be what has killed them."""
         if not self._poison_limit or one.deliveries < self._poison_limit:
             return False
-        self._settlement.bury(one.job_id, one.payload)
+        try:
+            self._settlement.bury(one.job_id, one.payload)
+        except BrokerError as error:  # the jobs that were fetched with it are run
+            log.error("not buried, and delivered again: %s queue=%s job=%s", error, one.queue, one.job_id.decode())
+            return True
         log.error(
             "buried: delivered %d times, and no process has ended it in time; look at it in the queue %s before you "
             "push it again queue=%s job=%s", one.deliveries, self._commands.dead, one.queue, one.job_id.decode()

@@ -161,6 +161,19 @@ def test_a_queue_that_takes_no_jobs_does_not_double_what_else_its_batch_leaves(
     ]  # fmt: skip
 
 
+def test_a_job_that_cannot_be_buried_keeps_the_others_from_nobody(server: DisqueServer, open_transport: Open) -> None:
+    transport = open_transport(f"{server.url}?retry=1")
+    transport._poison_limit = 1  # the configuration demands more deliveries, which take a second each
+    publish(transport, job(1))
+    with server.client() as client:
+        client.execute_command("GETJOB", "FROM", "q")  # and its process dies
+        client.execute_command("PAUSE", "pyworkers.dead", "in")
+        assert eventually(lambda: client.execute_command("QLEN", "q") == 1)
+        publish(transport, job(2))
+        assert payloads(take(transport, wait_s=0)) == [job(2)]
+        client.execute_command("PAUSE", "pyworkers.dead", "none")
+
+
 def test_what_needs_a_store_is_refused_and_the_job_stays(server: DisqueServer, open_transport: Open) -> None:
     transport = open_transport(server.url)
     publish(transport, job(1), job(2))
