@@ -55,6 +55,8 @@ class ShardSettlement:
                 why = f"shard {shard.name}, which holds this job, cannot serve now: {error}"
                 results.update((one, why) for one, _ in finished)
         if failed is not None and all(shard.away for shard in self._shards.all):
+            for shard, finished in by_shard.items():
+                self._part(shard, batch.settler).keep({one: results[one] for one, _ in finished})
             raise failed  # an outage of all: the same batch again
         return [results[one] for one, _ in batch.finished]
 
@@ -117,6 +119,11 @@ class _Part:
                 self.number += 1  # not what the last part was, if this is the same batch again
             self._settle_in_pieces(Batch(batch.settler, batch.number, fresh, batch.held))
         return self._take_known(batch.finished)
+
+    def keep(self, results: _Results) -> None:
+        """The settler will bring these deliveries again. Asked under the same number, the shard would answer for those
+        that it was asked for then: others may be asked now, because a shard with their foreign effects is back."""
+        self._known.update((one, told) for one, told in results.items() if isinstance(told, bool))
 
     def _take_known(self, finished: Sequence[Finished]) -> _Results:
         return {one: self._known.pop(one) for one, _ in finished}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from harness import Process, job
@@ -14,7 +14,7 @@ from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py.brokers.contracts.recoverable import DeclaredDead
-from goworkers_py.brokers.contracts.transport import Published, Push
+from goworkers_py.brokers.contracts.transport import Batch, Published, Push
 from goworkers_py.brokers.shards import consumer
 from goworkers_py.brokers.shards.placement import Placement
 from goworkers_py.config.options import Config
@@ -240,6 +240,42 @@ def test_a_held_push_with_a_guarantee_elsewhere_happens_there_and_once(me: Proce
     assert me.broker.locks.entry(lock("c").name) is not None
     assert sorted(one.payload for one in me.consume(2)) == sorted([job("plain"), job(1)])
     assert me.broker.admin.stats().queues[0].size == 0
+
+
+def test_a_batch_that_is_asked_again_after_an_outage_of_all_shards_is_settled_as_a_whole(
+    me: Process, servers: ShardServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time, the end of one job of shard a is refused, because a part of it lives on b."""
+    publish(me, "a", count=2)
+    publish(me, "b")
+    held = sorted(me.consume(3), key=lambda one: one.receipt)
+    effects = (PushJobs("1", (Push("q", job(1), lock=lock("b")),)),)
+    finished = [*zip(held, (DONE, Done(effects=effects), DONE), strict=True)]
+    a, b, c = me.broker.transport._shards.all
+    kill(servers.servers[1:])
+    for shard in (b, c):
+        shard.failed(BrokerUnavailable("killed"))
+    ask_b = b.ask
+
+    def fails(verb: Callable[[object], object]) -> object:
+        if size_in_progress(servers.servers[0], me) == 1:
+            a.failed(BrokerUnavailable("another thread finds it away"))
+        return ask_b(verb)
+
+    monkeypatch.setattr(b, "ask", fails)
+    with pytest.raises(BrokerUnavailable):
+        me.broker.transport.settle(Batch("settler", 1, finished))
+    monkeypatch.undo()
+    for server in servers.servers[1:]:
+        server.start()
+    assert eventually(lambda: not (a.away or b.away or c.away))
+    assert list(me.broker.transport.settle(Batch("settler", 1, finished)))[:2] == [True, True]
+    assert size_in_progress(servers.servers[0], me) == 0
+
+
+def kill(servers: Sequence[RedisServer]) -> None:
+    for server in servers:
+        server.kill()
 
 
 def test_the_jobs_of_a_dead_process_are_recovered_on_every_shard_and_late_on_one_that_was_away(
