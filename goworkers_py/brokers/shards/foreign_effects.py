@@ -30,7 +30,7 @@ from goworkers_py.core.effect import (
     PushJobs,
     StoreCursor,
 )
-from goworkers_py.core.errors import BrokerError
+from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Requeue
 from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 
@@ -53,7 +53,11 @@ class ForeignEffects:
         left: list[Finished] = []
         for one in batch.finished:
             foreign: _Foreign = {}
-            own = tuple(effect for effect in one[1].effects for effect in self._divided(effect, shard, foreign))
+            try:
+                own = tuple(effect for effect in one[1].effects for effect in self._divided(effect, shard, foreign))
+            except BrokerRefused as why:  # a push with two guarantees
+                refused[one[0]] = str(why)
+                continue
             if not foreign:
                 left.append(one)
             elif error := self._apply(one[0], foreign):

@@ -278,6 +278,15 @@ def kill(servers: Sequence[RedisServer]) -> None:
         server.kill()
 
 
+def test_a_held_push_with_two_guarantees_keeps_no_other_job_from_being_settled(me: Process) -> None:
+    publish(me, "a", "b")
+    one, two = sorted(me.consume(2), key=lambda one: one.receipt)
+    push = Push("q", job(1), lock=lock("c"), batch="bid")
+    told = me.settle((one, DONE), (two, Done(effects=(PushJobs("1", (push,)),))))
+    assert told[0] is True
+    assert "each of them lives on a shard of its own" in str(told[1])
+
+
 def test_the_jobs_of_a_dead_process_are_recovered_on_every_shard_and_late_on_one_that_was_away(
     me: Process, start: Callable[[], Process], b: RedisServer, servers: ShardServers
 ) -> None:
