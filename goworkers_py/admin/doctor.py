@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from goworkers_py.admin.config_findings import config_findings
 from goworkers_py.admin.filter import counted
 from goworkers_py.admin.group_findings import group_findings
 from goworkers_py.admin.inspector import Inspector
@@ -89,6 +90,7 @@ class Doctor:
             "queues": self._queues,
             "classes": self._classes,
             "processes": self._processes,
+            "configuration": lambda: config_findings(self._inspector),
             "long-runs": self._long_runs,
             "failures": self._failures,
             "in-progress": self._dead_owners,

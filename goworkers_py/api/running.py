@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from goworkers_py.admin.inspector import Inspector
 from goworkers_py.api.partition import Partition
+from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.fleet import Stats
+from goworkers_py.config.central import CentralSource
 from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import without_password
 from goworkers_py.core.command import Obey
@@ -18,6 +20,7 @@ from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import STARTING, HealthReport, merged
 from goworkers_py.policy.aggregates import Aggregates
 from goworkers_py.policy.registry import Registry
+from goworkers_py.runtime.config_taker import ConfigTaker
 from goworkers_py.runtime.daemon import Daemon
 from goworkers_py.runtime.interpreter import collect_garbage_less_often
 from goworkers_py.runtime.plan import Plan
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Running:
+    central: CentralSource | None = None  # of a command with --config-from
     inspector: Inspector
     registry: Registry
     _config: Config | None
@@ -45,6 +49,9 @@ class Running:
         raise NotImplementedError
 
     def partition(self, name: str = "") -> Partition:
+        raise NotImplementedError
+
+    def open_broker(self, config: Config) -> Broker:
         raise NotImplementedError
 
     def unworked(self, plan: Plan) -> dict[str, list[str]]:
@@ -70,6 +77,9 @@ class Running:
     def _daemon_of_command(self, obey: Obey) -> Daemon:
         collect_garbage_less_often()  # first: modules of `require` may choose otherwise
         daemon = self.daemon(obey)
+        if self.central is not None:
+            broker = self.open_broker(self.central.home)
+            daemon.config_taker = ConfigTaker(self.central, broker, self.config, daemon.launchers)
         log.info("jobs: %s; %s", ", ".join(self.registry.names()) or "none", _brokers(daemon))
         if not self.registry.names() and not any(plan.registry.any_handlers for plan in daemon.plans):
             log.warning("no jobs are registered, so every job will fail: name the modules with -r or `require`")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 import goworkers_py
 from goworkers_py.api.app import App
+from goworkers_py.config.central import CentralSource
 from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
@@ -154,13 +156,12 @@ def configured(command: Function, in_help: Container[str] = options_of(Config)) 
     def run(config_file: str | None, **arguments: Any) -> Any:
         given = {name: arguments.pop(name) for name in options_by_any_name(Config)}
         flags = {name: _joined(value) for name, value in given.items() if value not in (None, ())}
-        source = _source(config_file, arguments.pop("config_from", None), flags)
-        config = load(source, flags=flags, queues=arguments.pop("queues", ()))
+        read = partial(_read, flags, arguments.pop("queues", ()), arguments.pop("worked", ()))
+        stored = arguments.pop("config_from", None)
+        config = _central(stored, config_file, flags, read) if stored else read(config_file)
         if (partition := arguments.pop("partition", None)) == ALL:
             return _on_each(config, lambda one: called(one, **arguments))
         config = of_partition(config, _own_name(partition))
-        if worked := arguments.pop("worked", ()):
-            config = working(config, map(_own_name, worked))
         if config.directory and config.needs_a_parent and config_file and not Path(config_file).is_absolute():
             raise ConfigError("directory: with `processes`, -c must give the full path of the configuration file")
         return called(config, **arguments)
@@ -186,17 +187,25 @@ def _app() -> App:
     return click.get_current_context().find_object(App) or goworkers_py.app
 
 
-def _source(config_file: str | None, stored: str | None, flags: Mapping[str, str]) -> str | ConfigText | None:
-    """The file, or the newest version of a central configuration on the broker that flags and environment name."""
-    if not stored:
-        return config_file
+def _read(
+    flags: Mapping[str, str], queues: Sequence[str], worked: Sequence[str], source: str | ConfigText | None
+) -> Config:
+    config = load(source, flags=flags, queues=queues)
+    return working(config, map(_own_name, worked)) if worked else config
+
+
+def _central(
+    name: str, config_file: str | None, flags: Mapping[str, str], read: Callable[[ConfigText], Config]
+) -> Config:
+    """From the newest version of a central configuration on the broker that flags and environment name."""
     if config_file:
         raise ConfigError("-c or PYWORKERS_CONFIG, and --config-from or PYWORKERS_CONFIG_FROM: leave one of them out")
-    environment, told = of_connection(os.environ, variable), of_connection(flags)
     app = _app()
-    app.use(load(environment=environment, flags=told), by_command=True)
-    found = app.inspector.configurations.version(stored)
-    return ConfigText(found.text, str(found))
+    home = load(environment=of_connection(os.environ, variable), flags=of_connection(flags))
+    app.use(home, by_command=True)
+    found = app.inspector.configurations.version(name)
+    app.central = CentralSource(name, found.version, home, read)
+    return read(ConfigText(found.text, str(found)))
 
 
 def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:

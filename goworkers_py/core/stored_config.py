@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,3 +21,13 @@ class StoredConfig:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigInForce:
+    """What a process says of the central configuration from which it has started."""
+
+    name: str
+    started: int  # the version with which it has started
+    applied: int  # the version that it has taken since, but for the options that wait
+    waiting: Sequence[str] = ()  # names of options that wait for its next start

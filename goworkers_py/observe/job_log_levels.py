@@ -49,6 +49,18 @@ class JobLevels:
                 self._before = {}
             self._set()
 
+    def reconfigure(self, level: int) -> None:
+        """The configuration has this level now. While a `change` is in force, this shows at its end."""
+        with self._lock:
+            if self._before:
+                self._before = dict.fromkeys(self._before, level)
+                return
+            for logger in [*self._configured] or [logging.getLogger("goworkers_py")]:
+                logger.setLevel(level)
+                if logger in self._configured:
+                    self._configured[logger] = level
+            self._set()
+
     def wanted(self, record: logging.LogRecord) -> bool:
         """Whether to write a record: by the `log_level` of this thread's job, or else by the configured level."""
         level = _of_run.get()

@@ -6,12 +6,13 @@ import hashlib
 import logging
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import simplejson
 
 from goworkers_py.config.limits import configured
-from goworkers_py.config.options import Config
+from goworkers_py.config.options import Config, LimitConfig
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.limit import LimitSettings, LimitSpec, Slot, SlotTie
 from goworkers_py.policy.registry import JobSpec, Registry
@@ -56,6 +57,10 @@ class Limiting:
         self._config = config
         # By the names of limits. Classes are registered before jobs run. Two threads may each add the same entry.
         self._queues: dict[frozenset[str], list[str]] = {}
+
+    def set_limits(self, limits: Sequence[LimitConfig]) -> None:
+        """From any thread, in one assignment: what `settings` returns follows these sections from now on."""
+        self._config = replace(self._config, limits=tuple(limits))
 
     @property
     def of_any_class(self) -> bool:

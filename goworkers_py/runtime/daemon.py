@@ -11,19 +11,20 @@ import threading
 from collections.abc import Mapping
 
 from goworkers_py.config.partitions import MAIN
+from goworkers_py.core.clock import Deadline
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.observe.health_report import HealthReport, with_partitions
-from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.config_change import AnyLauncher
+from goworkers_py.runtime.config_taker import ConfigTaker
 from goworkers_py.runtime.plan import Plan
-from goworkers_py.runtime.standby import Standby
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.05  # how often the start looks whether all partitions work, or wait for their broker
 AGAIN_S = 30.0  # after a broker has refused a partition, while others work
 
-AnyLauncher = Launcher | Standby
+TAKER_ENDS_S = 1.0
 
 
 class Daemon:
@@ -33,9 +34,14 @@ class Daemon:
         self._starts: dict[str, threading.Thread] = {}
         self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
         self._ready = False
+        self.config_taker: ConfigTaker | None = None  # set before the start; None: the configuration is not central
 
     def __str__(self) -> str:
         return "; ".join(str(launcher) for launcher in self._launchers.values() if launcher.state.started)
+
+    @property
+    def launchers(self) -> list[AnyLauncher]:
+        return [*self._launchers.values()]
 
     @property
     def plans(self) -> list[Plan]:
@@ -46,6 +52,12 @@ class Daemon:
     def start(self, stop_asked: threading.Event) -> bool:
         """Returns when every partition works, or waits in an outage while others work. False when `stop_asked` was set
         before. Raises the first error of a partition that cannot start."""
+        started = self._start_all(stop_asked)
+        if started and self.config_taker is not None:
+            self.config_taker.start()
+        return started
+
+    def _start_all(self, stop_asked: threading.Event) -> bool:
         if len(self._launchers) == 1:
             [launcher] = self._launchers.values()
             return launcher.start(stop_asked)
@@ -140,6 +152,9 @@ class Daemon:
 
     def stop(self, patiently: bool = False) -> bool:
         """Stops all partitions at once, so that they share the time limit. True when nothing was left behind."""
+        if self.config_taker is not None:
+            self.config_taker.stop()
+            self.config_taker.join(Deadline(TAKER_ENDS_S))
         for start in self._starts.values():
             start.join()  # the stop was asked for, so each start ends soon
         started = [launcher for launcher in self._launchers.values() if launcher.state.started]

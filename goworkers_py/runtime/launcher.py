@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.config.options import LimitConfig
 from goworkers_py.core.clock import Deadline
 from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, Fenced
+from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime import forks
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.interpreter import warn_where_unsupported
@@ -158,6 +160,15 @@ class Launcher:
         if changed:
             log.info("threads: %s", ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items()))
         return changed
+
+    def set_limits(self, limits: Sequence[LimitConfig]) -> None:
+        """Declares the limits of the code with what these sections say of them, soon."""
+        if self._services.limit_releaser is not None:
+            self._services.limit_releaser.set_limits(limits)
+
+    def tell_config(self, config: ConfigInForce) -> None:
+        self._reporter.config = config
+        self._heartbeat.beat_now()
 
     def pause_queue(self, queue: str) -> bool:
         """For this process alone. False if it was paused here already."""

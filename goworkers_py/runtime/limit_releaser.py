@@ -12,12 +12,14 @@ import logging
 import math
 import queue
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.admin.missing_jobs import MissingJobs
 from goworkers_py.brokers.broker import Broker
+from goworkers_py.config.options import LimitConfig
 from goworkers_py.core.errors import BrokerRefused
 from goworkers_py.core.limit import Slot, SlotHolder, slot_of_line
 from goworkers_py.policy.limiting import Limiting
@@ -53,12 +55,19 @@ class LimitReleaser(BrokerService):
         self._limiting = limiting
         self._declare = declare
         self._jobs = MissingJobs(broker)
-        self._declared = False  # this thread only
+        self._undeclared = threading.Event()  # set by any thread, cleared by this one before it declares
+        self._undeclared.set()
         self._all = False
         self._clock = 0.0  # of the broker; this thread only
         self._refused: dict[Slot, float] = {}  # monotonic: until when it is left alone; this thread only
         self._search_at = 0.0  # monotonic; this thread only
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # a put is one step of C code, as in Tracker
+
+    def set_limits(self, limits: Sequence[LimitConfig]) -> None:
+        """From any thread: the sections [limit:NAME] of a new configuration."""
+        self._limiting.set_limits(limits)
+        self._undeclared.set()
+        self._told.put(None)
 
     def look_soon(self) -> None:
         """From any thread: a job has come into a line; or it has left its place, and the next job of the line may be of
@@ -73,9 +82,13 @@ class LimitReleaser(BrokerService):
         self._told.put(None)
 
     def run_once(self) -> float:
-        if not self._declared:
-            self._declare()
-            self._declared = True
+        if self._undeclared.is_set():
+            self._undeclared.clear()
+            try:
+                self._declare()
+            except BaseException:
+                self._undeclared.set()
+                raise
         with suppress(queue.Empty):  # one round is for all who have told until now
             while True:
                 self._told.get_nowait()

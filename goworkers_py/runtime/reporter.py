@@ -9,6 +9,7 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
 from goworkers_py.core.command import Obey
 from goworkers_py.core.proc import resident_bytes
+from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.runtime.health import Health
 from goworkers_py.runtime.manager import Manager
 from goworkers_py.runtime.shared import Shared
@@ -27,6 +28,7 @@ class Reporter:
         self._shared = shared
         self._obey = obey
         self._started_at, self._tag = shared.clock.wall(), config.tag
+        self.config: ConfigInForce | None = None  # assigned by the thread `configuration`
         self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
 
     def presence(self, identity: str, alone: str) -> Presence:
@@ -50,7 +52,7 @@ class Reporter:
 
     def _member(self) -> Member:
         pools = [MemberPool(one.name, one.concurrency, _weights(one)) for one in self._health.managers]
-        return Member(self._started_at, pools, self._tag, self.commands)
+        return Member(self._started_at, pools, self._tag, self.commands, self.config)
 
     def record(self) -> None:
         executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}

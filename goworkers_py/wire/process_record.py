@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import simplejson
 
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import UnreadablePayload
+from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.core.version import __version__
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.payload import encodable, read, write
@@ -45,6 +47,7 @@ class Member:
     pools: Sequence[MemberPool]
     tag: str = ""
     commands: Sequence[str] = ()  # that it answers
+    config: ConfigInForce | None = None  # None: it has not started from a central configuration
 
     @property
     def queues(self) -> list[str]:
@@ -104,13 +107,27 @@ def info(identity: str, member: Member, embedded: bool) -> str:
             "identity": identity,
             "version": VERSION,
             "embedded": embedded,
-            "pyworkers": {"v": 1, "commands": [*member.commands]},  # ours; other programs read the other fields
+            "pyworkers": _ours(member),  # other programs read the other fields
             "capsules": {
                 pool.name: {"concurrency": pool.threads, "mode": _mode(pool), "weights": dict(pool.weights)}
                 for pool in member.pools
             },
         }
     )
+
+
+def _ours(member: Member) -> dict[str, Any]:
+    told: dict[str, Any] = {"v": 1, "commands": [*member.commands]}
+    return told if member.config is None else {**told, "config": asdict(member.config)}
+
+
+def config_of(ours: Any) -> ConfigInForce | None:
+    """None for what this release cannot read."""
+    with suppress(Exception):  # other programs may write there too
+        told = ours["config"]
+        waiting = tuple(str(name) for name in told["waiting"])
+        return ConfigInForce(str(told["name"]), int(told["started"]), int(told["applied"]), waiting)
+    return None
 
 
 def _mode(pool: MemberPool) -> str:

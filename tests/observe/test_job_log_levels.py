@@ -199,3 +199,19 @@ def test_a_file_has_no_colours_and_takes_lines_of_several_processes(redis_url: s
         assert daemon.stop() == 0
     assert "\x1b" not in log.read_text()
     assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in log.read_text().splitlines())
+
+
+def test_a_new_configuration_shows_at_the_end_of_a_change_by_a_person() -> None:
+    levels, logger = JobLevels(), logging.getLogger("of.this.test")
+    levels.configure([logger])
+    levels.reconfigure(logging.WARNING)
+    assert logger.level == logging.WARNING
+    levels.change(logging.DEBUG)
+    levels.reconfigure(logging.ERROR)
+    assert logger.level == logging.DEBUG
+    levels.change(None)
+    assert logger.level == logging.ERROR
+    with levels.during(logging.DEBUG):
+        levels.reconfigure(logging.INFO)
+        assert logger.level == logging.DEBUG
+    assert logger.level == logging.INFO

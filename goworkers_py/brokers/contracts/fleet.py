@@ -11,6 +11,7 @@ import simplejson
 from goworkers_py.core.batch import BatchFigures
 from goworkers_py.core.chain import ChainFigures
 from goworkers_py.core.group import GroupFigures
+from goworkers_py.core.stored_config import ConfigInForce
 from goworkers_py.wire.stored_job import StoredJob
 
 
@@ -160,6 +161,7 @@ class Process:
     beat: float  # `at` of its last report, epoch seconds
     standby: str = ""  # whom the process stands by for; empty while it works
     commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
+    config: ConfigInForce | None = None  # None: it has not started from a central configuration
 
 
 @dataclass(frozen=True, slots=True)

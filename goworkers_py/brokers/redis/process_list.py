@@ -17,7 +17,7 @@ from goworkers_py.brokers.redis.membership import members
 from goworkers_py.core.command import Command
 from goworkers_py.wire.message import whole_number
 from goworkers_py.wire.needs import is_version
-from goworkers_py.wire.process_record import OURS
+from goworkers_py.wire.process_record import OURS, config_of
 from goworkers_py.wire.stored_job import StoredJob
 
 ASKED_FOR_S = 60  # a command expires after this time, as on Sidekiq's page: the process did not beat
@@ -89,6 +89,7 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         started_at=number(info.get("started_at")),
         beat=number(told["beat"]),
         commands=_commands(info.get("pyworkers")),
+        config=config_of(info.get("pyworkers")),
     )
 
 

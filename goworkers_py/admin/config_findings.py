@@ -1,0 +1,41 @@
+"""The doctor's check of central configurations: processes that have not taken the newest version, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from goworkers_py.admin.central_configuration import CentralConfiguration
+from goworkers_py.admin.inspector import Inspector
+from goworkers_py.brokers.contracts.admin import Advice
+from goworkers_py.core.errors import ConfigError
+from goworkers_py.core.stored_config import ConfigInForce, StoredConfig
+
+# A process takes a version within half a minute, also where it was not told.
+LATE_S = 60
+PROBLEM, NOTE = True, False
+
+
+def config_findings(inspector: Inspector) -> Iterator[Advice]:
+    having = [(one.identity, one.config) for one in inspector.processes() if one.config is not None]
+    stored = _stored(inspector) if having else {}
+    now = inspector.now() if having else 0.0
+    for identity, config in having:
+        newest = stored.get(config.name)
+        if newest is not None and newest.version != config.applied and now - newest.at > LATE_S:
+            what = f"process {identity} has {config.name} version {config.applied}, and the newest is {newest.version}"
+            yield Advice(PROBLEM, what, f"its log says why, at `{config.name} version`; then push a corrected text")
+        if config.waiting:
+            yield Advice(NOTE, f"process {identity} {_told(config)}", "restart it when that suits")
+
+
+def _stored(inspector: Inspector) -> dict[str, StoredConfig]:
+    try:
+        found: CentralConfiguration = inspector.configurations
+    except ConfigError:  # another broker has them
+        return {}
+    return {one.name: one for one in found.newest()}
+
+
+def _told(config: ConfigInForce) -> str:
+    waiting = ", ".join(config.waiting)
+    return f"has {config.name} version {config.applied}, but these options wait for its next start: {waiting}"

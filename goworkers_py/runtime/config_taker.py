@@ -1,0 +1,115 @@
+"""The configuration thread: takes new versions of the central configuration from which this process has started.
+
+It looks at the number of the newest version when a push is told, and every 30 seconds. Where the number is another one,
+it reads the text as at a start, gives the launchers what can change while they run, and tells the rest once in the log.
+The launchers show in the process record which version is in force and which options wait for the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from goworkers_py.brokers.broker import Broker
+from goworkers_py.config.central import CentralSource
+from goworkers_py.config.differences import differences
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable, WorkersError
+from goworkers_py.core.stored_config import ConfigInForce, StoredConfig
+from goworkers_py.runtime.config_change import AnyLauncher, changed
+from goworkers_py.runtime.launcher import Launcher
+from goworkers_py.runtime.service import Service
+
+log = logging.getLogger(__name__)
+
+
+class ConfigTaker(Service):
+    look_every_s = 30.0
+
+    def __init__(
+        self, source: CentralSource, broker: Broker, started: Config, launchers: Sequence[AnyLauncher]
+    ) -> None:
+        """`broker` is of this thread alone, which closes it."""
+        super().__init__("configuration")
+        self._source = source
+        self._broker = broker
+        self._launchers = launchers
+        # This thread only, from here on.
+        self._started = self._applied = started
+        self._seen = source.version
+        self._warned = False
+        self._in_force = ConfigInForce(source.name, source.version, source.version)
+        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # put by any thread
+
+    def run(self) -> None:
+        ends: Callable[[], None] = lambda: None  # noqa: E731
+        assert self._broker.configurations is not None  # the process has started from one
+        with suppress(BrokerError):  # then it looks only
+            ends = self._broker.configurations.listen(lambda: self._told.put(None))
+        self._tell()
+        try:
+            while not self.stopping.is_set():
+                try:
+                    self.look()
+                except BrokerUnavailable as error:  # the heartbeat tells of an outage
+                    log.debug("the central configuration cannot be looked at now: %s", error)
+                except BrokerRefused as error:
+                    self._warn(error)
+                self._wait()
+        finally:
+            ends()
+        self._broker.close()  # not after a fault: then `run` is called again
+
+    def look(self) -> None:
+        stored = self._broker.configurations
+        assert stored is not None
+        newest = stored.newest().get(self._source.name)
+        if newest is None or newest == self._seen:  # none: it was deleted, and this process goes on as it is
+            return
+        found = stored.read(self._source.name, newest)
+        self._seen = newest  # before it is taken: a fault in our own code must not come back every second
+        if found is not None:
+            self._take(found)
+
+    def _warn(self, error: BrokerRefused) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("new versions of the configuration %s are not taken: %s", self._source.name, error)
+
+    def _take(self, found: StoredConfig) -> None:
+        try:
+            new = self._source.read(ConfigText(found.text, str(found)))
+        except WorkersError as error:
+            log.error(
+                "%s cannot be taken, version %d stays in force; push a corrected text, or roll back with `pyworkers "
+                "config rollback --name %s`: %s", found, self._in_force.applied, found.name, error,
+            )  # fmt: skip
+            return
+        differing = differences(self._applied, new)
+        done = changed(self._launchers, self._applied, new)
+        waiting = ((set(self._in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
+        self._applied = new
+        self._in_force = ConfigInForce(found.name, self._source.version, found.version, sorted(waiting))
+        log.info("%s by %s is in force: %s", found, found.by, ", ".join(sorted(differing & done)) or "no change")
+        if waiting:
+            log.warning(
+                "%s: these options wait for the next start of this process: %s", found, ", ".join(sorted(waiting))
+            )
+        self._tell()
+
+    def _tell(self) -> None:
+        for launcher in self._launchers:
+            if isinstance(launcher, Launcher):
+                launcher.tell_config(self._in_force)
+
+    def _wait(self) -> None:
+        with suppress(queue.Empty):
+            self._told.get(timeout=self.look_every_s)
+            while True:  # one look is for all pushes until now
+                self._told.get_nowait()
+
+    def wake(self) -> None:
+        self._told.put(None)
