@@ -8,6 +8,7 @@ from goworkers_py.brokers.redis.address import address_of
 from goworkers_py.brokers.redis.broker import RedisBroker
 from goworkers_py.brokers.redis.fenced_cluster import FencedClusterConnections
 from goworkers_py.brokers.redis.redirects import ClusterConnections
+from goworkers_py.brokers.reliability import Reliability
 from goworkers_py.config.cluster_address import ClusterAddress
 from goworkers_py.config.options import Config
 from goworkers_py.core.election import Fence
@@ -16,6 +17,12 @@ from goworkers_py.core.errors import ConfigError
 
 class ClusterBroker(RedisBroker):
     name = "Redis Cluster"
+    reliability = Reliability(
+        "nothing: other processes recover its jobs",
+        "what its replica had not got; without replicas, as on one server",
+        "as when the server is killed",
+        "nothing; a failover loses what the replica had not got",
+    )
 
     _connect = ClusterConnections
     _connect_fenced = FencedClusterConnections
