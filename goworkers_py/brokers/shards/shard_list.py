@@ -9,7 +9,7 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.shards.placement import Placement, jid_in
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 
 T = TypeVar("T")
 Verb = Callable[[Broker], T]
@@ -66,17 +66,16 @@ class ShardList:
 
     def steps(self, verb: Verb[Iterator[T]]) -> Iterator[T]:
         """What the iterators of all shards yield, shard by shard. A shard that fails is passed over; raises
-        BrokerUnavailable at the end when every one has failed."""
-        failed: BrokerUnavailable | None = None
+        BrokerUnavailable at the end when every one has failed, and BrokerRefused when one has refused."""
+        failures: list[BrokerError] = []
         served = False
         for shard in self.all:
             try:
                 yield from iterating(shard, verb)
                 served = True
-            except BrokerUnavailable as error:
-                failed = error
-        if failed is not None and not served:
-            raise failed
+            except (BrokerUnavailable, BrokerRefused) as error:
+                failures.append(error)
+        raise_worst(failures, served)
 
     def first(self, key: str | bytes, verb: Verb[T | None]) -> T | None:
         """The first answer that is not None, asked from the home of the key on. Raises BrokerUnavailable when a shard
@@ -98,6 +97,13 @@ class ShardList:
         """The shard from which the job was fetched."""
         number = delivery.receipt
         return self.home(jid_in(delivery.payload)) if number is None else self.all[number]
+
+
+def raise_worst(failures: Sequence[BrokerError], served: bool) -> None:
+    """Raises what a shard has refused. Raises an outage only if no shard has served."""
+    for error in failures:
+        if isinstance(error, BrokerRefused) or not served:
+            raise error
 
 
 def iterating(shard: Shard, verb: Verb[Iterator[T]]) -> Iterator[T]:

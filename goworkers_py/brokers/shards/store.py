@@ -10,11 +10,11 @@ from goworkers_py.brokers.broker import Broker
 from goworkers_py.brokers.contracts.store import Forward, Posted, RunningMark, Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.shards.shard import Shard
-from goworkers_py.brokers.shards.shard_list import ShardList, iterating
+from goworkers_py.brokers.shards.shard_list import ShardList, iterating, raise_worst
 from goworkers_py.brokers.shards.watches import watch_all
 from goworkers_py.core.cursor import Cursor, Iteration
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from goworkers_py.core.job_state import JobState
 from goworkers_py.wire.job_record import JobRecord
 
@@ -24,9 +24,10 @@ class ShardedStore(Store):
         self._shards = shards
 
     def promote(self, state: JobState, forward: Forward, at_once: int) -> Iterator[float | None]:
-        """Shard by shard. The jobs of one that is away come late, when it is back."""
+        """Shard by shard. The jobs of one that is away come late, when it is back. One that refuses, because a key is
+        damaged, say, stops no other one: its error is raised at the end."""
         steps = _Steps(forward)
-        failed: BrokerUnavailable | None = None
+        failures: list[BrokerError] = []
         served = False
         for shard in self._shards.all:
             last: float | None = None
@@ -35,11 +36,10 @@ class ShardedStore(Store):
                     if steps.has_moved():
                         yield steps.next_in(last)
                 served = True
-            except BrokerUnavailable as error:
-                failed = error
+            except (BrokerUnavailable, BrokerRefused) as error:
+                failures.append(error)
             steps.ended(last)
-        if failed is not None and not served:
-            raise failed
+        raise_worst(failures, served)
         if steps.is_open:
             yield steps.next_in(None)
 

@@ -20,9 +20,10 @@ from goworkers_py.brokers.shards.placement import Placement
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.effect import PushJobs, Tracked
-from goworkers_py.core.errors import BrokerUnavailable, BrokerUnreachable
+from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable, BrokerUnreachable
+from goworkers_py.core.job_state import JobState
 from goworkers_py.core.lock import LockClaim
-from goworkers_py.core.outcome import DONE, Done
+from goworkers_py.core.outcome import DONE, Done, Retry
 
 NAMES = ["a", "b", "c"]
 PLACEMENT = Placement(NAMES)
@@ -276,6 +277,17 @@ def test_a_batch_that_is_asked_again_after_an_outage_of_all_shards_is_settled_as
 def kill(servers: Sequence[RedisServer]) -> None:
     for server in servers:
         server.kill()
+
+
+def test_a_shard_with_a_damaged_key_keeps_no_other_one_from_promoting(me: Process, servers: ShardServers) -> None:
+    publish(me, "b")
+    [held] = me.consume(1)
+    assert me.settle((held, Retry(1.0, held.payload))) == [True]
+    with servers.servers[0].client() as client:
+        client.set("retry", "damaged")
+    with pytest.raises(BrokerRefused, match="WRONGTYPE"):
+        list(me.broker.store.promote(JobState.RETRY, lambda payload, now: ("q", payload), 10))
+    assert size(servers.servers[1]) == 1
 
 
 def test_a_held_push_with_two_guarantees_keeps_no_other_job_from_being_settled(me: Process) -> None:
