@@ -41,7 +41,7 @@ class ConfigTaker(Service):
         self._started = self._applied = started
         self._seen = source.version
         self._warned = False
-        self._in_force = ConfigInForce(source.name, source.version, source.version)
+        self.in_force = ConfigInForce(source.name, source.version, source.version)
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # put by any thread
 
     def run(self) -> None:
@@ -52,16 +52,19 @@ class ConfigTaker(Service):
         self._tell()
         try:
             while not self.stopping.is_set():
-                try:
-                    self.look()
-                except BrokerUnavailable as error:  # the heartbeat tells of an outage
-                    log.debug("the central configuration cannot be looked at now: %s", error)
-                except BrokerRefused as error:
-                    self._warn(error)
+                self.run_once()
                 self._wait()
         finally:
             ends()
         self._broker.close()  # not after a fault: then `run` is called again
+
+    def run_once(self) -> None:
+        try:
+            self.look()
+        except BrokerUnavailable as error:  # the heartbeat tells of an outage
+            log.debug("the central configuration cannot be looked at now: %s", error)
+        except BrokerRefused as error:
+            self._warn(error)
 
     def look(self) -> None:
         stored = self._broker.configurations
@@ -85,14 +88,14 @@ class ConfigTaker(Service):
         except WorkersError as error:
             log.error(
                 "%s cannot be taken, version %d stays in force; push a corrected text, or roll back with `pyworkers "
-                "config rollback --name %s`: %s", found, self._in_force.applied, found.name, error,
+                "config rollback --name %s`: %s", found, self.in_force.applied, found.name, error,
             )  # fmt: skip
             return
         differing = differences(self._applied, new)
         done = changed(self._launchers, self._applied, new)
-        waiting = ((set(self._in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
+        waiting = ((set(self.in_force.waiting) - done) | (differing - done)) & differences(self._started, new)
         self._applied = new
-        self._in_force = ConfigInForce(found.name, self._source.version, found.version, sorted(waiting))
+        self.in_force = ConfigInForce(found.name, self._source.version, found.version, tuple(sorted(waiting)))
         log.info("%s by %s is in force: %s", found, found.by, ", ".join(sorted(differing & done)) or "no change")
         if waiting:
             log.warning(
@@ -103,7 +106,7 @@ class ConfigTaker(Service):
     def _tell(self) -> None:
         for launcher in self._launchers:
             if isinstance(launcher, Launcher):
-                launcher.tell_config(self._in_force)
+                launcher.tell_config(self.in_force)
 
     def _wait(self) -> None:
         with suppress(queue.Empty):

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from apps import own_app
+from servers import RedisServer
+
+from goworkers_py.api.app import App
+from goworkers_py.config.central import CentralSource
+from goworkers_py.config.ini_file import ConfigText
+from goworkers_py.config.loader import load
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.stored_config import ConfigInForce
+from goworkers_py.runtime.config_taker import ConfigTaker
+
+
+@pytest.fixture
+def app(own_redis: RedisServer) -> Iterator[App]:
+    with own_app(own_redis.url) as app:
+        yield app
+
+
+def read(text: ConfigText) -> Config:
+    return load(text, environment={})
+
+
+def started(app: App) -> ConfigTaker:
+    first = app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
+    source = CentralSource("billing", first.version, app.config, read)
+    return ConfigTaker(source, app.broker, read(ConfigText(first.text, "it")), [])
+
+
+def test_a_push_whose_message_was_lost_is_found_by_the_next_look(app: App) -> None:
+    taker = started(app)
+    taker.look()
+    assert taker.in_force == ConfigInForce("billing", 1, 1)
+    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\n")
+    taker.look()
+    assert taker.in_force == ConfigInForce("billing", 1, 2, ("timeout",))
+    app.inspector.configurations.delete("billing")
+    taker.look()
+    assert taker.in_force == ConfigInForce("billing", 1, 2, ("timeout",))
+    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 1\n")
+    taker.look()
+    assert taker.in_force == ConfigInForce("billing", 1, 3)
+
+
+def test_a_push_during_an_outage_is_taken_after_it(app: App, own_redis: RedisServer) -> None:
+    taker = started(app)
+    own_redis.stop()
+    with pytest.raises(BrokerUnavailable):
+        taker.look()
+    own_redis.start()
+    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\n")
+    app.inspector.configurations.push("billing", "[pyworkers]\ntimeout = 2\ntag = b\n")
+    taker.look()
+    assert taker.in_force.waiting == ("tag", "timeout")
+
+
+def test_a_version_of_a_later_release_is_left_alone_and_told_once(
+    app: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    taker = started(app)
+    client = own_redis.client()
+    client.hset("pyworkers:config:billing", "2", '{"v": 2}')
+    client.hset("pyworkers:configs", "billing", 2)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            taker.run_once()
+    [told] = caplog.messages
+    assert "this release cannot read version 2" in told
+    assert taker.in_force == ConfigInForce("billing", 1, 1)
