@@ -27,6 +27,7 @@ STOP_S = 25.0
 # The delays that need no further look: a number of seconds up to thirty years.
 _USUAL_S = 1e9
 
+_STOPPED = "this delay queue was stopped: make another DelayQueue"
 _DEFAULT: Any = object()
 _new = tuple.__new__
 
@@ -75,13 +76,16 @@ class DelayQueue:
         """Reads all tasks from the persistence, and runs those that are due. Does nothing when it is called again."""
         book, timers = self._opened(), self._all_timers()
         with self._lock:
+            if self._stopped:
+                raise WorkersError(_STOPPED)
             if self._machinery is not None:
                 return
             book.load(self.clock.wall())
-            for task in timers.held():
-                self._held.tell(task)
+            held = timers.held()
             self._machinery = Machinery(self._settings, timers, book, self._find, self.clock.wall, self._held)
             self._machinery.start()
+        for task in held:  # without the lock: a function of `on_held` may call this queue
+            self._held.tell(task)
 
     def push(self, delay: Delay, task_type: str, params: Any = None, id: str | None = None) -> str:  # noqa: A002
         """`queue.push(60, "remind", {"user": 7})` runs the task in a minute, and returns its id. A delay of 0 or
@@ -89,7 +93,7 @@ class DelayQueue:
 
         A task of the same `id` is replaced. `params` is any value that JSON can hold.
         """
-        book = self._book or self._opened()
+        book = self._book or self._opened()  # looked at here too: a push is short
         now = self.clock.wall()
         is_usual = type(delay) in (float, int) and 0 <= delay < _USUAL_S  # type: ignore[operator]
         due = now + delay if is_usual else max(now, after(delay, now))  # type: ignore[operator]
@@ -114,7 +118,7 @@ class DelayQueue:
 
     def cancel(self, id: str) -> bool:  # noqa: A002
         """Removes the task. False if there is none, or if it runs now: then it runs to its end, and is not retried."""
-        return (self._book or self._opened()).delete(id)
+        return self._opened().delete(id)
 
     def move(self, id: str, delay: Delay) -> bool:  # noqa: A002
         """`queue.move(id, 300)`: the task is due in five minutes from now, whatever it was before. Also for a task that
@@ -159,9 +163,12 @@ class DelayQueue:
     # --- opened at the first use
 
     def _opened(self) -> Book:
+        # Read without the lock first: during a stop, which holds the lock, a task that still runs may push and move.
+        if (book := self._book) is not None:
+            return book
         with self._lock:
             if self._stopped:
-                raise WorkersError("this delay queue was stopped: make another DelayQueue")
+                raise WorkersError(_STOPPED)
             if self._book is None:
                 self._synchronize()
                 self._timers = Timers(self._settings.tick, self._settings.slots, self.clock.wall)

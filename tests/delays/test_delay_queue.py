@@ -17,6 +17,7 @@ from waiting import eventually
 import goworkers_py as workers
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError, BrokerError, ConfigError, WorkersError
+from goworkers_py.wire.delay_task import DEAD_AT, NEVER, DelayTask
 
 
 @pytest.fixture
@@ -378,6 +379,40 @@ def test_a_stop_waits_for_what_runs_and_leaves_the_rest(queues: Queues, tmp_path
     assert 1 <= len(ended) < 5
     with pytest.raises(WorkersError, match="this delay queue was stopped"):
         queue.push(1, "remind")
+
+
+def test_a_task_that_still_runs_may_push_and_move_during_the_stop(queues: Queues) -> None:
+    begun, stops = threading.Event(), threading.Event()
+
+    def run(params: Any) -> None:
+        begun.set()
+        assert stops.wait(20)
+        assert queue.move("other", 60)
+        queue.push_many([(60, "other", 2, "more")])
+
+    queue = queues.started({"run": run, "other": print})
+    queue.push(100, "other", 1, "other")
+    queue.push(0, "run")
+    assert begun.wait(20)
+    ended: list[bool] = []
+    ending = threading.Thread(target=lambda: ended.append(queue.stop(20)))
+    ending.start()
+    assert eventually(queue._lock.locked)
+    stops.set()
+    ending.join(20)
+    assert ended == [True]
+    assert {task.id for task in queue.pending()} == {"other", "more"}
+
+
+def test_a_function_of_on_held_may_run_the_task_again_at_the_start(queues: Queues) -> None:
+    ran: list[Any] = []
+    kept = workers.MemoryPersistence()
+    kept.save(DelayTask("dead", NEVER, "run", "x", {DEAD_AT: 1.0}))
+    queue = queues.made({"run": ran.append}, persistence=kept)
+    queue.on_held(lambda task: queue.move(task.id, 0))
+    starting = threading.Thread(target=queue.start, daemon=True)
+    starting.start()
+    assert eventually(lambda: ran == ["x"])
 
 
 def test_a_stop_ends_at_its_timeout_and_the_task_that_still_runs_is_kept(queues: Queues) -> None:
