@@ -119,6 +119,8 @@ class Running:
         self._warn_of_unworked(daemon)
         try:
             daemon.start(self._stop_asked)
+            if self._stop_asked.is_set():  # a hook of the start has called `quit`
+                daemon.stop()
         except BaseException:
             self._running = None  # it has stopped what it started
             self._replace(self._config)

@@ -1,7 +1,8 @@
 """All that one process works: a launcher for each partition, each with its own broker, lease and threads.
 
 An outage of one broker holds up no other partition: each starts, waits for its broker and stops in a thread of its own.
-The launcher's thread of `system.lifecycle` calls `start` and `stop`; any thread may call the others.
+Any thread may call the methods. The launcher's thread of `system.lifecycle` calls `start` and `stop`; in a program
+that runs jobs in the background, `quit` may call `stop` while another thread is in `start`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class Daemon:
         self._errors: dict[str, BaseException] = {}  # of the starts, written by their threads
         self._ready = False
         self.config_taker: ConfigTaker | None = None  # set before the start; None: the configuration is not central
+        self._lock = threading.Lock()  # while the partitions are started or stopped
+        self._starter: threading.Thread | None = None  # the thread in `start`
+        self._clean: bool | None = None  # used under the lock: what `stop` has returned
 
     def __str__(self) -> str:
         return "; ".join(str(launcher) for launcher in self._launchers.values() if launcher.state.started)
@@ -52,10 +56,15 @@ class Daemon:
     def start(self, stop_asked: threading.Event) -> bool:
         """Returns when every partition works, or waits in an outage while others work. False when `stop_asked` was set
         before. Raises the first error of a partition that cannot start."""
-        started = self._start_all(stop_asked)
-        if started and self.config_taker is not None:
-            self.config_taker.start()
-        return started
+        with self._lock:
+            self._starter = threading.current_thread()
+            try:
+                started = self._start_all(stop_asked)
+                if started and self.config_taker is not None:
+                    self.config_taker.start()
+                return started
+            finally:
+                self._starter = None
 
     def _start_all(self, stop_asked: threading.Event) -> bool:
         if len(self._launchers) == 1:
@@ -68,13 +77,13 @@ class Daemon:
             self._starts[name].start()
         while not self._errors and not stop_asked.is_set() and not self._all_settled():
             stop_asked.wait(LOOK_S)
+        self._ready = not stop_asked.is_set()  # before the look at `_errors`: an error after this is tried again
         if self._errors:
             stop_asked.set()
-            self.stop()
+        if stop_asked.is_set():
+            self._stop_all(patiently=False)
+        if self._errors:
             raise next(iter(self._errors.values()))
-        self._ready = not stop_asked.is_set()
-        if not self._ready:
-            self.stop()
         return self._ready
 
     def _start(self, name: str, launcher: AnyLauncher, stop_asked: threading.Event) -> None:
@@ -151,10 +160,23 @@ class Daemon:
     # --- stop
 
     def stop(self, patiently: bool = False) -> bool:
-        """Stops all partitions at once, so that they share the time limit. True when nothing was left behind."""
-        if self.config_taker is not None:
-            self.config_taker.stop()
-            self.config_taker.join(Deadline(TAKER_ENDS_S))
+        """Stops all partitions at once, so that they share the time limit. True when nothing was left behind. When a
+        start runs in another thread, waits for its end. A second call waits for the first, and returns the same. In a
+        hook of the start it does nothing: its caller has set `stop_asked`, and stops after the start."""
+        if threading.current_thread() in (self._starter, *self._starts.values()):
+            return True
+        with self._lock:
+            if self.config_taker is not None:
+                self.config_taker.stop()
+                self.config_taker.join(Deadline(TAKER_ENDS_S))
+            return self._stop_all(patiently)
+
+    def _stop_all(self, patiently: bool) -> bool:
+        if self._clean is None:
+            self._clean = self._stop_started(patiently)
+        return self._clean
+
+    def _stop_started(self, patiently: bool) -> bool:
         for start in self._starts.values():
             start.join()  # the stop was asked for, so each start ends soon
         started = [launcher for launcher in self._launchers.values() if launcher.state.started]
@@ -167,9 +189,11 @@ class Daemon:
         ]
         for stop in stops:
             stop.start()
-        clean += [launcher.stop(patiently) for launcher in started[:1]]
-        for stop in stops:
-            stop.join()
+        try:
+            clean += [launcher.stop(patiently) for launcher in started[:1]]
+        finally:
+            for stop in stops:
+                stop.join()
         return all(clean) and len(clean) == len(started)
 
 

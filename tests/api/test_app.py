@@ -432,6 +432,41 @@ def test_quit_just_as_a_start_has_made_its_threads_is_not_lost(
         assert not start.is_alive()
 
 
+@pytest.mark.parametrize("partitions", ["", "[partition:billing]\nqueues = invoices 1\n"])
+def test_quit_while_a_hook_of_the_start_runs_leaves_no_thread_behind(tmp_path: Path, partitions: str) -> None:
+    conf = tmp_path / "conf.ini"
+    conf.write_text(f"[pyworkers]\nbroker = memory://{tmp_path.name}\n[queue:q]\n{partitions}")
+    app = App()
+    app.configure(conf)
+    in_hook, go_on = threading.Event(), threading.Event()
+
+    @app.before_start
+    def wait() -> None:
+        in_hook.set()
+        go_on.wait(20)
+
+    start = threading.Thread(target=app.start)
+    start.start()
+    assert in_hook.wait(20)
+    end = threading.Thread(target=app.quit)
+    end.start()
+    assert eventually(app._stop_asked.is_set)
+    assert end.is_alive()  # it waits for the start
+    go_on.set()
+    for thread in (start, end):
+        thread.join(20)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("worker:", "heartbeat"))]
+
+
+def test_a_hook_of_the_start_may_quit() -> None:
+    app = App()
+    app.configure(broker="memory://quit-in-hook")
+    app.process("q", print, 1)
+    app.before_start(app.quit)
+    app.start()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("worker:", "heartbeat"))]
+
+
 def test_client_links_may_change_or_stop_a_push(app: App, redis: redis_py.Redis) -> None:
     @app.client_middleware
     def link(job: dict[str, Any]) -> dict[str, Any] | None:
