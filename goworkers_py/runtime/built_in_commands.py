@@ -50,7 +50,7 @@ class BuiltInCommands:
 
     def _quiet(self) -> str:
         self._of_this_program(QUIET)
-        self._launcher().quiet()
+        self._launcher().on_quiet_asked()
         return "quiet"
 
     def _resume(self) -> str:

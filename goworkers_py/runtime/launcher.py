@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from goworkers_py.brokers.broker import Broker
@@ -46,6 +46,8 @@ class Launcher:
         self.state = shared.state
         self.managers: Sequence[Manager] = health.managers
         self._quieting = threading.Lock()  # `quiet` and `resume` may come from several threads
+        # Called by the thread `commands`. In a term of a leader it ends the term.
+        self.on_quiet_asked: Callable[[], None] = self.quiet
         self._in_a_hurry = False
         self._impatient = False
 

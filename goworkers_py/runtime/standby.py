@@ -53,6 +53,7 @@ class Standby:
         self._elector = Elector(broker.leadership, plan.config, self._outage)
         self._shown = FollowerReport(broker.control, plan, obey)
         self._turns = Turns(plan, self._elector, make_launcher, self._shown)
+        self._turns.on_quiet_asked = self.quiet
         self.state = RunState()
         self.health = StandbyHealth(plan, self.state, self._elector, self._turns)
         self.waits_for_broker = False

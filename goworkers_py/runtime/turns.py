@@ -47,6 +47,7 @@ class Turns(Service):
         self._elector = elector
         self._make_launcher = make_launcher
         self._shown = shown
+        self.on_quiet_asked: Callable[[], None] = self.end_term  # set by `Standby`
         elector.on_won = self.wake
         elector.on_asked = self._step_down
         self._woken = threading.Event()
@@ -80,7 +81,9 @@ class Turns(Service):
         broker: Broker | None = None
         try:
             broker = open_fenced(self._plan.config, fence)
-            return Turn(self._make_launcher(broker), broker, fence)
+            launcher = self._make_launcher(broker)
+            launcher.on_quiet_asked = self.on_quiet_asked
+            return Turn(launcher, broker, fence)
         except Exception:
             log.exception("cannot prepare to lead; next try in %.0f s", AGAIN_S)
             if broker is not None:
@@ -88,8 +91,9 @@ class Turns(Service):
             return None
 
     def _follow(self, turn: Turn) -> None:
-        """Returns when the term is won, or the process stops."""
-        while not turn.fence.epoch and not self.stopping.is_set():
+        """Returns when the term is won, or cannot be won any more, or the process stops."""
+        # The fence falls unwon when the elector was still in the last term: it waited for the broker.
+        while not (turn.fence.epoch or turn.fence.fallen or self.stopping.is_set()):
             self._shown.show(turn.launcher.identity, str(self._elector), not self._elector.bids)
             self._woken.wait(LOOK_S)
             self._woken.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -13,8 +14,10 @@ from waiting import eventually
 from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
+from goworkers_py.brokers.redis.leadership import RedisLeadership
 from goworkers_py.core.election import Fence, LeaderChange
-from goworkers_py.core.errors import ConfigError, Fenced
+from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced
+from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
 
 LEASE = "pyworkers:leader:main"
@@ -92,6 +95,55 @@ def test_a_job_that_outlives_its_term_pushes_nothing(app: App, redis: redis_py.R
         app.enqueue("mine", "J", [])
         assert redis.llen("queue:mine") == 1
     assert redis.llen("queue:other") == 0
+
+
+def test_the_command_quiet_has_a_leader_hand_over(app: App, redis: redis_py.Redis) -> None:
+    app.process("q", print, 1)
+    daemon = app.daemon(lambda command, who: None)
+    assert daemon.start(threading.Event())
+    try:
+        assert eventually(lambda: any(one.commands for one in app.inspector.processes()))
+        [answer] = app.inspector.call("quiet", timeout_s=20).answers
+        assert (answer.value, answer.error) == ("quiet", "")
+        assert eventually(lambda: not redis.exists(LEASE))
+        assert daemon.state == "quiet"
+    finally:
+        daemon.stop()
+
+
+def test_a_leader_whose_farewell_the_server_held_up_bids_again(
+    app: App, redis: redis_py.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, asked = threading.Event(), threading.Event()
+    answers.set()
+    for verb in ("look", "renew"):
+        real: Any = getattr(RedisLeadership, verb)
+
+        def held_up(*args: Any, real: Any = real) -> Any:
+            if not answers.is_set():
+                asked.set()
+                answers.wait(20)
+                raise BrokerUnavailable("no answer")
+            return real(*args)
+
+        monkeypatch.setattr(RedisLeadership, verb, held_up)
+    app.process("q", print, 1)
+    daemon = app.daemon()
+    assert daemon.start(threading.Event())
+    try:
+        standby = daemon.main
+        assert isinstance(standby, Standby)
+        assert eventually(lambda: standby._turns.now is not None and standby._turns.now.launcher.state.started)
+        term = standby._turns.now
+        answers.clear()
+        assert asked.wait(20)
+        standby._turns.end_term()
+        assert eventually(lambda: standby._turns.next is not term)  # it did not wait for the farewell any longer
+        answers.set()
+        assert eventually(lambda: redis.hget("pyworkers:election:main", "epoch") == b"2")
+    finally:
+        answers.set()
+        daemon.stop()
 
 
 def test_a_fence_that_has_fallen_stays_so() -> None:
