@@ -11,7 +11,7 @@ from goworkers_py.api.typed_message import TypedMessage, type_of
 from goworkers_py.brokers.broker import Broker
 from goworkers_py.config.job_options import SetOptions
 from goworkers_py.config.moments import Delay, after
-from goworkers_py.config.options import Config, QueueConfig
+from goworkers_py.config.options import SERIAL, Config, QueueConfig
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.errors import ArgumentError
 from goworkers_py.core.levels import plain_level
@@ -62,6 +62,11 @@ class Messaging:
             raise ArgumentError(f"receive: consumers must be at least 1, is {consumers}")
         partition = self._partition_of(kind)
         known = next((queue for queue in partition.config.queues if queue.name == channel), QueueConfig(channel))
+        if known.mode == SERIAL and consumers != 1:
+            raise ArgumentError(
+                f"receive: queue {channel} has mode = serial, which is one thread, and consumers is {consumers}: write "
+                "consumers=1"
+            )
         queue = dataclasses.replace(known, concurrency=consumers)
         # A fixed name would be that of another process of this program.
         config = dataclasses.replace(

@@ -353,6 +353,16 @@ def test_a_receiver_without_a_consumer_is_refused(app: App) -> None:
         app.receive(mail_of(app), consumers=0)
 
 
+def test_a_receiver_of_a_queue_in_serial_mode_has_one_consumer() -> None:
+    with own_app("memory://serial-receiver", QueueConfig("mail", mode="serial", concurrency=1)) as app:
+        kind = mail_of(app)
+        with pytest.raises(ArgumentError, match=r"queue mail has mode = serial.*write consumers=1"):
+            app.receive(kind)
+        app.send(kind(to="a"))
+        with app.receive(kind, consumers=1):
+            assert eventually(lambda: len(resolved) == 1)
+
+
 def test_a_receiver_works_on_the_memory_of_the_process() -> None:
     with own_app("memory://") as app:
         kind = mail_of(app)
