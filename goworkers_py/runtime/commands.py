@@ -155,8 +155,13 @@ class Commands(BrokerService):
         self._told.put(None)
 
     def join(self, deadline: Deadline) -> bool:
+        """By the thread that stops the process. Gives the answers of own commands that ended after this thread."""
+        if not super().join(deadline):
+            return False
         ended = self._own.join(deadline)
-        return super().join(deadline) and ended
+        with suppress(BrokerError):
+            self._give_answers()
+        return ended
 
 
 def _told(error: BaseException) -> str:

@@ -141,6 +141,31 @@ def test_a_slow_command_holds_up_no_other_and_a_fifth_one_is_refused(app: App) -
         assert answer(app, "slow") is True
 
 
+def test_a_command_that_ends_during_the_stop_is_answered(app: App) -> None:
+    begun, go, answers = threading.Event(), threading.Event(), list[Any]()
+
+    @app.command("slow")
+    def slow() -> str:
+        begun.set()
+        go.wait(30)
+        return "done"
+
+    with started(app) as launcher:
+        assert eventually(app.inspector.processes)
+        call = threading.Thread(target=lambda: answers.append(answer(app, "slow")))
+        call.start()
+        assert begun.wait(20)
+        stop = threading.Thread(target=launcher.stop)
+        stop.start()
+        commands = launcher._services.commands
+        assert commands is not None
+        assert eventually(lambda: commands.stopping.is_set() and not commands.alive)
+        go.set()
+        for thread in (call, stop):
+            thread.join(20)
+    assert answers == ["done"]
+
+
 def test_a_command_has_a_name_that_no_other_has(app: App) -> None:
     for wrong in ("Flush Cache", "", "a/b", "quiet"):
         with pytest.raises(ConfigError):
