@@ -164,7 +164,8 @@ class Registry:
         """Every queue of a partition that registered code names, for all runs or for retries."""
         specs = [spec for spec in self._jobs.values() if (spec.options.get("partition") or "") == partition]
         of_retries = {queue for spec in specs if (queue := spec.options.get("retry_queue"))}
-        return sorted({spec.queue for spec in specs} | of_retries | set(self._handlers))
+        handled = () if partition else self._handlers  # see `without_handlers`
+        return sorted({spec.queue for spec in specs} | of_retries | set(handled))
 
     def partitions(self) -> dict[str, str]:
         """The partitions that registered code names, each with such a job."""
