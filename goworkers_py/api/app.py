@@ -135,8 +135,9 @@ class App(
         if (known := self._partitions.get(name)) is not None:
             return known
         config = self.config
-        own = "" if name == config.partition else name
         with self._lock:
+            config = self._config or config  # `configure` in another thread may have replaced it just now
+            own = "" if name == config.partition else name
             known = self._partitions.get(own)
             if known is None:
                 made = of_partition(config, own) if own else config

@@ -92,16 +92,21 @@ class Daemon:
                 if launcher.start(stop_asked) and self._ready:
                     log.info("ready after an outage: %s", launcher)
                 return
-            except BrokerError as error:
-                if not self._ready:
-                    self._errors[name] = error
+            except BaseException as error:
+                if not self._ready or launcher.state.failed or not isinstance(error, BrokerError):
+                    self._cannot_start(name, launcher, error, stop_asked)
                     return
                 log.error("partition %s cannot start, next try in %.0f s: %s", name or MAIN, AGAIN_S, error)
-            except BaseException as error:
-                log.error("partition %s cannot start: %s", name or MAIN, error)
-                self._errors[name] = error
-                return
             stop_asked.wait(AGAIN_S)
+
+    def _cannot_start(
+        self, name: str, launcher: AnyLauncher, error: BaseException, stop_asked: threading.Event
+    ) -> None:
+        log.error("partition %s cannot start, so this process stops: %s", name or MAIN, error)
+        self._errors[name] = error
+        if self._ready:  # a hook failed after an outage, say. Before that, `start` raises the error
+            launcher.state.gave_up = True
+            stop_asked.set()
 
     def _all_settled(self) -> bool:
         launchers = self._launchers.values()

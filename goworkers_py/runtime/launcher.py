@@ -79,6 +79,7 @@ class Launcher:
             for hook in self.plan.before_start:
                 hook()
         except BaseException:
+            self.state.failed = True
             self._heartbeat.stop()
             silent = self._heartbeat.join(Deadline(self.after_jobs_s)) and self._heartbeat.silence(self.after_jobs_s)
             self._deregister(0, silent)

@@ -13,9 +13,12 @@ class RunState:
 
     def __init__(self) -> None:
         self.started = False
+        self.failed = False  # a start has failed after the first beat: there cannot be another one
         self.quiet = False
         self.deadline: Deadline | None = None  # of the stop that runs; None before it
-        self.gave_up = False  # too many jobs are stuck: it stops to be started again. Set by the watchdog's thread
+        # It stops to be started again. Set by the watchdog's thread when too many jobs are stuck, and by that of a
+        # start that failed while other partitions worked.
+        self.gave_up = False
 
     @property
     def word(self) -> str:

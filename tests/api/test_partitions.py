@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import RedisServer
+from waiting import eventually
 
 from goworkers_py import testing
 from goworkers_py.api.app import App
@@ -148,3 +150,34 @@ def test_a_sandbox_takes_the_pushes_of_all_partitions(app: App, invoice: Any, ma
         sandbox.run_all()
     assert ran == [1, 2]
     assert sizes(app, "billing") == {}
+
+
+def test_a_queue_of_process_is_not_missed_in_a_partition(app: App, invoice: Any) -> None:
+    app.process("mail", print, 1)
+    assert [app.unworked(plan) for _, plan in app.plans()] == [{}, {}]
+
+
+def test_a_hook_that_fails_after_an_outage_stops_the_process(own_redis: RedisServer, tmp_path: Path) -> None:
+    """The launcher, which has deregistered, was started again before, and never fetched."""
+    path = tmp_path / "conf.ini"
+    path.write_text(
+        f"[pyworkers]\nredis = {own_redis.url}\n[queue:q]\n"
+        f"[partition:billing]\nbroker = memory://{tmp_path.name}\nqueues = invoices\n"
+    )
+    app = App()
+    app.configure(path)
+
+    @app.before_start
+    def push() -> None:
+        raise BrokerUnavailable("the hook could not push")
+
+    own_redis.kill()
+    app.start()
+    daemon = app._running
+    assert daemon is not None
+    try:
+        own_redis.start()
+        assert eventually(app._stop_asked.is_set)
+        assert daemon.gave_up
+    finally:
+        app.quit()
