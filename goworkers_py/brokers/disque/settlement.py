@@ -21,7 +21,7 @@ from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.outcome import Dead, Keep, Outcome, Park, Requeue, Reschedule, Retry
 from goworkers_py.wire import payload
 
-ALONE = "Disque alone has no {} for it: set store = redis://..."
+ALONE = "Disque has no {} for it: push such jobs to a partition on Redis"
 
 
 @dataclass

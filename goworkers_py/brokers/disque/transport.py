@@ -38,7 +38,7 @@ class DisqueTransport(Transport):
         """When it raises, some of several pushes may be in their queues: Disque has no step for several jobs."""
         if any(push.track or push.lock or push.batch or push.group or push.slot for push in pushes):
             raise BrokerRefused(
-                "Disque alone keeps no records, locks, batches, groups and limits: set store = redis://..."
+                "Disque keeps no records, locks, batches, groups and limits: push such jobs to a partition on Redis"
             )
         now = time.time()
         commands = [self._commands.add(push.queue, push.payload, push.at, now) for push in pushes]

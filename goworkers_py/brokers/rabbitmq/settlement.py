@@ -102,9 +102,9 @@ def _verdict(delivery: Delivery, outcome: Outcome) -> Settled:
     if not _is_held(delivery):
         return False
     if isinstance(outcome, Park):
-        return "RabbitMQ alone has no lines of limits: set store = redis://..."
+        return "RabbitMQ has no lines of limits: push such jobs to a partition on Redis"
     if any(isinstance(effect, PostJobs) for effect in outcome.effects):
-        return "RabbitMQ alone has no outbox for the pushes to another broker: set store = redis://..."
+        return "RabbitMQ has no outbox for pushes to another broker: push them outside of atomic"
     return True
 
 

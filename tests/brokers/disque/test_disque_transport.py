@@ -179,10 +179,10 @@ def test_what_needs_a_store_is_refused_and_the_job_stays(server: DisqueServer, o
     publish(transport, job(1), job(2))
     one, two = take(transport)
     parked, posted = settle(transport, (one, Park("line")), (two, Done(effects=(PostJobs("2", "there", ()),))))
-    assert "Disque alone has no lines of limits" in str(parked)
-    assert "set store = redis://" in str(posted)
+    assert "Disque has no lines of limits" in str(parked)
+    assert "partition on Redis" in str(posted)
     assert settle(transport, (one, DONE), (two, DONE)) == [True, True]
-    with pytest.raises(BrokerRefused, match="set store = redis://"):
+    with pytest.raises(BrokerRefused, match="partition on Redis"):
         transport.publish([Push("q", job(1), batch="b")])
 
 
