@@ -47,7 +47,7 @@ def batches_by_name(redis: redis_py.Redis) -> dict[str, dict[str, str]]:
     return {record["name"]: record for record in texts}
 
 
-@pytest.mark.parametrize("stride", [83, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [251, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_batch_has_counted_the_jobs_that_a_killed_program_has_pushed(own: RedisServer, stride: int) -> None:

@@ -21,7 +21,7 @@ def own(server_program: str) -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [31, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_job_that_is_killed_has_one_echo_when_it_has_ended_and_else_none(own: RedisServer, stride: int) -> None:

@@ -39,9 +39,9 @@ def aggregated(redis: redis_py.Redis) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("what", "stride"),
     [
-        ("flush", 47),
-        ("aggregate", 117),
-        ("join", 131),
+        ("flush", 83),
+        ("aggregate", 191),
+        ("join", 503),
         pytest.param("flush", 4, marks=pytest.mark.slow),
         pytest.param("aggregate", 11, marks=pytest.mark.slow),
         pytest.param("join", 18, marks=pytest.mark.slow),

@@ -41,7 +41,7 @@ def lock_of(redis: redis_py.Redis, job: dict[str, object]) -> dict[bytes, bytes]
     return redis.hgetall(f"pyworkers:lock:{name}")
 
 
-@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [97, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_push_that_is_killed_leaves_the_job_and_its_lock_or_none_of_both(own: RedisServer, stride: int) -> None:
@@ -57,7 +57,7 @@ def test_a_push_that_is_killed_leaves_the_job_and_its_lock_or_none_of_both(own: 
     assert 0 < len(pushed) < len(steps)
 
 
-@pytest.mark.parametrize("stride", [43, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [83, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("untraced")
 def test_a_job_that_is_killed_has_its_lock_and_newest_arguments_until_it_has_ended(

@@ -79,7 +79,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "no-op jobs, 10 threads",
             ),
         ),
-        (
+        pytest.param(
             "durable",
             "24000",
             tuple(
@@ -92,6 +92,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                     f"{size}: growth of the file a job",
                 )
             ),
+            marks=pytest.mark.slow,
         ),
         (
             "payload",
@@ -103,13 +104,14 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "settling with 100 in flight, from a job's end, p99",
             ),
         ),
-        (
+        pytest.param(
             "shapes",
             "3000",
             ("no-op jobs, 10 threads, by their shape", "links of one chain", "push of one job, p50"),
+            marks=pytest.mark.slow,
         ),
         ("processes", "30000", ("no-op jobs, 10 threads each", "a no-op job: processor time of the workers")),
-        (
+        pytest.param(
             "memory",
             "100",
             (
@@ -121,6 +123,7 @@ def test_a_run_measures_the_processor_time_of_a_job_in_the_worker_and_in_redis(t
                 "member of a group",
                 "an entry of each feature of goworkers-py",
             ),
+            marks=pytest.mark.slow,
         ),
     ],
 )
