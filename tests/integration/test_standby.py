@@ -136,8 +136,12 @@ def test_a_standby_is_ready_and_its_page_and_its_metrics_say_so(stage: Scene) ->
     port = free_port()
     stage.leading()
     stage.start("--stats-port", str(port))
-    with urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
-        assert b"standby of " in answer.read()
+
+    def ready() -> bytes:
+        with urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+            return bytes(answer.read())
+
+    assert eventually(lambda: b"standby of " in ready()), ready()
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         told = answer.read().decode()
     assert 'pyworkers_leader{partition="main"} 0' in told
