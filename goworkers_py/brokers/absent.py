@@ -65,7 +65,7 @@ class NoCancels(Cancels):
         self._name = name
 
     def ask(self, jid: str, retry: bool) -> object:
-        raise BrokerRefused(f"{self._name} cannot cancel jobs: those that must be cancelled belong in a partition on Redis")
+        raise BrokerRefused(f"{self._name} cannot cancel jobs: those that may be cancelled belong on Redis")
 
     def withdraw(self, jid: str, asked: object) -> None:
         """There is no tombstone."""
@@ -120,9 +120,7 @@ class NoStore(Store):
         return [False] * len(marks)
 
     def begin_iteration(self, jid: str, of: str) -> Iteration:
-        raise BrokerRefused(
-            f"{self._name} keeps no cursor of an iterable job: push such jobs to a partition on Redis"
-        )
+        raise BrokerRefused(f"{self._name} keeps no cursor of an iterable job: push such jobs to a partition on Redis")
 
     def checkpoint(self, jid: str, cursor: Cursor) -> bool:
         return False

@@ -55,7 +55,8 @@ class RabbitTransport(Transport):
         for push in pushes:
             if push.track or push.lock or push.batch or push.group or push.slot:
                 raise BrokerRefused(
-                    "RabbitMQ keeps no records, locks, batches, groups and limits: push such jobs to a partition on Redis"
+                    "RabbitMQ keeps no records, locks, batches, groups and limits: push such jobs to a partition "
+                    "on Redis"
                 )
             yield not push.id or not (self._ids.get(push.id, long_ago) > long_ago or push.id in seen)
             seen.add(push.id)
