@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
@@ -26,6 +27,9 @@ def own_function(function: Callable[..., Any]) -> Any:
     return type(function).__call__
 
 
+_CLASS_VARIABLE = re.compile(r"(\w+\.)?ClassVar\b")  # no field
+
+
 def hints_of(holder: Any) -> dict[str, Any]:
     """The hints of a function's parameters, or of a class's fields. A hint that cannot be resolved is left out, with a
     warning: its values pass as plain JSON."""
@@ -38,7 +42,7 @@ def hints_of(holder: Any) -> dict[str, Any]:
 def _one_by_one(holder: Any) -> Iterator[tuple[str, Any]]:
     for names, hints in _annotations(holder):
         for name, hint in hints.items():
-            if name == "return" and not isinstance(holder, type):
+            if (name == "return" and not isinstance(holder, type)) or _CLASS_VARIABLE.match(str(hint)):
                 continue
             try:
                 alone = get_type_hints(SimpleNamespace(__annotations__={name: hint}), names, include_extras=True)

@@ -68,6 +68,13 @@ def test_a_message_is_sent_and_resolves_itself_and_knows_its_channel(app: App, c
         assert eventually(lambda: resolved == [(mail, "mail")])
 
 
+def test_the_own_hints_of_the_base_class_are_no_fields(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    """One of them is there for type checkers only."""
+    kind = mail_of(app)
+    app.send(kind("Ada"))
+    assert "cannot be resolved" not in caplog.text
+
+
 def test_a_message_of_protobuf_is_sent_as_the_generated_class_writes_it(app: App) -> None:
     generated = generated_message("TypedMail", {"to": "string", "copies": "int32", "later": "string"})
 
