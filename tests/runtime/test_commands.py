@@ -188,9 +188,12 @@ def test_a_quiet_process_fetches_again_after_resume(app: App, gates: Gates, laun
     assert launcher.state.word == "quiet"
 
 
-def test_a_resumed_process_leaves_paused_queues_alone(app: App, gates: Gates, launcher: Launcher) -> None:
+def test_a_resumed_process_leaves_paused_queues_alone(
+    app: App, gates: Gates, launcher: Launcher, caplog: pytest.LogCaptureFixture
+) -> None:
     gates.open.set()
     assert answer(app, "pause-queue", "q") is True
+    assert eventually(lambda: "queue q: paused" in caplog.text)
     answer(app, "quiet")
     answer(app, "resume")
     app.enqueue("q", "J", [])
