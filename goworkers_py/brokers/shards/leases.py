@@ -34,9 +34,9 @@ from goworkers_py.brokers.contracts.recoverable import (
     Recovered,
 )
 from goworkers_py.brokers.shards.shard import Shard
-from goworkers_py.brokers.shards.shard_list import ShardList
+from goworkers_py.brokers.shards.shard_list import ShardList, raise_worst
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.errors import BrokerUnavailable
+from goworkers_py.core.errors import BrokerError
 
 
 class ShardedLeases(Recoverable):
@@ -52,18 +52,17 @@ class ShardedLeases(Recoverable):
     def beat(self, presence: Presence) -> Beat:
         beats: dict[Shard, Beat] = {}
         dead = False
-        failed: BrokerUnavailable | None = None
-        for shard in self._shards.all:
+        failures: list[BrokerError] = []
+        for shard in self._shards.all:  # each is asked, also behind one that refuses: its lease must not run out
             try:
                 beats[shard] = shard.ask(lambda broker: broker.recoverable.beat(presence))
             except DeclaredDead:
-                dead = True  # the other shards are asked all the same, so that they know this process for longer
-            except BrokerUnavailable as error:
-                failed = error
+                dead = True
+            except BrokerError as error:
+                failures.append(error)
         if dead:
             raise DeclaredDead(presence.identity)
-        if not beats:
-            raise failed or BrokerUnavailable("no shard can serve now")
+        raise_worst(failures, served=bool(beats))
         self._note(presence.identity, beats)
         now = time.monotonic()
         proofs = {shard.name: beat.proof for shard, beat in beats.items() if now >= self._steady_at.get(shard, now)}

@@ -15,7 +15,13 @@ def watch_all(shards: ShardList, watch: Watch, changed: Callable[[], None]) -> C
     """Each shard calls once when its watch has begun. `changed` is called once for these: when the last has."""
     serving = [shard for shard in shards.all if not shard.away] or shards.all
     beginnings = _Beginnings(len(serving), changed)
-    ends = [shard.ask(lambda broker: watch(broker, beginnings.one())) for shard in serving]
+    ends: list[Callable[[], None]] = []
+    try:
+        for shard in serving:
+            ends.append(shard.ask(lambda broker: watch(broker, beginnings.one())))  # noqa: PERF401  # see `except`
+    except BaseException:
+        _end(ends)
+        raise
     return lambda: _end(ends)
 
 

@@ -334,3 +334,17 @@ def test_a_process_that_one_shard_has_declared_dead_goes_on_under_a_new_identity
     assert me.beat()
     assert sorted(me.settle(*((one, DONE) for one in held))) == [False, True, True]
     assert len(me.consume(1)) == 1
+
+
+def test_a_shard_that_refuses_a_beat_keeps_no_other_one_from_renewing_its_lease(
+    me: Process, servers: ShardServers
+) -> None:
+    lease = f"pyworkers:lease:{me.identity}"
+    a, b, c = (server.client() for server in servers.servers)
+    for one in (b, c):
+        one.pexpire(lease, 5_000)
+    a.delete(lease)
+    a.lpush(lease, "damaged")
+    with pytest.raises(BrokerRefused):
+        me.beat()
+    assert all(one.pttl(lease) > 5_000 for one in (b, c))
