@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Most tests wait most of the time, for servers and processes.
-PARALLEL ?= -n 3 --dist worksteal
+PARALLEL ?= -n 5 --dist worksteal
 MINUTES ?= 30
 SEEDS ?= 1
 ROUNDS ?= 200
