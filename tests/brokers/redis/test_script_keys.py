@@ -172,6 +172,9 @@ def test_every_script_declares_each_key_that_it_touches(own_redis: RedisServer, 
         of_groups(broker, life)
         _election(broker, own_redis.url)
         _delays(own_redis.url)
+        assert broker.configurations is not None
+        broker.configurations.push("billing", "[pyworkers]", "me")
+        broker.configurations.delete("billing")
         called, undeclared = watch.undeclared()
     assert called == set(SCRIPTS.values()) - INCLUDED
     assert undeclared == set()
