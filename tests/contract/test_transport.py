@@ -12,7 +12,7 @@ import pytest
 from harness import DEAD, RETRIES, SCHEDULED, Process, Processes, account, can, job, jobs, payloads, stored, waiting
 from waiting import eventually
 
-from goworkers_py.brokers.broker import Capability
+from goworkers_py.brokers.broker import Broker, Capability
 from goworkers_py.brokers.contracts.admin import Admin
 from goworkers_py.brokers.contracts.recoverable import Recoverable
 from goworkers_py.brokers.contracts.transport import Batch
@@ -227,7 +227,13 @@ def consume_together(me: Process, limit: int, *asks: tuple[str, int], wait_s: fl
     return payloads(me.broker.transport.consume(me.identity, asks, limit, wait_s))
 
 
+def takes_all_at_once(broker: Broker) -> None:
+    """Skips the test for a service that pushes jobs to its consumers: one consume returns those that have come."""
+    can(broker, Capability.FRONT)
+
+
 def test_jobs_of_several_queues_are_taken_ask_by_ask_up_to_the_limit(me: Process) -> None:
+    takes_all_at_once(me.broker)
     for queue in POOL:
         me.publish(*(job(f"{queue}{number}") for number in range(3)), queue=queue)
     deliveries = me.broker.transport.consume(me.identity, [("b", 2), ("c", 2), ("a", 9), ("b", 9), ("c", 9)], 8)
@@ -247,6 +253,7 @@ def test_a_queue_that_is_asked_for_nothing_keeps_its_jobs(me: Process, admin: Ad
 
 
 def test_an_empty_queue_leaves_its_part_to_a_later_ask(me: Process) -> None:
+    takes_all_at_once(me.broker)
     me.publish(*jobs(9), queue="c")
     assert consume_together(me, 6, *asks(4, 1, 1), *asks(6, 6, 6)) == jobs(9)[:6]
 
