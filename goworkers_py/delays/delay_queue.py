@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from goworkers_py.brokers.contracts.persistence import Persistence, WithClock
+from goworkers_py.brokers.contracts.persistence import Closeable, Persistence, WithClock
 from goworkers_py.brokers.open_persistence import default_persistence
 from goworkers_py.config.moments import Delay, after
 from goworkers_py.core.clock import Clock, awake_and_asleep
@@ -154,9 +154,8 @@ class DelayQueue:
                 ended = machinery.stop(timeout)
             else:
                 ended = True
-            close = getattr(self._persistence, "close", None)
-            if ended and close is not None:
-                close()
+            if ended and isinstance(self._persistence, Closeable):
+                self._persistence.close()
             self._book = None  # so that `push` looks at `_stopped`
             return ended
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
 from goworkers_py.delays.book import Book
@@ -42,16 +43,20 @@ class Ends:
                 self._open.append(told)
 
     def tell_again(self) -> None:
+        """Each is tried, also behind one that is refused again. Raises the first error."""
         with self._lock:
-            still_open, self._open = self._open, []
-        while still_open:
+            tried = [*self._open]
+        errors: list[Exception] = []
+        for told in tried:
             try:
-                still_open[0]()
-            except BaseException:
-                with self._lock:
-                    self._open = still_open + self._open
-                raise
-            del still_open[0]
+                told()
+            except Exception as error:
+                errors.append(error)
+            else:
+                with self._lock, suppress(ValueError):  # the thread that stops the queue may tell the same
+                    self._open.remove(told)
+        if errors:
+            raise errors[0]
         self._outage.recovered(_WHO)
 
     @property

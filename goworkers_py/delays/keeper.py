@@ -23,11 +23,12 @@ class Keeper(BrokerService):
 
     def run_once(self) -> float:
         try:
-            if self._ends.any_open:
-                self._ends.tell_again()
+            # First: an end that is refused again and again must not cost the lease.
             if self._now() >= self._next_look:
                 self._book.look(self._now())
                 self._next_look = self._now() + LOOK_S
+            if self._ends.any_open:
+                self._ends.tell_again()
         except Exception as error:
             raise in_our_words(error) from error
         return TELL_AGAIN_S
