@@ -27,10 +27,12 @@ import servers
 from both_brokers import broker_address, broker_kind  # noqa: F401  # fixtures
 from calls import call, called_app, here  # noqa: F401  # fixtures
 from cluster import Cluster
+from coverage_locks import use_locks_without_python
 from disque_server import DisqueServer, find_disque
 from hypothesis import settings
 from rabbit import RabbitServer
 from servers import RedisServer, do_without
+from stalls import Stalls
 
 from goworkers_py.brokers.redis.embedded_server import find_server
 from goworkers_py.core.errors import ConfigError
@@ -47,6 +49,12 @@ GRACE_S = 5.0
 INTEGRATION = Path(__file__).parent / "integration"
 # Every other fixture with a server uses one of these.
 OF_SERVERS = {"redis_server", "server_program", "disque_servers", "cluster", "rabbit_server"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    use_locks_without_python()
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(Stalls())
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects tests by their marks
