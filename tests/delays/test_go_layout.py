@@ -73,6 +73,7 @@ def test_tasks_of_that_program_run_and_a_restart_does_not_move_them(
     assert eventually(lambda: ran == ['{"a":1}'])  # a text, as that program's executors get it
     assert eventually(lambda: redis.lrange(LIST, 0, -1) == [b"later"])
     assert redis.exists("delaytk_soon") == 0
+    assert eventually(lambda: len(queue.pending()) == 1)
     [task] = queue.pending()
     assert 3_600 < task.due - time.time() <= 3_700
     queue.stop()

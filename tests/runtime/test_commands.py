@@ -233,6 +233,7 @@ def test_a_dump_is_answered_with_the_stacks_those_with_a_job_first(app: App, gat
 
 def test_the_log_level_is_changed_and_set_back(app: App, launcher: Launcher) -> None:
     ours = logging.getLogger("goworkers_py")
+    job_levels.configure([])  # an earlier test of this process may have set up the logs of a daemon
     before = ours.level
     try:
         assert answer(app, "log-level", "debug") == "debug"
