@@ -14,6 +14,7 @@ from goworkers_py.core.errors import ConfigError
 # Installed packages add schemes with entry points of this group. Each names a subclass of Broker.
 GROUP = "goworkers_py.brokers"
 
+_TWO_SERVERS = "goworkers_py.brokers.two_servers.broker:TwoServers"
 _REDIS = "goworkers_py.brokers.redis.broker:RedisBroker"
 # Our own brokers: to find one, the installed packages are not searched.
 _BUILTIN = {
@@ -37,6 +38,8 @@ def open_fenced(config: Config, fence: Fence) -> Broker:
 
 
 def kind_of_broker(config: Config) -> type[Broker]:
+    if config.store:
+        return _named(_TWO_SERVERS)
     scheme = scheme_of(config.broker)
     if scheme in _BUILTIN:
         return _builtin(scheme)
@@ -61,6 +64,10 @@ def installed_brokers() -> dict[str, type[Broker]]:
 
 
 def _builtin(scheme: str) -> type[Broker]:
-    module, _, name = _BUILTIN[scheme].partition(":")
+    return _named(_BUILTIN[scheme])
+
+
+def _named(kind_name: str) -> type[Broker]:
+    module, _, name = kind_name.partition(":")
     kind: type[Broker] = getattr(import_module(module), name)
     return kind

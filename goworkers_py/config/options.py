@@ -30,6 +30,7 @@ from goworkers_py.config.parsers import (
     several,
     shares,
     size,
+    store_address,
     text,
     whole,
     words,
@@ -161,6 +162,13 @@ class Config:
         text,
         "file with the password for `broker`, readable by the user that runs the jobs; then the address has none",
         alias="redis_password_file",
+    )
+    store: str = option(
+        "",
+        store_address,
+        "Redis beside a queue service at `broker` (amqp://, disque://): it keeps what the service cannot, such as "
+        "jobs that wait, retries, locks and batches",
+        secret=True,
     )
     data_dir: str = option(".pyworkers", text, "directory in which the embedded server keeps its data")
     namespace: str = option("", text, "puts the prefix `name:` before every key, as go-workers and redis-namespace do")

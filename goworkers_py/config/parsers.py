@@ -180,6 +180,10 @@ def broker_address(value: str) -> str:
     return value
 
 
+def store_address(value: str) -> str:
+    return broker_address(value) if value.strip() else ""
+
+
 def scheme_of(address: str) -> str:
     return SHARDS if address.startswith(f"{SHARDS}:") else address.partition("://")[0]
 

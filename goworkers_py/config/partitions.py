@@ -17,7 +17,7 @@ from goworkers_py.core.errors import ConfigError
 MAIN = "main"  # how people name the configuration of [pyworkers]
 
 # Where a broker is.
-_OF_BROKER = ("broker", "broker_password_file", "namespace")
+_OF_BROKER = ("broker", "broker_password_file", "store", "namespace")
 # The options of [pyworkers] that a partition may give for itself.
 OF_PARTITION = (
     *_OF_BROKER, "data_dir", "process", "tag", "poll_interval", "max_retries", "dead_max_jobs", "dead_timeout",

@@ -128,7 +128,14 @@ def test_the_environment_of_this_process_is_used_when_none_is_given(monkeypatch:
 
 
 def test_every_option_can_be_given_in_the_environment_and_by_a_flag() -> None:
-    texts = {"broker": "embedded", "timestamps": "ms", "log_level": "error", "log_format": "json", "max_memory": "7G"}
+    texts = {
+        "broker": "embedded",
+        "store": "embedded",
+        "timestamps": "ms",
+        "log_level": "error",
+        "log_format": "json",
+        "max_memory": "7G",
+    }
     texts |= dict.fromkeys(["standby", "prefer_leader"], "yes")
     said = {name: texts.get(name, "7") for name in options_of(Config)}
     del said["process"]  # cannot be given together with `processes`

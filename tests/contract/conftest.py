@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import harness_rabbitmq
+import harness_two_servers
 import pytest
 from cluster import Cluster
 from harness import VARIABLE, Harness, MemoryHarness, Process, Processes, RedisHarness, can, foreign
@@ -31,7 +32,7 @@ def pytest_report_header() -> str:
 
 
 # Scope `session`: a server that a harness needs starts before the fixtures that check what a test leaves behind.
-SERVERS = ("redis", "cluster", "shards", "disque", "disque-protocol", "rabbitmq")
+SERVERS = ("redis", "cluster", "shards", "disque", "disque-protocol", "rabbitmq", "rabbitmq+redis")
 OURS = ["memory", "dir", *(pytest.param(name, marks=pytest.mark.server) for name in SERVERS)]
 
 
@@ -55,9 +56,8 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     if request.param.startswith("disque"):
         server = request.getfixturevalue("disque_servers")[request.param]()
         return lambda folder: DisqueHarness(server)
-    if request.param == "rabbitmq":
-        server = request.getfixturevalue("rabbit_server")
-        return lambda folder: harness_rabbitmq.of_server(server, folder)
+    if request.param.startswith("rabbitmq"):
+        return _on_rabbitmq(request)
     if request.param == "cluster":
         cluster: Cluster = request.getfixturevalue("cluster")
         return lambda folder: ClusterHarness(cluster)
@@ -65,10 +65,21 @@ def make_harness(request: pytest.FixtureRequest) -> MakeHarness:
     return lambda folder: RedisHarness(address)
 
 
+def _on_rabbitmq(request: pytest.FixtureRequest) -> MakeHarness:
+    server = request.getfixturevalue("rabbit_server")
+    if request.param == "rabbitmq":
+        return lambda folder: harness_rabbitmq.of_server(server, folder)
+    address = request.getfixturevalue("redis_server")
+    return lambda folder: harness_two_servers.TwoServersHarness(server, folder, address)
+
+
 @pytest.fixture(autouse=True)
 def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     item = request.node
-    if getattr(item, "callspec", None) is None or item.callspec.params.get("make_harness") != "shards":
+    harness = item.callspec.params.get("make_harness") if hasattr(item, "callspec") else None
+    if harness == "rabbitmq+redis" and item.originalname in harness_two_servers.REFUSED:
+        pytest.skip(harness_two_servers.REFUSED[item.originalname])
+    if harness != "shards":
         return
     if item.originalname in REFUSED:
         pytest.skip(REFUSED[item.originalname])

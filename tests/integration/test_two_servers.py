@@ -13,7 +13,7 @@ import redis as redis_py
 import two_servers
 from harness import as_it_was
 from servers import RedisServer
-from two_servers import CHILDREN, NAME, OUTCOMES, Process
+from two_servers import CHILDREN, OUTCOMES, Process
 
 STRIDES = pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.slow)])
 
@@ -62,11 +62,8 @@ def test_a_job_that_is_done_is_done_with_all_its_effects_and_these_happen_once(
     for step in set(steps) - set(again):
         assert store.exists(f"pyworkers:value:result:parent-{step}"), "acknowledged before the store was written"
     run_again(own_redis, other, "done", again)
-    with closing(Process(own_redis.url, other.url)) as process:
-        posted = [one.push for one in process.store.store.posted(NAME, 100_000)]
-        process.queues.transport.publish(posted)
     assert [left(queues, step) for step in steps] == [0] * len(steps)
-    assert [queues.llen(f"queue:children-{step}") for step in steps] == [CHILDREN] * len(steps)
+    assert [store.llen(f"queue:children-{step}") for step in steps] == [CHILDREN] * len(steps)
     assert store.zcard("schedule") == len(steps)
     assert int(store.get("stat:processed")) == len(steps) + len(twice)
     assert twice, "no process was killed between the two servers"

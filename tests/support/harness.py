@@ -119,7 +119,7 @@ class Process:
 
     def begin(self) -> Process:
         """Sends the first beat if the broker has leases. Returns itself."""
-        if Capability.LEASES in self.broker.capabilities:
+        if not {Capability.LEASES, Capability.CONTROL}.isdisjoint(self.broker.capabilities):
             self.beat()
         return self
 
@@ -166,7 +166,8 @@ class Processes:
 
     def unknown(self, **options: Any) -> Process:
         """A process that has sent no beat yet."""
-        process = Process(Config(broker=self._harness.address, **options))
+        process = Process(Config(broker=self._harness.address, **getattr(self._harness, "options", {}), **options))
+        process.broker.capabilities = {*process.broker.capabilities} - getattr(self._harness, "left_out", set())
         self._brokers.append(process.broker)
         return process
 

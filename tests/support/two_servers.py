@@ -20,14 +20,13 @@ from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.brokers.contracts.transport import Batch, Push
 from goworkers_py.brokers.open_broker import open_broker
 from goworkers_py.brokers.redis.broker import RedisBroker
-from goworkers_py.brokers.store_first import StoreFirst
+from goworkers_py.brokers.two_servers.store_first import StoreFirst
 from goworkers_py.config.options import Config
 from goworkers_py.core.effect import PushJobs, StoreValue
 from goworkers_py.core.identity import new_identity
 from goworkers_py.core.outcome import Done, Outcome, Retry
 
 LATER = 4_000_000_000.5  # in 2096
-NAME = "queues"
 CHILDREN = 3
 
 
@@ -55,7 +54,7 @@ class Process:
         queue = f"parents-{step}"
         self.queues.recoverable.beat(Presence(self.identity, {queue: 1}))
         [parent] = self.queues.transport.consume(self.identity, [(queue, 1)], 1, wait_s=0)
-        transport = StoreFirst(self.queues.transport, self.store.store, NAME)
+        transport = StoreFirst(self.queues.transport, self.store.store)
         begin()
         assert transport.settle(Batch(self.identity, step, [(parent, outcome)])) == [True]
 

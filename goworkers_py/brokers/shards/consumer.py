@@ -17,6 +17,7 @@ from typing import cast
 
 from goworkers_py.brokers.bell import Bell
 from goworkers_py.brokers.contracts.transport import Pollable
+from goworkers_py.brokers.rounds import rounds
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
@@ -50,7 +51,7 @@ class ShardConsumer:
         failures: list[BrokerError] = []
         shards = self._in_turn()
         taken = self._caught(shards, identity, asks, failures)
-        for number, part in enumerate(_rounds(asks)):
+        for number, part in enumerate(rounds(asks)):
             taken += self._take(shards, identity, part, limit - len(taken), number, failures)
             if len(taken) >= limit:
                 return taken
@@ -188,11 +189,3 @@ class ShardConsumer:
 
     def close(self) -> None:
         self._bell.close()
-
-
-def _rounds(asks: Sequence[Ask]) -> list[Sequence[Ask]]:
-    """The asks of each round, which name all queues of the pool. In strict order, one queue is asked for in a round."""
-    queues = [queue for queue, most in asks if most > 0]
-    if len(queues) < 2 or len(set(queues)) < len(queues):
-        return [asks]
-    return [[(other, most if other == queue else 0) for other, most in asks] for queue in queues]

@@ -2,56 +2,37 @@
 
 No step can cover both servers. So the store is written first, and the delivery is acknowledged then. A process that is
 killed between the two leaves the job in progress, and it is delivered again: it runs twice. Nothing is lost, and the
-effects of its end happen once, because the store knows their ids. Jobs that a job has pushed go through the store's
-outbox, from which they are relayed to the server of the queues.
+effects of its end happen once, because the store knows their ids. Jobs that a job has pushed in its own step go into
+the queues of the store.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.store import Store
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled, Transport
-from goworkers_py.core.effect import Effect, PostJobs, PushJobs
 from goworkers_py.core.outcome import DONE, Keep, Requeue
 
 
 class StoreFirst:
     """The verb `settle` of a Transport on two servers."""
 
-    def __init__(self, queues: Transport, store: Store, name: str) -> None:
-        """`name` is that of the outbox for the server of the queues."""
+    def __init__(self, queues: Transport, store: Store) -> None:
         self._queues = queues
         self._store = store
-        self._name = name
 
     def settle(self, batch: Batch) -> Sequence[Settled]:
         """When it raises, the caller asks for the same batch again, as for any transport."""
         if any(isinstance(outcome, Keep) for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
-        applied = self._store.apply(dataclasses.replace(batch, finished=list(map(self._for_store, batch.finished))))
+        applied = self._store.apply(batch)
         results = dict(zip((delivery for delivery, _ in batch.finished), applied, strict=True))
         ended = [_acknowledgement(one) for one in batch.finished if results[one[0]] is True]
         acknowledged = self._queues.settle(dataclasses.replace(batch, finished=ended))
         results.update(zip((delivery for delivery, _ in ended), acknowledged, strict=True))
         return list(results.values())
-
-    def _for_store(self, finished: Finished) -> Finished:
-        delivery, outcome = finished
-        effects = tuple(other for effect in outcome.effects for other in self._without_queues(effect))
-        return delivery, dataclasses.replace(outcome, effects=effects)
-
-    def _without_queues(self, effect: Effect) -> Iterator[Effect]:
-        """The effect, with its pushes for a queue in the outbox, and its pushes for later as they are."""
-        if not isinstance(effect, PushJobs):
-            yield effect
-            return
-        named = [dataclasses.replace(push, id=push.id or f"{effect.jid}:{at}") for at, push in enumerate(effect.pushes)]
-        if now := tuple(push for push in named if push.at is None):
-            yield PostJobs(effect.jid, self._name, now)
-        if later := tuple(push for push in named if push.at is not None):
-            yield PushJobs(effect.jid, later)
 
 
 def _acknowledgement(finished: Finished) -> Finished:

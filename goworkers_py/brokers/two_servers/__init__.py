@@ -1,0 +1,1 @@
+"""A queue service with a store beside it: jobs are in the queues of both."""

@@ -1,0 +1,74 @@
+"""A queue service, such as RabbitMQ, with a store beside it: `broker = amqp://...` and `store = redis://...`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.brokers.open_broker import kind_of_broker
+from goworkers_py.brokers.two_servers.leases import StoreLeases
+from goworkers_py.brokers.two_servers.transport import TwoServerTransport
+from goworkers_py.config.options import Config
+from goworkers_py.core.errors import ConfigError
+
+# Of the store, but not of both servers together. LIMITS: a job of the queue service has no place in the store from
+# which it could go into a line. LEADERSHIP: the queue service checks no epoch.
+NOT_OF_BOTH = {Capability.ORDER, Capability.FRONT, Capability.LIMITS, Capability.LEADERSHIP}
+
+
+class TwoServers(Broker):
+    redelivers = True
+
+    def __init__(self, service: Broker, store: Broker) -> None:
+        self._service, self._store = service, store
+        self.name = f"{service.name} with {store.name}"
+        both = frozenset(service.capabilities) & {Capability.SHARED, Capability.LASTING}
+        lacking = {Capability.SHARED, Capability.LASTING} - both
+        self.capabilities = frozenset(store.capabilities) - NOT_OF_BOTH - lacking
+        self.transport = self._transport = TwoServerTransport(service.transport, store.transport, store.store)
+        self.recoverable = StoreLeases(store.recoverable)
+        self.neighbours, self.configurations = store.neighbours, store.configurations
+
+    def __getattr__(self, part: str) -> object:  # type: ignore[override]
+        """The other parts are those of the store."""
+        return getattr(self._store, part)
+
+    @classmethod
+    def open(cls, config: Config) -> TwoServers:
+        service, store = _configs(config)
+        cls.check(config)
+        return cls(kind_of_broker(service).open(service), kind_of_broker(store).open(store))
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        service, store = _configs(config)
+        spelled = config.spelling("store")
+        if not kind_of_broker(service).redelivers:
+            raise ConfigError(
+                f"{spelled}: {kind_of_broker(service).name} at `broker` keeps all itself; leave `store` out, "
+                "or set broker = amqp://... or disque://..."
+            )
+        kind = kind_of_broker(store)
+        if not {Capability.STORE, Capability.LEASES, Capability.CONTROL}.issubset(kind.capabilities):
+            raise ConfigError(f"{spelled}: {kind.name} cannot be a store: name a Redis, such as redis://localhost/0")
+        kind_of_broker(service).check(service)
+        kind.check(store)
+
+    @classmethod
+    def access_rules(cls, config: Config) -> list[str]:
+        _, store = _configs(config)
+        return kind_of_broker(store).access_rules(store)
+
+    def warn_at_start(self) -> None:
+        self._service.warn_at_start()
+        self._store.warn_at_start()
+
+    def close(self) -> None:
+        self._transport.close()
+        self._service.close()
+        self._store.close()
+
+
+def _configs(config: Config) -> tuple[Config, Config]:
+    """Of the queue service, and of the store."""
+    return replace(config, store=""), replace(config, broker=config.store, store="", broker_password_file="")

@@ -1,0 +1,29 @@
+"""Leases in the store. They guard the jobs of the store; the queue service delivers its own jobs again by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from goworkers_py.brokers.contracts.recoverable import Beat, Judge, LiveProcess, Presence, Recoverable, Recovered
+from goworkers_py.brokers.two_servers.transport import is_stored
+from goworkers_py.core.delivery import Delivery
+
+
+class StoreLeases(Recoverable):
+    def __init__(self, leases: Recoverable) -> None:
+        self._leases = leases
+
+    def beat(self, presence: Presence) -> Beat:
+        return self._leases.beat(presence)
+
+    def live_processes(self) -> list[LiveProcess]:
+        return self._leases.live_processes()
+
+    def recover(self, identity: str, judge: Judge, proof: str | None) -> Iterator[Recovered]:
+        return self._leases.recover(identity, judge, proof)
+
+    def lost(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        return self._leases.lost([one for one in deliveries if is_stored(one)])
+
+    def leave(self, identity: str, silent: bool = True) -> Iterator[Recovered]:
+        return self._leases.leave(identity, silent)

@@ -1,0 +1,194 @@
+"""The queues of two servers: a pool works a queue of the queue service and the queue of the same name in the store.
+
+A plain push goes to the queue service. The store takes the jobs that it alone can keep: those that wait for a time, and
+those with an id, a record, a lock, a batch, a group or a limit. When their time has come, they are in the queues of the
+store, where other programs may push jobs too. Each job is settled on the server that it came from; those of the queue
+service as `StoreFirst` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from typing import Protocol, cast
+
+from goworkers_py.brokers.contracts.store import Store
+from goworkers_py.brokers.contracts.transport import Batch, Finished, Pollable, PublishResult, Settled, Transport
+from goworkers_py.brokers.rounds import rounds
+from goworkers_py.brokers.two_servers.store_first import StoreFirst
+from goworkers_py.brokers.two_servers.store_watch import StoreWatch
+from goworkers_py.core.delivery import FETCHED, Delivery
+from goworkers_py.core.effect import Push
+from goworkers_py.core.errors import BrokerError, BrokerRefused
+from goworkers_py.core.outcome import REQUEUE
+from goworkers_py.policy.priorities import Ask
+
+# The receipt of the store's deliveries: a Pollable finds them again without its own.
+STORED = "stored"
+
+
+class Pool:
+    """The queues that are consumed together. The fetcher's thread of these queues uses it."""
+
+    def __init__(self, queues: frozenset[str], watch: StoreWatch) -> None:
+        self.queues, self.watch = queues, watch
+        self.identity = ""  # of the last `consume`
+        self.cut_short: set[str] = set()  # where a reply of the store may have been lost
+        self._turn = 0
+
+    def next_turn(self, servers: tuple[Take, Take]) -> tuple[Take, Take]:
+        """In another order each time, so that no server is served before the other for long."""
+        self._turn ^= 1
+        return servers if self._turn else servers[::-1]
+
+
+Take = Callable[[Pool, str, Sequence[Ask], int], list[Delivery]]
+
+
+class TwoServerTransport(Transport):
+    leaves_waits = True
+
+    def __init__(self, service: Transport, stored: Transport, store: Store) -> None:
+        """`service`: the queues of the queue service. `stored`: those of the store's server."""
+        self._service, self._stored = service, stored
+        cast(Pollable, stored).leaves_waits = True
+        self._store_first = StoreFirst(service, store)
+        # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads
+        # remove them: each in one step.
+        self._held: set[Delivery] = set()
+        self._woken: set[str] = set()  # queues whose wait is to end, or the next one that would begin
+        self._pools: list[Pool] = []  # each is appended by the fetcher's thread of its queues
+        self._numbers = count(1)  # of our own batches
+
+    def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
+        """All on one server, because they are published all or not at all."""
+        for_store = any(push.at is not None or push.tied for push in pushes)
+        return (self._stored if for_store else self._service).publish(pushes)
+
+    # --- consuming
+
+    def consume(self, identity: str, asks: Sequence[Ask], limit: int, wait_s: float = math.inf) -> list[Delivery]:
+        pool = self._pool([queue for queue, _ in asks])
+        if pool.identity != identity:
+            pool.identity = identity
+            self._give_back_of_others(pool)
+        taken: list[Delivery] = []
+        failures: list[BrokerError] = []
+        servers = pool.next_turn((self._take_stored, self._take_of_service))
+        for part in rounds(asks):
+            for take in servers:
+                if len(taken) < limit:
+                    try:
+                        taken += take(pool, identity, part, limit - len(taken))
+                    except BrokerError as error:
+                        failures.append(error)
+        if failures and not taken:
+            raise failures[0]
+        return taken if taken or wait_s <= 0 or limit <= 0 else self._wait(pool, identity, asks, limit, wait_s)
+
+    def _take_stored(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+        try:
+            return _marked(self._stored.consume(identity, asks, limit, 0.0))
+        except BrokerError:
+            pool.cut_short.update(pool.queues)  # the caller may not see this error
+            raise
+
+    def _take_of_service(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
+        return self._of_service(self._service.consume(identity, asks, limit, 0.0))
+
+    def _wait(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int, wait_s: float) -> list[Delivery]:
+        pool.watch.watch(cast(Pollable, self._stored).begin_waits(identity, asks))
+        if woken := self._woken & pool.queues:  # before the two were asked: the service has forgotten it
+            self._woken -= woken
+            return []
+        return self._of_service(self._service.consume(identity, asks, limit, wait_s))
+
+    def _pool(self, queues: Sequence[str]) -> Pool:
+        """That of these queues, or one that has more."""
+        wanted = frozenset(queues)
+        pool = next((pool for pool in list(self._pools) if pool.queues >= wanted), None)
+        if pool is None:
+            first = queues[0]
+            pool = Pool(wanted, StoreWatch(lambda: self.wake(first)))
+            self._pools.append(pool)
+        return pool
+
+    def _give_back_of_others(self, pool: Pool) -> None:
+        """After the lease of the earlier identity has ended: no worker begins a job that was fetched under it. The
+        store's jobs were recovered; the queue service has no leases."""
+        stale = [one for one in list(self._held) if one.queue in pool.queues and one.stage is FETCHED]
+        stale = [one for one in stale if one.identity != pool.identity]
+        if stale:
+            self._service.settle(
+                Batch(f"{pool.identity}:stale", next(self._numbers), [(one, REQUEUE) for one in stale])
+            )
+            self._held.difference_update(stale)
+
+    def _of_service(self, taken: list[Delivery]) -> list[Delivery]:
+        self._held.update(taken)
+        return taken
+
+    def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
+        return [*_marked(self._stored.end_waits(queues)), *self._of_service(self._service.end_waits(queues))]
+
+    def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
+        pool = self._pool([queue])
+        of_store = [one for one in known if is_stored(one)]
+        lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in pool.cut_short))
+        pool.cut_short.discard(queue)
+        return lost
+
+    def paused(self) -> set[str]:
+        return self._stored.paused() | self._service.paused()
+
+    def wake(self, queue: str) -> None:
+        self._woken.add(queue)
+        self._service.wake(queue)
+
+    # --- settling
+
+    def settle(self, batch: Batch) -> Sequence[Settled]:
+        ours = [one for one in batch.finished if not is_stored(one[0])]
+        if not ours:
+            return self._stored.settle(batch)
+        of_one = len(ours) == len(batch.finished)
+        results = self._store_first.settle(batch) if of_one else self._settle_both(batch, ours)
+        ended = zip(batch.finished, results, strict=True)
+        self._held.difference_update(one for (one, _), result in ended if isinstance(result, bool))
+        return results
+
+    def _settle_both(self, batch: Batch, ours: Sequence[Finished]) -> Sequence[Settled]:
+        others = [one for one in batch.finished if is_stored(one[0])]
+        held = [one for one in batch.held if is_stored(one)]
+        results = _of_part(self._stored, Batch(batch.settler, batch.number, others, held))
+        results |= _of_part(self._store_first, Batch(batch.settler, batch.number, ours))
+        return [results[one] for one, _ in batch.finished]
+
+    def close(self) -> None:
+        for pool in list(self._pools):
+            pool.watch.close()
+
+
+def is_stored(delivery: Delivery) -> bool:
+    """Whether it was fetched from the store. Any other one is of the queue service."""
+    return delivery.receipt is STORED
+
+
+def _marked(of_store: list[Delivery]) -> list[Delivery]:
+    for one in of_store:
+        one.receipt = STORED
+    return of_store
+
+
+class _Settles(Protocol):
+    def settle(self, batch: Batch) -> Sequence[Settled]: ...
+
+
+def _of_part(server: _Settles, part: Batch) -> dict[Delivery, Settled]:
+    """A refusal is that of this part only: the other one may be settled."""
+    try:
+        told = server.settle(part)
+    except BrokerRefused as error:
+        told = [str(error)] * len(part.finished)
+    return dict(zip((one for one, _ in part.finished), told, strict=True))
