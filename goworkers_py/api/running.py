@@ -140,8 +140,12 @@ class Running:
 def _brokers(daemon: Daemon) -> str:
     """For the log: `broker: redis://h`, or one for each partition."""
     configs = [plan.config for plan in daemon.plans]
-    told = (f"{_of(one.partition)}broker: {without_password(one.broker)}" for one in configs)
+    told = (f"{_of(one.partition)}broker: {without_password(one.broker)}{_store(one)}" for one in configs)
     return "; ".join(told)
+
+
+def _store(config: Config) -> str:
+    return f", store: {without_password(config.store)}" if config.store else ""
 
 
 def _of(partition: str) -> str:

@@ -235,12 +235,12 @@ def _joined(value: str | tuple[str, ...]) -> str:
 
 def connected(command: Function) -> Function:
     """`configured`, for a command that only connects to the broker: its help shows the flags of the connection."""
-    return _of_partition(configured(command, {"broker", "broker_password_file", "data_dir", "namespace"}))
+    return _of_partition(configured(command, {"broker", "broker_password_file", "store", "data_dir", "namespace"}))
 
 
 def with_jobs(command: Function) -> Function:
     """`connected`, for a command that also imports the jobs."""
-    shown = {"broker", "broker_password_file", "data_dir", "namespace", "require", "timestamps"}
+    shown = {"broker", "broker_password_file", "store", "data_dir", "namespace", "require", "timestamps"}
     return _of_partition(configured(command, shown))
 
 
