@@ -19,6 +19,7 @@ from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.redirects import ClusterConnections
 from goworkers_py.core.errors import BrokerError, BrokerRefused, ConfigError
 
 PASSWORD = "sesame-open-0451"
@@ -213,9 +214,15 @@ def tls_cluster(certificates: Certificates, tls: TlsServer) -> Iterator[Cluster]
         yield cluster
 
 
-def url_of(cluster: Cluster, certificates: Certificates, authority: str = "ours", host: str = "localhost") -> str:
+def url_of(
+    cluster: Cluster,
+    certificates: Certificates,
+    authority: str = "ours",
+    host: str = "localhost",
+    client: str = "client",
+) -> str:
     seeds = ",".join(f"{host}:{node.tls_port}" for node in cluster.nodes)
-    return f"rediss+cluster://{seeds}/secret?{query_of(certificates, authority)}"
+    return f"rediss+cluster://{seeds}/secret?{query_of(certificates, authority, client)}"
 
 
 def test_jobs_run_on_a_cluster_over_tls_and_follow_their_slot(
@@ -251,6 +258,17 @@ def test_a_cluster_whose_certificates_do_not_fit_is_refused_in_one_line(
     [line] = done.stderr.splitlines()
     assert line.startswith("pyworkers: the server's certificate is not accepted: ")
     assert told in line
+
+
+@pytest.mark.parametrize("client", ["", "stranger"])
+def test_a_client_without_a_certificate_that_a_cluster_accepts_is_told_how_to_name_one(
+    tls_cluster: Cluster, certificates: Certificates, client: str
+) -> None:
+    url = url_of(tls_cluster, certificates, client=client)
+    for _ in range(20):  # the word of the nodes and the end of the connection race
+        with closing(ClusterConnections(url)) as connections, pytest.raises(BrokerError) as caught:
+            connections.call("PING")
+        assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in str(caught.value)
 
 
 # --- the password
