@@ -33,8 +33,8 @@ from redis.exceptions import MovedError
 from redis.retry import Retry
 from waiting import eventually
 
-from chaos.cluster_monkeys import DOUBLING, NAMESPACES, ClusterMonkey, DaemonMonkey
-from chaos.doubles import Doubles, account_for_doubles, ran_well, read_runs
+from chaos.cluster_monkeys import DOUBLING, HOLDING, NAMESPACES, ClusterMonkey, DaemonMonkey
+from chaos.doubles import Doubles, account_for_doubles, keep, ran_well, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.config.cluster_address import ClusterAddress
 
@@ -119,11 +119,12 @@ def chaos(seconds: float, seed: int, folder: Path) -> Account:
         confirmed = {number for pusher in pushers for number in pusher.confirmed}
         eventually(lambda: confirmed <= ran_well(folder), DRAIN_S)
         codes = [*daemons.codes, *(daemon.stop() for daemon in daemons.daemons)]
+    keep(chronicle.windows, folder)
     runs = read_runs(folder)
     return Account(
         len(confirmed), sum(pusher.in_doubt for pusher in pushers),
         sorted(confirmed - {run.number for run in runs if run.well}),
-        account_for_doubles(runs, chronicle.windows, DOUBLING),
+        account_for_doubles(runs, chronicle.windows, DOUBLING, HOLDING),
         [*(f"{monkey.name}: {monkey.error!r}" for monkey in monkeys if monkey.error), *faults(folder, codes)],
         chronicle.count(),
     )  # fmt: skip

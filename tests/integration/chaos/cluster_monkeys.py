@@ -29,7 +29,11 @@ NAMESPACES = ("red", "green", "blue")
 DAEMONS = 3
 DAEMON_KILLED, DAEMON_PAUSED = "daemon killed", "daemon paused for longer than its lease"
 MASTER_DIED, MASTER_PAUSED = "master killed, and its replica took over", "master paused, and its replica took over"
+BOUNCED, MOVED, MOVED_SLOWLY, PAUSED_SHORTLY = (
+    "master killed, and back at once", "slot moved", "slot moved slowly", "daemon paused"
+)  # fmt: skip
 DOUBLING = (DAEMON_KILLED, DAEMON_PAUSED, MASTER_DIED, MASTER_PAUSED)
+HOLDING = (BOUNCED, MASTER_DIED, MASTER_PAUSED, MOVED, MOVED_SLOWLY, DAEMON_PAUSED, PAUSED_SHORTLY)
 
 
 class ClusterMonkey(Monkey):
@@ -68,7 +72,7 @@ class ClusterMonkey(Monkey):
     def bounce_master(self) -> None:
         """Killed, and back before the others elect its replica, mostly. It comes back with all that it had."""
         master = self.cluster.master_of(self._namespace)
-        with self.chronicle.note("master killed, and back at once") as window:
+        with self.chronicle.note(BOUNCED) as window:
             master.kill()
             master.start()
             self.cluster.await_whole()
@@ -85,14 +89,14 @@ class ClusterMonkey(Monkey):
 
     def move(self) -> None:
         namespace = self._namespace
-        with self.chronicle.note("slot moved"):
+        with self.chronicle.note(MOVED):
             self.cluster.move(namespace, self.cluster.other_than(namespace))
 
     def move_slowly(self) -> None:
         """Some keys are at one node and some at the other one for a while."""
         namespace = self._namespace
         with (
-            self.chronicle.note("slot moved slowly"),
+            self.chronicle.note(MOVED_SLOWLY),
             self.cluster.moving(namespace, self.cluster.other_than(namespace)) as move,
         ):
             keys = [key.decode() for key in move.source.cluster("GETKEYSINSLOT", move.slot, 1_000)]
@@ -137,7 +141,7 @@ class DaemonMonkey(Monkey):
         self.daemons[number] = self._start(number)
 
     def pause(self) -> None:
-        with self._paused("daemon paused"):
+        with self._paused(PAUSED_SHORTLY):
             self.last()
 
     def pause_for_long(self) -> None:

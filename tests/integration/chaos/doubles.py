@@ -5,6 +5,9 @@ same attempt is a double. A double is forgiven where a disturbance of a forgiven
 before the end of that run was settled, and it was not over when the run began. It concerns the process of one of the
 two runs, or all of them. A retry may also be doubled by what touches the run that asked for it.
 
+The end of a run is settled soon, but not while a disturbance of a holding kind lasts: when the server is away, the end
+of a run waits in its process, and is lost with it.
+
 A disturbance that lasts for long, or strikes often, would forgive everything. So the account also tells how many of all
 runs were touched by one.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -91,9 +94,16 @@ def ran_well(folder: Path) -> set[int]:
     return {run.number for run in read_runs(folder) if run.well}
 
 
-def account_for_doubles(runs: Sequence[Run], windows: Iterable[Window], forgiven: Sequence[str]) -> Doubles:
-    """`forgiven` are kinds of windows: the first one that explains a double is named."""
-    judge = _Judge(windows, forgiven)
+def keep(windows: Iterable[Window], folder: Path) -> None:
+    """For people who look for the cause of a complaint."""
+    (folder / "chronicle").write_text("\n".join(map(str, sorted(windows, key=lambda window: window.began))))
+
+
+def account_for_doubles(
+    runs: Sequence[Run], windows: Iterable[Window], forgiven: Sequence[str], holding: Collection[str] = ()
+) -> Doubles:
+    """`forgiven` and `holding` are kinds of windows. The first one of `forgiven` that explains a double is named."""
+    judge = _Judge(windows, forgiven, holding)
     told = Doubles(runs=len(runs), touched=sum(judge.reason(run, run, math.inf) is not None for run in runs))
     attempts: dict[int, dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
@@ -113,8 +123,9 @@ def account_for_doubles(runs: Sequence[Run], windows: Iterable[Window], forgiven
 
 
 class _Judge:
-    def __init__(self, windows: Iterable[Window], forgiven: Sequence[str]) -> None:
-        self._all = list(windows)
+    def __init__(self, windows: Iterable[Window], forgiven: Sequence[str], holding: Collection[str]) -> None:
+        self._all = sorted(windows, key=lambda window: window.began)
+        self._holding = [window for window in self._all if window.kind in holding]
         self._forgiven = {kind: [window for window in self._all if window.kind == kind] for kind in forgiven}
 
     def explain(self, first: Run, second: Run, former: Iterable[Run]) -> str | None:
@@ -125,16 +136,23 @@ class _Judge:
 
     def reason(self, first: Run, second: Run, before: float) -> str | None:
         """The kind of a window that began before then and touches the first run."""
-        concerned = ("", str(first.pid), str(second.pid))
+        concerned, settled_by = ("", str(first.pid), str(second.pid)), self._settled_by(first)
         for kind, windows in self._forgiven.items():
             for window in windows:
                 if (
                     window.node in concerned
-                    and window.began <= min(first.ended + SETTLE_S, before)
+                    and window.began <= min(settled_by, before)
                     and first.began <= window.ended + BACK_S
                 ):
                     return kind
         return None
+
+    def _settled_by(self, run: Run) -> float:
+        by = run.ended + SETTLE_S
+        for window in self._holding:
+            if window.node in ("", str(run.pid)) and window.began <= by and run.ended <= window.ended:
+                by = max(by, window.ended + SETTLE_S)
+        return by
 
     def nearest(self, run: Run) -> Window | None:
         """Of any kind, for people who look for the cause."""

@@ -25,7 +25,7 @@ from rabbit import RabbitServer
 from raw_proxy import RawProxy
 from waiting import eventually
 
-from chaos.doubles import NOTES, account_for_doubles, ran_well, read_runs
+from chaos.doubles import NOTES, account_for_doubles, keep, ran_well, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.open_broker import open_broker
@@ -111,6 +111,7 @@ class Chaos:
         wanted = set(self.confirmed)
         eventually(lambda: wanted <= ran_well(self.folder), DRAIN_S)
         codes = [one.stop() for one in self.daemons]
+        keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
         lost = wanted - {run.number for run in runs if run.well}
         doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING)

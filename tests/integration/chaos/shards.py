@@ -22,7 +22,7 @@ from daemon import Daemon
 from harness_shards import ShardServers
 from waiting import eventually
 
-from chaos.doubles import NOTES, account_for_doubles, ran_well, read_runs
+from chaos.doubles import NOTES, account_for_doubles, keep, ran_well, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import WorkersError
@@ -30,8 +30,8 @@ from goworkers_py.core.errors import WorkersError
 WORKERS, THREADS, PRODUCERS = 2, 5, 2
 # After the last kill: a job of a killed worker waits for its lease, and a retry for its time.
 SETTLED_WITHIN_S = 180.0
-WORKER_KILLED = "worker killed"
-DOUBLING = (WORKER_KILLED,)
+WORKER_KILLED, SHARD_KILLED, SHARD_HUNG = "worker killed", "shard killed", "shard hung"
+DOUBLING, HOLDING = (WORKER_KILLED,), (SHARD_KILLED, SHARD_HUNG)
 JOBS = f"""{NOTES}
 @workers.job("Plain", queue="q")
 def plain(number):
@@ -113,7 +113,7 @@ class Chaos:
     def _break_a_shard(self) -> None:
         server = self.random.choice(self.servers.servers)
         hangs = self.random.random() < 0.2
-        with self.chronicle.note("shard hung" if hangs else "shard killed"):
+        with self.chronicle.note(SHARD_HUNG if hangs else SHARD_KILLED):
             (server.pause if hangs else server.kill)()
             if self.random.random() < 0.3:
                 self._kill_a_worker()
@@ -130,9 +130,10 @@ class Chaos:
         pushed = {number for producer in self._producers for number in producer.pushed}
         eventually(lambda: pushed <= ran_well(self.folder), SETTLED_WITHIN_S)
         codes = [worker.stop() for worker in self.workers]
+        keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
         lost = pushed - {run.number for run in runs if run.well}
-        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING)
+        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, HOLDING)
         refused = sum(producer.refused for producer in self._producers)
         print(f"{dict(self.chronicle.count())}, exit codes {codes}")
         print(f"pushed {len(pushed)}, refused {refused}, lost {len(lost)}", *sorted(lost)[:20])

@@ -44,6 +44,19 @@ def test_a_double_that_nothing_explains_is_a_complaint(window: Window) -> None:
     assert "job 1 ran again" in told.complaints[0]
 
 
+def test_the_end_of_a_run_waits_in_its_process_while_the_server_is_away() -> None:
+    kill, outage = Window("killed", "7", 18.0, 18.0), Window("bounced", "", 11.5, 17.5)
+    next_outage = Window("bounced", "", 18.0, 18.4)
+    windows = [outage, next_outage, kill]
+    assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN).complaints != []
+    assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN, ["bounced"]).complaints == []
+    late = Window("killed", "7", 18.5 + SETTLE_S, 19.6)
+    assert account_for_doubles([FIRST, SECOND], [outage, next_outage, late], FORGIVEN, ["bounced"]).complaints != []
+    assert account_for_doubles(
+        [FIRST, SECOND], [kill, Window("bounced", "9", 11.5, 17.5)], FORGIVEN, ["bounced"]
+    ).complaints
+
+
 def test_a_kill_after_the_second_run_has_begun_explains_nothing() -> None:
     endless = Run(1, 0, 7, 10.0, math.inf)
     assert judged(Window("killed", "7", 19.9, 20.0), runs=(endless, SECOND)).complaints == []
