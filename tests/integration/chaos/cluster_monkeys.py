@@ -28,18 +28,21 @@ def work(number, seconds):
 NAMESPACES = ("red", "green", "blue")
 DAEMONS = 3
 DAEMON_KILLED, DAEMON_PAUSED = "daemon killed", "daemon paused for longer than its lease"
-MASTER_DIED, MASTER_PAUSED = "master killed, and its replica took over", "master paused, and its replica took over"
+MASTER_DIED, MASTER_PAUSED, WRITES_LOST = (
+    "master killed, and its replica took over", "master paused, and its replica took over",
+    "master killed, and its replica had not got the last writes",
+)  # fmt: skip
 BOUNCED, MOVED, MOVED_SLOWLY, PAUSED_SHORTLY = (
     "master killed, and back at once", "slot moved", "slot moved slowly", "daemon paused"
 )  # fmt: skip
-DOUBLING = (DAEMON_KILLED, DAEMON_PAUSED, MASTER_DIED, MASTER_PAUSED)
-HOLDING = (BOUNCED, MASTER_DIED, MASTER_PAUSED, MOVED, MOVED_SLOWLY, DAEMON_PAUSED, PAUSED_SHORTLY)
+DOUBLING = (WRITES_LOST, DAEMON_KILLED, DAEMON_PAUSED, MASTER_DIED, MASTER_PAUSED)
+HOLDING = (BOUNCED, MASTER_DIED, MASTER_PAUSED, WRITES_LOST, MOVED, MOVED_SLOWLY, DAEMON_PAUSED, PAUSED_SHORTLY)
 
 
 class ClusterMonkey(Monkey):
     tricks = {  # noqa: RUF012
-        "kill_master": 3, "pause_master": 2, "bounce_master": 2, "kill_replica": 1, "fail_over": 3, "move": 6,
-        "move_slowly": 4, "cut": 4,
+        "kill_master": 2, "lose_writes": 2, "pause_master": 2, "bounce_master": 2, "kill_replica": 1, "fail_over": 3,
+        "move": 6, "move_slowly": 4, "cut": 4,
     }  # fmt: skip
 
     def __init__(self, cluster: Cluster, seed: int, chronicle: Chronicle) -> None:
@@ -54,6 +57,21 @@ class ClusterMonkey(Monkey):
         master = self.cluster.master_of(self._namespace)
         with self.chronicle.note(MASTER_DIED):
             self.cluster.kill(master)
+        self.last()
+        master.start()
+        self.cluster.await_whole()
+
+    def lose_writes(self) -> None:
+        """A kill alone loses next to nothing: what the master has sent comes to its replica even so."""
+        master = self.cluster.master_of(self._namespace)
+        replica = self.cluster.replica_of(master)
+        with self.chronicle.note(WRITES_LOST):
+            replica.redis.config_set("masterauth", "wrong")  # so it cannot come back to its master
+            master.redis.client_kill_filter(_type="replica")
+            self.last(1.0)
+            master.kill()
+            replica.redis.config_set("masterauth", "")
+            assert eventually(lambda: replica.is_master, 60), replica.log
         self.last()
         master.start()
         self.cluster.await_whole()
@@ -122,7 +140,6 @@ class DaemonMonkey(Monkey):
 
     def __init__(self, folder: Path, cluster: Cluster, seed: int, chronicle: Chronicle) -> None:
         super().__init__("daemons", seed, chronicle, (1.0, 6.0))
-        self.codes: list[int] = []
         self._folder, self._url = folder, cluster.url(NAMESPACES[0])
         partitions = [f"[partition:{name}]\nbroker = {cluster.url(name)}\nqueues = q 5\n" for name in NAMESPACES[1:]]
         (folder / "conf.ini").write_text("\n".join(["[queue:q]\nconcurrency = 5\n", *partitions]))
@@ -151,7 +168,7 @@ class DaemonMonkey(Monkey):
     def restart(self) -> None:
         number = self.random.randrange(DAEMONS)
         with self.chronicle.note("daemon stopped", str(self.daemons[number].process.pid)):
-            self.codes.append(self.daemons[number].stop())
+            self.daemons[number].stop()  # with 1 in an outage: it could not deregister
         self.daemons[number] = self._start(number)
 
     @contextmanager
