@@ -17,7 +17,7 @@ SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("p
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-fast matrix upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq
+.PHONY: help setup run test test-fast matrix upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq chaos-cluster chaos-shards
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -49,8 +49,14 @@ standby-chaos: setup ## kill, pause and cut off the leader ROUNDS times, with le
 chaos: setup ## kill, stop, cut off and starve everything for MINUTES (shared by SEEDS runs), and account for every job
 	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos --minutes $(MINUTES) --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(PARENTS),--parents)
 
+chaos-cluster: setup ## kill masters and daemons, move slots and fail over for MINUTES, and account for every job
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.cluster --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 chaos-rabbitmq: setup ## kill daemons and a node of RabbitMQ and cut connections for MINUTES, and account for every job
-	@exec $(BIN)/python tests/integration/chaos/rabbitmq.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.rabbitmq --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+chaos-shards: setup ## kill and hang one of three shards and kill daemons for MINUTES, and account for every job
+	@PYTHONPATH=tests/support:tests/integration exec $(BIN)/python -m chaos.shards --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: setup ## measure ours and its peers, half an hour, and write docs/benchmarks.md; ARGS='--only drain' only prints
 	@exec $(BIN)/python bin/bench $(if $(ARGS),$(ARGS),--docs docs)

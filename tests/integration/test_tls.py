@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 from apps import job
+from cluster import Cluster
 from daemon import Daemon, command, environment, pyworkers
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
 from goworkers_py.brokers.redis.connection import Connections
+from goworkers_py.brokers.redis.redirects import ClusterConnections
 from goworkers_py.core.errors import BrokerError, BrokerRefused, ConfigError
 
 PASSWORD = "sesame-open-0451"
@@ -65,30 +67,34 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
+def options_of(certificates: Certificates) -> dict[str, str]:
+    """Of a server that wants certificates of its clients too."""
+    return {
+        "tls_cert_file": str(certificates.of("server")),
+        "tls_key_file": str(certificates.key_of("server")),
+        "tls_ca_cert_file": str(certificates.of("ours")),
+        "tls_auth_clients": "yes",
+    }
+
+
+def query_of(certificates: Certificates, authority: str = "ours", client: str = "client") -> str:
+    options = {"ssl_ca_certs": certificates.of(authority)} if authority else {}
+    if client:
+        options |= {"ssl_certfile": certificates.of(client), "ssl_keyfile": certificates.key_of(client)}
+    return "&".join(f"{name}={value}" for name, value in options.items())
+
+
 class TlsServer:
     """It also listens without TLS, for the test itself."""
 
     def __init__(self, certificates: Certificates) -> None:
         self.port = free_port()
         self.certificates = certificates
-        self.server = RedisServer(
-            tls_port=str(self.port),
-            tls_cert_file=str(certificates.of("server")),
-            tls_key_file=str(certificates.key_of("server")),
-            tls_ca_cert_file=str(certificates.of("ours")),
-            tls_auth_clients="yes",
-        )
+        self.server = RedisServer(tls_port=str(self.port), **options_of(certificates))
         self.redis = self.server.client()
 
     def url(self, authority: str = "ours", client: str = "client", host: str = "localhost", login: str = "") -> str:
-        options = {"ssl_ca_certs": self.certificates.of(authority)} if authority else {}
-        if client:
-            options |= {
-                "ssl_certfile": self.certificates.of(client),
-                "ssl_keyfile": self.certificates.key_of(client),
-            }
-        query = "&".join(f"{name}={value}" for name, value in options.items())
-        return f"rediss://{login}{host}:{self.port}/0?{query}"
+        return f"rediss://{login}{host}:{self.port}/0?{query_of(self.certificates, authority, client)}"
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +203,74 @@ def test_files_that_cannot_be_used_are_told_before_anything_is_connected(
     assert len(done.stderr.splitlines()) == 1
 
 
+# --- a cluster
+
+
+@pytest.fixture(scope="module")
+def tls_cluster(certificates: Certificates, tls: TlsServer) -> Iterator[Cluster]:
+    """Its nodes tell the name that is in their certificate. `tls`: that there is a server with TLS at all."""
+    named = {"cluster_announce_hostname": "localhost", "cluster_preferred_endpoint_type": "hostname"}
+    with Cluster(replicas=False, tls_cluster="yes", appendonly="no", **named, **options_of(certificates)) as cluster:
+        yield cluster
+
+
+def url_of(
+    cluster: Cluster,
+    certificates: Certificates,
+    authority: str = "ours",
+    host: str = "localhost",
+    client: str = "client",
+) -> str:
+    seeds = ",".join(f"{host}:{node.tls_port}" for node in cluster.nodes)
+    return f"rediss+cluster://{seeds}/secret?{query_of(certificates, authority, client)}"
+
+
+def test_jobs_run_on_a_cluster_over_tls_and_follow_their_slot(
+    tls_cluster: Cluster, certificates: Certificates, tmp_path: Path
+) -> None:
+    url = url_of(tls_cluster, certificates)
+    with Daemon(tmp_path, url, JOBS, "-q", "q") as daemon:
+        daemon.ready()
+        for turn in range(2):
+            done = pyworkers("enqueue", "-q", "q", "Tell", f'["turn {turn}"]', PYWORKERS_BROKER=url)
+            assert done.returncode == 0, done.stderr
+            daemon.says(f"told turn {turn}")
+            master = tls_cluster.master_of("secret")
+            ours = [client["laddr"] for client in master.redis.client_list() if client["name"] == "pyworkers"]
+            assert {*ours} == {f"127.0.0.1:{master.tls_port}"}
+            tls_cluster.move("secret", tls_cluster.other_than("secret"))
+        assert daemon.stop() == 0
+        assert " ERROR: " not in daemon.output
+
+
+@pytest.mark.parametrize(
+    ("authority", "host", "told"),
+    [
+        ("other", "localhost", "self-signed certificate in certificate chain"),
+        ("ours", "127.0.0.1", "IP address mismatch"),
+    ],
+)
+def test_a_cluster_whose_certificates_do_not_fit_is_refused_in_one_line(
+    tls_cluster: Cluster, certificates: Certificates, authority: str, host: str, told: str
+) -> None:
+    done = pyworkers("stats", PYWORKERS_BROKER=url_of(tls_cluster, certificates, authority, host))
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("pyworkers: the server's certificate is not accepted: ")
+    assert told in line
+
+
+@pytest.mark.parametrize("client", ["", "stranger"])
+def test_a_client_without_a_certificate_that_a_cluster_accepts_is_told_how_to_name_one(
+    tls_cluster: Cluster, certificates: Certificates, client: str
+) -> None:
+    url = url_of(tls_cluster, certificates, client=client)
+    for _ in range(20):  # the word of the nodes and the end of the connection race
+        with closing(ClusterConnections(url)) as connections, pytest.raises(BrokerError) as caught:
+            connections.call("PING")
+        assert "?ssl_certfile=FILE&ssl_keyfile=FILE" in str(caught.value)
+
+
 # --- the password
 
 
@@ -261,6 +335,7 @@ def test_a_daemon_shows_its_password_neither_in_its_log_nor_to_ps(
         "redis://localhost:1/0?username=worker&password={password}",
         "unix:///nowhere/redis.sock?password={password}",
         "sentinel://worker:{password}@localhost:1,localhost:2/jobs?sentinel_password={password}",
+        "rediss+cluster://worker:{password}@localhost:1,localhost:2/jobs",
     ],
 )
 def test_no_traceback_of_a_server_that_cannot_be_reached_shows_the_password(url: str) -> None:

@@ -22,6 +22,10 @@ NODE_TIMEOUT_MS = 2_000
 class Node(RedisServer):
     def __init__(self, **options: str) -> None:
         self.bus = free_port()
+        # Nodes that talk TLS to each other, by `tls_cluster`, also serve clients over TLS.
+        self.tls_port = free_port() if "tls_cluster" in options else 0
+        if self.tls_port:
+            options = {**options, "tls_port": str(self.tls_port)}
         super().__init__(
             cluster_enabled="yes",
             cluster_port=str(self.bus),
@@ -199,7 +203,8 @@ class Move:
         """Moves these keys, or all that are at the source now. Returns how many."""
         found = some or self.source.cluster("GETKEYSINSLOT", self.slot, 1_000)
         if found:
-            self.source.redis.execute_command("MIGRATE", "127.0.0.1", self.target.port, "", 0, 10_000, "KEYS", *found)
+            port = self.target.tls_port or self.target.port
+            self.source.redis.execute_command("MIGRATE", "127.0.0.1", port, "", 0, 10_000, "KEYS", *found)
         return len(found)
 
     def end(self) -> None:

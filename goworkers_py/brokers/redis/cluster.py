@@ -53,19 +53,20 @@ class ClusterNodes:
         self._nodes = [*self._nodes[1:], *self._nodes[:1]]
 
     def _ask_around(self) -> Address:
-        nodes, failures = self._nodes, []
+        nodes, failures = self._nodes, list[Exception]()
         for node in nodes[:ASKED_AT_ONCE]:
             try:
                 ranges = self._ask(node)
             except redis.AuthenticationError:
                 raise
             except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
-                failures.append(str(error))
+                failures.append(error)
                 continue
             return self._learn(node, ranges)
         self._nodes = [*nodes[ASKED_AT_ONCE:], *nodes[:ASKED_AT_ONCE]]
         known = f"0 of {len(failures)} nodes of the cluster answer"
-        raise redis.ConnectionError("; ".join([known, *failures]))
+        # The cause tells `translation` of a certificate that is not accepted: to wait for that one would be in vain.
+        raise redis.ConnectionError("; ".join([known, *map(str, failures)])) from failures[-1]
 
     def _ask(self, node: Address) -> Sequence[Any]:
         """The ranges of slots: each has its first and last slot, and its nodes, the master before its replicas."""

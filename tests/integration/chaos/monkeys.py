@@ -53,12 +53,12 @@ class Chronicle:
         self.windows: list[Window] = []
 
     @contextmanager
-    def note(self, kind: str, node: str = "") -> Iterator[None]:
+    def note(self, kind: str, node: str = "") -> Iterator[Window]:
         window = Window(kind, node, time.monotonic())
         with self._lock:
             self.windows.append(window)
         try:
-            yield
+            yield window
         finally:
             window.ended = time.monotonic()
 

@@ -1,57 +1,58 @@
 """Chaos on three shards: one of them is killed and comes back, again and again, and so are workers, while jobs run.
 
-cd tests/integration && PYTHONPATH=../support ../../.venv/bin/python -m chaos.shards SECONDS
+    make chaos-shards MINUTES=10 [SEED=15]
 
-Lost is a job that was pushed and never ran. A push that was refused may have happened, so it is not counted. A job may
-run twice that was in progress at a kill. Plain jobs, unique ones, retried ones and batches are pushed.
+Lost is a job that was pushed and never ran. A push that was refused may have happened, so it is not counted. A job
+that ran twice must be explained by one of DOUBLING, see `doubles`. A shard that is killed comes back with all that it
+had, so that explains nothing. Plain jobs, unique ones, retried ones and batches are pushed.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 from daemon import Daemon
 from harness_shards import ShardServers
+from waiting import eventually
 
+from chaos.doubles import NOTES, account_for_doubles, keep, ran_well, read_runs
+from chaos.monkeys import Chronicle
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import WorkersError
 
 WORKERS, THREADS, PRODUCERS = 2, 5, 2
 # After the last kill: a job of a killed worker waits for its lease, and a retry for its time.
 SETTLED_WITHIN_S = 180.0
-JOBS = """
-import os, time, goworkers_py as workers
-
-def note(number):
-    file = os.open("runs", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(file, f"{number}\\n".encode())
-    os.close(file)
-
+WORKER_KILLED, SHARD_KILLED, SHARD_HUNG = "worker killed", "shard killed", "shard hung"
+DOUBLING, HOLDING = (WORKER_KILLED,), (SHARD_KILLED, SHARD_HUNG)
+JOBS = f"""{NOTES}
 @workers.job("Plain", queue="q")
 def plain(number):
-    time.sleep(0.002)
-    note(number)
+    with noted(number):
+        time.sleep(0.002)
 
 @workers.job("Unique", queue="q", unique_for=600)
 def unique(number):
-    note(number)
+    with noted(number):
+        pass
 
 @workers.job("Fails", queue="q")
 def fails(number):
-    if not workers.current_message().get("retry_count", -1) >= 0:
-        raise workers.RetryJob("once", delay=1)
-    note(number)
+    with noted(number) as attempt:
+        if attempt == 0:
+            raise workers.RetryJob("once", delay=1)
 
 @workers.job("Member", queue="q")
 def member(number):
-    note(number)
+    with noted(number):
+        pass
 """
 
 
@@ -87,54 +88,74 @@ class Producer(threading.Thread):
 def _nothing(number: int) -> None: ...
 
 
-def runs(folder: Path) -> Counter[int]:
-    told = folder / "runs"
-    return Counter(map(int, told.read_text().split())) if told.exists() else Counter()
+class Chaos:
+    def __init__(self, folder: Path, servers: ShardServers, seed: int) -> None:
+        self.folder, self.servers = folder, servers
+        self.random, self.chronicle = random.Random(seed), Chronicle()
+        self.workers = [self._worker() for _ in range(WORKERS)]
+        self._stop = threading.Event()
+        self._producers = [Producer(servers.address, number * 10_000_000, self._stop) for number in range(PRODUCERS)]
 
+    def _worker(self) -> Daemon:
+        return Daemon(self.folder, self.servers.address, JOBS, "--queue", f"q={THREADS}")
 
-def chaos(seconds: float, folder: Path) -> bool:
-    stop, chance = threading.Event(), random.Random(15)
-    with ExitStack() as stack:
-        servers = stack.enter_context(closing(ShardServers()))
-        daemons = [stack.enter_context(_worker(folder, servers.address)) for _ in range(WORKERS)]
-        producers = [Producer(servers.address, number * 10_000_000, stop) for number in range(PRODUCERS)]
-        for producer in producers:
+    def run(self, seconds: float) -> None:
+        for producer in self._producers:
             producer.start()
-        kills = Counter[str]()
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
-            time.sleep(chance.uniform(1, 4))
-            server = chance.choice(servers.servers)
-            hang = chance.random() < 0.2
-            kills["hang" if hang else "shard"] += 1
-            (server.pause if hang else server.kill)()
-            if chance.random() < 0.3:
-                kills["worker"] += 1
-                number = chance.randrange(WORKERS)
-                daemons[number].kill()
-                daemons[number] = stack.enter_context(_worker(folder, servers.address))
-            time.sleep(chance.uniform(0.5, 5))
-            (server.resume if hang else server.start)()
-        stop.set()
-        for producer in producers:
+            time.sleep(self.random.uniform(1, 4))
+            self._break_a_shard()
+        self._stop.set()
+        for producer in self._producers:
             producer.join()
-        pushed = {number for producer in producers for number in producer.pushed}
-        ends = time.monotonic() + SETTLED_WITHIN_S
-        while (lost := pushed - runs(folder).keys()) and time.monotonic() < ends:
-            time.sleep(1)
-        told = runs(folder)
-        twice = sum(count > 1 for count in told.values())
-        refused = sum(producer.refused for producer in producers)
-        if lost:
-            print(f"lost: {sorted(lost)[:20]}", *(daemon.output for daemon in daemons), sep="\n")
-        print(f"pushed={len(pushed)} refused={refused} twice={twice} lost={len(lost)} kills={dict(kills)}")
-        return not lost
+
+    def _break_a_shard(self) -> None:
+        server = self.random.choice(self.servers.servers)
+        hangs = self.random.random() < 0.2
+        with self.chronicle.note(SHARD_HUNG if hangs else SHARD_KILLED):
+            (server.pause if hangs else server.kill)()
+            if self.random.random() < 0.3:
+                self._kill_a_worker()
+            time.sleep(self.random.uniform(0.5, 5))
+            (server.resume if hangs else server.start)()
+
+    def _kill_a_worker(self) -> None:
+        number = self.random.randrange(WORKERS)
+        with self.chronicle.note(WORKER_KILLED, str(self.workers[number].process.pid)):
+            self.workers[number].kill()
+        self.workers[number] = self._worker()
+
+    def account(self) -> bool:
+        pushed = {number for producer in self._producers for number in producer.pushed}
+        eventually(lambda: pushed <= ran_well(self.folder), SETTLED_WITHIN_S)
+        codes = [worker.stop() for worker in self.workers]
+        keep(self.chronicle.windows, self.folder)
+        runs = read_runs(self.folder)
+        lost = pushed - {run.number for run in runs if run.well}
+        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, HOLDING)
+        refused = sum(producer.refused for producer in self._producers)
+        print(f"{dict(self.chronicle.count())}, exit codes {codes}")
+        print(f"pushed {len(pushed)}, refused {refused}, lost {len(lost)}", *sorted(lost)[:20])
+        print(doubles, *doubles.complaints, sep="\n")
+        return not (lost or doubles.complaints)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.kill()
 
 
-def _worker(folder: Path, address: str) -> Daemon:
-    return Daemon(folder, address, JOBS, "--queue", f"q={THREADS}")
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="chaos.shards")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="pyworkers-chaos-"))
+    print(f"seed {options.seed}, {options.minutes:g} minutes; its files: {folder}", flush=True)
+    with closing(ShardServers()) as servers, closing(Chaos(folder, servers, options.seed)) as chaos:
+        chaos.run(60 * options.minutes)
+        return 0 if chaos.account() else 1
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        sys.exit(0 if chaos(float(sys.argv[1]), Path(folder)) else 1)
+    sys.exit(main())
