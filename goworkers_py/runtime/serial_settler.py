@@ -102,3 +102,6 @@ class SerialSettler(Settler):
 
     def _linger(self) -> None:
         """A job that is about to end is run by the thread that settles."""
+
+    def _let_fetcher_go_first(self) -> None:
+        """The thread that settles fetches next."""

@@ -185,9 +185,7 @@ class Settler(Service):
 
     def _settle(self) -> None:
         if not len(self._buffer):
-            # The fetcher goes first: behind this batch, its fetch would wait, and the workers with it, until the broker
-            # has done the batch. This releases the interpreter's lock, for which the fetcher waits.
-            time.sleep(0)
+            self._let_fetcher_go_first()
         if self._sent is None:
             held = self._unsettled.oldest(OLDEST_HELD)
             self._sent = Batch(self._id, self._number, list(self._batch.items()), held)
@@ -207,6 +205,11 @@ class Settler(Service):
         self._batch, self._sent, self._refused_before = {}, None, False
         self._most = min(LARGEST_BATCH, 2 * self._most)
         self._note(finished, results)
+
+    def _let_fetcher_go_first(self) -> None:
+        """Behind this batch, its fetch would wait, and the workers with it, until the broker has done the batch. This
+        releases the interpreter's lock, for which the fetcher waits."""
+        time.sleep(0)
 
     def _after_refusal(self, refused: Sequence[Finished], error: BrokerRefused) -> None:
         """The broker refuses the batch as a whole, for one of its deliveries perhaps. When it does so twice, the
