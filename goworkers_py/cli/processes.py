@@ -183,6 +183,17 @@ def stop(caller: _Caller, yes: bool) -> None:
 
 
 @processes.command()
+@yes
+@targeted
+def reload(caller: _Caller, yes: bool) -> None:
+    """Has processes replaced by new ones with new code.
+
+    For `processes` of 2 or more; one retires when its successor is ready."""
+    caller.may("reload", yes)
+    caller.give(names.RELOAD)
+
+
+@processes.command()
 @targeted
 def dump(caller: _Caller) -> None:
     """Shows the stack of every thread, and the job that it runs."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 # The commands that each process knows. `runtime.commands` obeys them.
-QUIET, RESUME, STOP, DUMP = "quiet", "resume", "stop", "dump"
+QUIET, RESUME, STOP, DUMP, RELOAD = "quiet", "resume", "stop", "dump", "reload"
 LOG_LEVEL, CONCURRENCY = "log-level", "concurrency"
 PAUSE_QUEUE, RESUME_QUEUE = "pause-queue", "resume-queue"
 BUILT_IN: Final = (
-    QUIET, RESUME, STOP, DUMP, LOG_LEVEL, CONCURRENCY, PAUSE_QUEUE, RESUME_QUEUE,
+    QUIET, RESUME, STOP, DUMP, RELOAD, LOG_LEVEL, CONCURRENCY, PAUSE_QUEUE, RESUME_QUEUE,
 )  # fmt: skip
 
 # A call lives no longer than this: a process that was away for longer does not obey it.

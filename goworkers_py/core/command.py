@@ -19,7 +19,7 @@ class Command(enum.Enum):
     DUMP = "dump"  # log the stack of every thread
     RECOVER = "recover"  # another process has certainly ended: recover its jobs now
     REOPEN = "reopen"  # the log file was rotated: open it again
-    REPLACE = "replace"  # replace every child of `processes = N` with a new process, to load new code
+    REPLACE = "replace"  # to load new code: a parent replaces every child, a child has itself replaced
 
 
 # A function that takes a command and, for the log, the sender of the command.

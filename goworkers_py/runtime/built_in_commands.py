@@ -13,6 +13,7 @@ from goworkers_py.core.call import (
     LOG_LEVEL,
     PAUSE_QUEUE,
     QUIET,
+    RELOAD,
     RESUME,
     RESUME_QUEUE,
     STOP,
@@ -42,6 +43,7 @@ class BuiltInCommands:
             RESUME: self._resume,
             STOP: self._stop,
             DUMP: self._dump,
+            RELOAD: self._reload,
             LOG_LEVEL: self._log_level,
             CONCURRENCY: self._concurrency,
             PAUSE_QUEUE: self._pause_queue,
@@ -65,6 +67,13 @@ class BuiltInCommands:
 
     def _dump(self) -> str:
         return "\n".join(f"{one.thread}\n{one.stack}" for one in thread_stacks(self._launcher().health.running))
+
+    def _reload(self) -> str:
+        obey = self._of_this_program(RELOAD)
+        if not self._launcher().plan.config.needs_a_parent:
+            raise ArgumentError("this process has no parent that could replace it: set `processes`, or restart it")
+        obey(Command.REPLACE, "a command")
+        return "a new process replaces it when that is ready"
 
     def _log_level(self, level: str) -> str:
         self._of_this_program(LOG_LEVEL)

@@ -7,7 +7,7 @@ while the launcher's thread waits for the broker, and during the drain. These si
     TSTP, USR1  quiet: no new jobs
     TTIN        log the stack of every thread, with the job that it runs
     HUP         reopen the log file, if there is one
-    USR2        for the parent of `processes`, see `supervisor`; a single process only logs a warning
+    USR2        a child of `processes` asks its parent for a successor; a single process only logs a warning
 
 The fleet asks for quiet, stop and dump, when somebody clicks in Sidekiq's page; the parent for retire, recover, reopen
 and stop; the watchdog for stop when too many jobs are stuck.
@@ -45,7 +45,7 @@ def run_until_stopped(daemon: Daemon, inbox: Inbox, parent: ParentLink | None, n
     life = Lifecycle(daemon, when_ready, ended=inbox.end)
     if parent is not None:
         parent.attend(daemon, inbox)
-    answers = _answers(daemon, life, alone=parent is None)
+    answers = _answers(daemon, life, parent)
 
     def tell_systemd() -> None:
         with _failure_logged("the report to systemd"):
@@ -76,21 +76,22 @@ def _failure_logged(what: str) -> Iterator[None]:
         log.exception("%s failed", what)
 
 
-def _answers(daemon: Daemon, life: Lifecycle, alone: bool) -> dict[Command, Callable[[], None]]:
-    """`alone`: this process has no parent, which would log the hint on Ctrl-C."""
+def _answers(daemon: Daemon, life: Lifecycle, parent: ParentLink | None) -> dict[Command, Callable[[], None]]:
     return {
         Command.STOP_OR_HURRY: life.stop_or_hurry,
-        Command.INTERRUPT: life.interrupt if alone else life.stop_or_hurry,
+        Command.INTERRUPT: life.interrupt if parent is None else life.stop_or_hurry,  # a parent logs the hint
         Command.STOP: life.stop,
         Command.RETIRE: life.retire,
         Command.QUIET: daemon.quiet,
         Command.DUMP: lambda: dump_threads(daemon),
         Command.RECOVER: daemon.look_for_the_dead,
         Command.REOPEN: reopen_log_files,
-        Command.REPLACE: lambda: log.warning(
-            "USR2 ignored: there is one process only; restart it for new code, or set `processes`"
-        ),
+        Command.REPLACE: _cannot_replace if parent is None else parent.ask_for_successor,
     }
+
+
+def _cannot_replace() -> None:
+    log.warning("USR2 ignored: there is one process only; restart it for new code, or set `processes`")
 
 
 def _until_ended(inbox: Inbox, meanwhile: Callable[[], None]) -> Iterator[Order]:

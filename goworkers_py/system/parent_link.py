@@ -108,6 +108,10 @@ class ParentLink:
             with suppress(BrokerError):  # the parent drops older figures itself
                 self._say(STATS + simplejson.dumps(self._look().as_dict()).encode())
 
+    def ask_for_successor(self) -> None:
+        """Retires when that is ready. Only once: if it cannot start, this process goes on."""
+        self._say(WORN_OUT)
+
     def fail(self, error: WorkersError) -> None:
         """Sends the error to the parent, which raises it for the user who started the parent."""
         self._say(FAILED + simplejson.dumps(error_to_json(error)).encode())

@@ -286,6 +286,26 @@ def test_usr2_replaces_all_one_by_one_by_the_new_code_and_what_runs_ends(site: S
     assert redis.get("stat:processed") == b"2"
 
 
+def test_reload_by_command_replaces_the_process_that_is_named_and_is_answered(site: Site, redis_url: str) -> None:
+    with site.parent() as parent:
+        old = parent.children()
+        named = min(old)
+        identity = next(one for one in site.app.inspector.processes() if f":{named}:" in one.identity).identity
+        told = pyworkers("processes", "reload", identity, PYWORKERS_BROKER=redis_url)
+        assert (told.returncode, told.stdout) == (0, f"{identity}: a new process replaces it when that is ready\n")
+        assert eventually(lambda: named not in parent.children() and len(parent.children()) == 2), parent.output
+        assert max(old) in parent.children()
+        assert parent.stop() == 0
+
+
+def test_a_single_process_answers_that_nothing_can_replace_it(site: Site, redis_url: str) -> None:
+    with Daemon(site.directory, redis_url, JOBS, "-q", "q=2").ready() as alone:
+        told = pyworkers("processes", "reload", "--all", "--yes", PYWORKERS_BROKER=redis_url)
+        assert told.returncode == 1
+        assert "this process has no parent that could replace it: set `processes`, or restart it" in told.stderr
+        assert alone.stop() == 0
+
+
 def test_when_the_new_code_does_not_start_the_old_processes_go_on(site: Site) -> None:
     with site.parent() as parent:
         old = parent.children()

@@ -160,7 +160,7 @@ def stopping(process: Process, *more: Command) -> int:
 def test_only_some_second_requests_hurry(first: Command, again: Command, hurries: bool) -> None:
     process = Process()
     life = Lifecycle(process, lambda: None, lambda: None, same_request_s=-1.0)  # type: ignore[arg-type]
-    answers = _answers(process, life, alone=True)  # type: ignore[arg-type]
+    answers = _answers(process, life, None)  # type: ignore[arg-type]
     answers[first]()
     answers[again]()
     assert process.done == (["hurry"] if hurries else [])
