@@ -140,7 +140,7 @@ worked_flags = click.option(
 )
 
 
-# For a command that runs jobs.
+# For a command that runs jobs, or checks which ones would run.
 from_flag = click.option(
     "--config-from",
     metavar="NAME",

@@ -10,7 +10,16 @@ import simplejson
 
 from goworkers_py.admin.central_configuration import check as check_text
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, CommandGroup, configured, connected, fail, queue_flags, worked_flags
+from goworkers_py.cli.base import (
+    FAILED,
+    CommandGroup,
+    configured,
+    connected,
+    fail,
+    from_flag,
+    queue_flags,
+    worked_flags,
+)
 from goworkers_py.cli.listing import report_none
 from goworkers_py.cli.selection import as_json, confirm, dry_run, yes
 from goworkers_py.cli.tables import Table, clock_time
@@ -32,6 +41,7 @@ def config() -> None:
 @config.command()
 @queue_flags
 @worked_flags
+@from_flag
 @configured
 def check(app: App) -> None:
     """Checks the configuration and the modules that it names. Does not connect. Exit code 1 when registered jobs name a

@@ -9,7 +9,17 @@ from collections.abc import Callable
 import click
 
 from goworkers_py.api.app import App
-from goworkers_py.cli.base import FAILED, TEMPORARY, USAGE, Function, configured, fail, queue_flags, worked_flags
+from goworkers_py.cli.base import (
+    FAILED,
+    TEMPORARY,
+    USAGE,
+    Function,
+    configured,
+    fail,
+    from_flag,
+    queue_flags,
+    worked_flags,
+)
 from goworkers_py.config.options import Config
 from goworkers_py.core.errors import ConfigError
 from goworkers_py.system import daemon
@@ -18,6 +28,7 @@ from goworkers_py.system import daemon
 @click.command()
 @queue_flags
 @worked_flags
+@from_flag
 @configured
 def start(app: App) -> None:
     """Starts in the background, and returns when it is ready. Needs `pidfile` and `logfile`."""
@@ -41,6 +52,7 @@ def stop(app: App) -> None:
 @click.command()
 @queue_flags
 @worked_flags
+@from_flag
 @configured
 def restart(app: App) -> None:
     """Stops, and starts again with new code. It goes on as it is if the new code cannot be imported."""
@@ -62,6 +74,7 @@ def status(app: App) -> None:
 
 
 @click.command()
+@from_flag
 @_with_pidfile("processes", "max_jobs", "max_memory", "require", "user", "group")
 def reload(app: App) -> None:
     """Replaces all `processes` by new ones with new code. They are replaced one at a time, and only if the new code can

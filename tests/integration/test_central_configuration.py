@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import textwrap
 from pathlib import Path
 
 import pytest
 import redis as redis_py
 from calls import Call
-from daemon import Daemon
+from daemon import Daemon, pyworkers
 from waiting import eventually
 
 from goworkers_py.api.app import App
@@ -129,3 +131,18 @@ def test_the_doctor_finds_a_process_without_the_newest_version(
         done = call("doctor")
         assert done.returncode == 1
         assert "has billing version 1, and the newest is 7; its log says why" in done.stdout
+
+
+def test_start_restart_reload_and_check_read_it_too(push, call: Call, here: Path) -> None:  # type: ignore[no-untyped-def]
+    (here / "jobs.py").write_text(textwrap.dedent(JOBS))
+    pidfile, log = here / "pid", here / "log"
+    push(f"[pyworkers]\nrequire = jobs\npidfile = {pidfile}\nlogfile = {log}\nprocesses = 2\n[queue:mail]\n")
+    told = [
+        pyworkers(*words, "--config-from", "billing", cwd=here, PYWORKERS_BROKER=os.environ["PYWORKERS_BROKER"])
+        for words in (("config", "check"), ("start",), ("reload",), ("restart",))
+    ]
+    stopped = pyworkers("stop", "--pidfile", str(pidfile), cwd=here)
+    assert [one.returncode for one in told] == [0] * 4, [one.stderr for one in told]
+    assert "the configuration is fine" in told[0].stdout
+    assert "is replacing its children" in told[2].stdout
+    assert (stopped.returncode, " has ended" in stopped.stdout) == (0, True)

@@ -152,7 +152,10 @@ def test_reload_tries_the_new_code_first(site: Site, redis_url: str) -> None:
     [
         ("stop", {"pidfile", "directory", "timeout"}),
         ("status", {"pidfile", "directory"}),
-        ("reload", {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require", "user", "group"}),
+        (
+            "reload",
+            {"pidfile", "directory", "processes", "max-jobs", "max-memory", "require", "user", "group", "config-from"},
+        ),
     ],
 )
 def test_the_help_of_a_command_lists_its_own_options(word: str, own: set[str], call: Call) -> None:
