@@ -31,14 +31,12 @@ from cluster import Cluster
 from redis.backoff import NoBackoff
 from redis.exceptions import MovedError
 from redis.retry import Retry
-from waiting import eventually
 
 from chaos.cluster_monkeys import DOUBLING, HOLDING, NAMESPACES, ClusterMonkey, DaemonMonkey
-from chaos.doubles import Doubles, account_for_doubles, keep, ran_well, read_runs
+from chaos.doubles import Doubles, account_for_doubles, await_runs, keep, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.config.cluster_address import ClusterAddress
 
-DRAIN_S = 120.0
 WAIT_MS = 500
 
 
@@ -117,13 +115,13 @@ def chaos(seconds: float, seed: int, folder: Path) -> Account:
             thread.stopping.set()
             thread.join()
         confirmed = {number for pusher in pushers for number in pusher.confirmed}
-        eventually(lambda: confirmed <= ran_well(folder), DRAIN_S)
+        lost = await_runs(confirmed, folder)
         codes = [daemon.stop() for daemon in daemons.daemons]
     keep(chronicle.windows, folder)
     runs = read_runs(folder)
     return Account(
         len(confirmed), sum(pusher.in_doubt for pusher in pushers),
-        sorted(confirmed - {run.number for run in runs if run.well}),
+        sorted(lost),
         account_for_doubles(runs, chronicle.windows, DOUBLING, HOLDING),
         [*(f"{monkey.name}: {monkey.error!r}" for monkey in monkeys if monkey.error), *faults(folder, codes)],
         chronicle.count(),

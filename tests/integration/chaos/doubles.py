@@ -15,8 +15,10 @@ runs were touched by one.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -92,6 +94,17 @@ def read_runs(folder: Path) -> list[Run]:
 
 def ran_well(folder: Path) -> set[int]:
     return {run.number for run in read_runs(folder) if run.well}
+
+
+def await_runs(wanted: AbstractSet[int], folder: Path, stalled_s: float = 90.0) -> set[int]:
+    """Waits until all of these jobs have run well. Returns those that have not, when none did for so long: a job may
+    wait for the lease of a process that was killed."""
+    left, since = set(wanted), time.monotonic()
+    while (now := wanted - ran_well(folder)) and time.monotonic() < since + stalled_s:
+        if now < left:
+            left, since = now, time.monotonic()
+        time.sleep(1)
+    return now
 
 
 def keep(windows: Iterable[Window], folder: Path) -> None:

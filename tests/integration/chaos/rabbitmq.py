@@ -23,9 +23,8 @@ from daemon import Daemon
 from harness import job
 from rabbit import RabbitServer
 from raw_proxy import RawProxy
-from waiting import eventually
 
-from chaos.doubles import NOTES, account_for_doubles, keep, ran_well, read_runs
+from chaos.doubles import NOTES, account_for_doubles, await_runs, keep, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.brokers.open_broker import open_broker
@@ -43,7 +42,6 @@ def work(number, seconds):
 DAEMONS = 2
 KILLED, CUT, NODE_KILLED, NODE_PAUSED = "daemon killed", "its connection cut", "node killed", "node paused"
 DOUBLING = (KILLED, CUT, NODE_KILLED, NODE_PAUSED)
-DRAIN_S = 120.0
 
 
 class Chaos:
@@ -59,7 +57,7 @@ class Chaos:
 
     def daemon(self, number: int) -> Daemon:
         address = f"amqp://127.0.0.1:{self.proxies[number].port}/"
-        return Daemon(self.folder, address, JOBS, "-q", "q=5", "--log-level", "warning")
+        return Daemon(self.folder, address, JOBS, "-q", "q=10", "--log-level", "warning")
 
     def push(self) -> None:
         broker, number, dice = open_broker(Config(broker=self.server.url)), 0, random.Random(self.random.random())
@@ -109,11 +107,10 @@ class Chaos:
 
     def account(self) -> int:
         wanted = set(self.confirmed)
-        eventually(lambda: wanted <= ran_well(self.folder), DRAIN_S)
+        lost = await_runs(wanted, self.folder)
         codes = [one.stop() for one in self.daemons]
         keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
-        lost = wanted - {run.number for run in runs if run.well}
         doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING)
         deeds = ", ".join(f"{deed} {count}" for deed, count in self.chronicle.count().items())
         print(f"{deeds}; exit codes {codes}\nconfirmed {len(wanted)}, in doubt {self.in_doubt}, lost {len(lost)}")

@@ -20,16 +20,13 @@ from pathlib import Path
 
 from daemon import Daemon
 from harness_shards import ShardServers
-from waiting import eventually
 
-from chaos.doubles import NOTES, account_for_doubles, keep, ran_well, read_runs
+from chaos.doubles import NOTES, account_for_doubles, await_runs, keep, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.api.app import App
 from goworkers_py.core.errors import WorkersError
 
 WORKERS, THREADS, PRODUCERS = 2, 5, 2
-# After the last kill: a job of a killed worker waits for its lease, and a retry for its time.
-SETTLED_WITHIN_S = 180.0
 WORKER_KILLED, SHARD_KILLED, SHARD_HUNG = "worker killed", "shard killed", "shard hung"
 DOUBLING, HOLDING = (WORKER_KILLED,), (SHARD_KILLED, SHARD_HUNG)
 JOBS = f"""{NOTES}
@@ -128,11 +125,10 @@ class Chaos:
 
     def account(self) -> bool:
         pushed = {number for producer in self._producers for number in producer.pushed}
-        eventually(lambda: pushed <= ran_well(self.folder), SETTLED_WITHIN_S)
+        lost = await_runs(pushed, self.folder)
         codes = [worker.stop() for worker in self.workers]
         keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
-        lost = pushed - {run.number for run in runs if run.well}
         doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, HOLDING)
         refused = sum(producer.refused for producer in self._producers)
         print(f"{dict(self.chronicle.count())}, exit codes {codes}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaos.cluster import chaos
-from chaos.doubles import BACK_S, SETTLE_S, Doubles, Run, account_for_doubles, ran_well, read_runs
+from chaos.doubles import BACK_S, SETTLE_S, Doubles, Run, account_for_doubles, await_runs, ran_well, read_runs
 from chaos.monkeys import Window
 
 FORGIVEN = ("killed", "outage")
@@ -84,6 +84,8 @@ def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:
     )
     assert read_runs(tmp_path) == [Run(5, 0, 77, 1.0, 1.5), Run(5, 1, 78, 2.0, 2.5, well=True), Run(6, 0, 78, 3.0)]
     assert ran_well(tmp_path) == {5}
+    assert await_runs({5}, tmp_path) == set()
+    assert await_runs({5, 6}, tmp_path, stalled_s=0) == {6}
 
 
 @pytest.mark.slow
