@@ -18,6 +18,7 @@ from goworkers_py.cli.base import FAILED, Function, ListGroup, connected, fail
 from goworkers_py.cli.listing import show_all
 from goworkers_py.cli.selection import as_json, confirm, yes
 from goworkers_py.cli.tables import Table, duration
+from goworkers_py.config.options import Config
 from goworkers_py.core import call as names
 from goworkers_py.core.call import Answer, Target
 from goworkers_py.core.command import Command
@@ -70,12 +71,14 @@ def targeted(command: Function) -> Function:
         app: App, identity: str | None, everyone: bool, tagged: str, of_queue: str, within: float, said: str,
         as_json: bool, **arguments: Any,
     ) -> None:  # fmt: skip
-        if not (identity or everyone or tagged or of_queue) or (everyone and (identity or tagged or of_queue)):
+        some = identity or tagged or of_queue
+        if not (some or everyone or app.config.partition) or (everyone and some):
             raise click.UsageError(
-                "give the identity of a process, as `processes list` shows it, or --tagged, --of-queue or --all"
+                "give the identity of a process, as `processes list` shows it, or --tagged, --of-queue, --partition "
+                "or --all"
             )
         target = Target([identity] if identity else [], tagged, of_queue)
-        chosen = [one for one in app.inspector.processes() if fits(target, one)]
+        chosen = [one for one in app.inspector.processes() if fits(target, one) and _works_for(app.config, one)]
         if identity is not None and not chosen:
             fail(f"there is no process {identity}; `pyworkers processes list` shows all", FAILED)
         command(_Caller(app, target, chosen, within, said, as_json), **arguments)
@@ -98,6 +101,12 @@ def targeted(command: Function) -> Function:
     return connected(run)
 
 
+def _works_for(config: Config, process: Process) -> bool:
+    """Partitions may share a broker: the chosen one has the processes that work one of its queues."""
+    queues = {queue.name for queue in config.queues} | {queue for pool in config.pools for queue in pool.queues}
+    return not config.partition or not queues.isdisjoint(process.queues)
+
+
 class _Caller:
     def __init__(self, app: App, target: Target, chosen: Sequence[Process], within_s: float, said: str, json: bool
                  ) -> None:  # fmt: skip
@@ -112,8 +121,9 @@ class _Caller:
         if not self._target.identities and self._chosen:
             confirm(f"{name} all of {counted(len(self._chosen), 'process', 'processes')}", yes)
 
-    def give(self, name: str, *arguments: Any) -> None:
-        """Prints the answers. The command fails when a process did not obey, or did not answer."""
+    def give(self, name: str, *arguments: Any, one_is_enough: bool = False) -> None:
+        """Prints the answers. The command fails when a process did not obey, or did not answer; with `one_is_enough`
+        when none obeyed, or one did not answer."""
         if not self._chosen and self._target == Target([]):
             click.echo(f"0 processes asked to {name}")
             return
@@ -124,7 +134,8 @@ class _Caller:
         if speaking:
             target = Target(speaking)  # those that were shown and confirmed, and no others
             done = self._app.inspector.call(name, *arguments, target=target, timeout_s=self._within_s, by=self._said)
-            failed = failed or not done.ok
+            obeyed = [answer.ok for answer in done.answers]
+            failed = failed or bool(done.silent) or not (any(obeyed) if one_is_enough else all(obeyed))
             for answer in done.answers:
                 self._print(answer)
             for identity in done.silent:
@@ -218,7 +229,7 @@ def concurrency(caller: _Caller, threads: int, pool: str) -> None:
     """Gives each pool so many threads, until its process restarts.
 
     Running jobs go on to their end."""
-    caller.give(names.CONCURRENCY, threads, pool)
+    caller.give(names.CONCURRENCY, threads, pool, one_is_enough=bool(pool))  # others have no such pool
 
 
 @processes.command("pause-queue")

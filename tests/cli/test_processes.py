@@ -67,6 +67,24 @@ def started(redis: redis_py.Redis, *jids: str) -> None:
 # --- processes
 
 
+def test_a_command_reaches_the_processes_of_a_partition_and_of_a_pool(
+    tmp_path: Path, redis_url: str, call: Call, here: Path
+) -> None:
+    (here / "conf.ini").write_text(
+        f"[pyworkers]\nredis = {redis_url}\n[queue:q]\nconcurrency = 2\n[partition:billing]\nqueues = invoices 3\n"
+    )
+    with Daemon(tmp_path, redis_url, JOBS, "-c", str(here / "conf.ini")).ready() as daemon:
+        shown = {json.loads(line)["queues"][0]: json.loads(line)["identity"] for line in
+                 call("processes", "--json").stdout.splitlines()}  # fmt: skip
+        told = call("processes", "quiet", "-c", "conf.ini", "--partition", "billing", "--yes")
+        assert (told.returncode, told.stdout) == (0, f"{shown['invoices']}: quiet\n")
+        told = call("processes", "concurrency", "4", "--pool", "q", "--all")
+        assert (told.returncode, told.stdout) == (0, f'{shown["q"]}: {{"q": [2, 4]}}\n')
+        assert f"{shown['invoices']}: this process has no pool 'q'" in told.stderr
+        assert call("processes", "concurrency", "4", "--pool", "x", "--all").returncode == 1
+        assert daemon.stop() == 0
+
+
 def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
     daemon: Daemon, redis: redis_py.Redis, call: Call
 ) -> None:
@@ -133,7 +151,7 @@ def test_unknown_and_embedded_processes_cannot_be_asked(redis: redis_py.Redis, c
     assert done.returncode == 1
     assert one_line(done.stderr) == "rails:7:a: part of another program; only that program can stop it"
     for words, code, line in (
-        (["stop"], 2, "give the identity of a process, as `processes list` shows it, or --tagged, --of-queue or --all"),
+        (["stop"], 2, "give the identity of a process, as `processes list` shows it, or --tagged, --of-queue, "),
         (["stop", "--all"], 2, "to stop all of 1 process, add --yes"),
         (["resume", "--all"], 1, "rails:7:a: this program does not know resume"),
         (["resume", "--tagged", "other"], 1, "there is no such process; `pyworkers processes list` shows all"),

@@ -40,7 +40,7 @@ def called_app() -> Iterator[App]:
     """The App of the commands that `call` runs."""
     app = App()
     yield app
-    app.use(app.config)  # closes its connections
+    app.use(app.config, by_command=True)  # closes its connections
 
 
 @pytest.fixture
