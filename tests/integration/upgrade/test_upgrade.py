@@ -11,6 +11,7 @@ import pytest
 from apps import own_app
 from chaos.notes import read_runs, read_stated_runs
 from chaos.shape_judge import read_shaped_runs
+from daemon import pyworkers
 from servers import RedisServer
 from waiting import eventually
 
@@ -108,6 +109,26 @@ def test_jobs_with_what_is_new_wait_for_a_worker_that_knows_it(
         assert app.result(jids["result"]).startswith(jids["result"])
     lives = {run.life for run in [*read_runs(tmp_path), *read_stated_runs(tmp_path)]}
     assert lives == {newer.life.number}
+
+
+def test_commands_reach_both_releases_and_the_newer_one_answers(
+    former: Release, today: Release, server: RedisServer, tmp_path: Path
+) -> None:
+    with MixedFleet(server, tmp_path) as fleet, own_app(server.url) as app:
+        older, newer = fleet.start(former), fleet.start(today)
+        assert eventually(lambda: len(app.inspector.processes()) == 2, PROGRESS_S), older.log.read_text()
+        told = app.inspector.call("log-level", "debug")
+        assert [f":{newer.life.pid}:" in one.identity for one in told.answers] == [True], told
+        assert told.ok
+        quiet = pyworkers("processes", "quiet", "--all", "--yes", PYWORKERS_BROKER=server.url)
+        assert (quiet.returncode, quiet.stdout.count("asked; this program does not answer")) == (0, 1), quiet.stderr
+        assert eventually(lambda: all(one.quiet for one in app.inspector.processes()), PROGRESS_S)
+        resumed = pyworkers("processes", "resume", "--all", PYWORKERS_BROKER=server.url)
+        assert resumed.returncode == 1
+        assert "does not know resume" in resumed.stderr
+        assert eventually(lambda: [one.quiet for one in app.inspector.processes()].count(False) == 1, PROGRESS_S)
+        newer.stop()
+        older.stop()
 
 
 def test_a_former_worker_runs_tracked_jobs_and_meets_no_cancel(
