@@ -28,15 +28,18 @@ class Declarer:
         self._waiting: dict[str, list[tuple[Then, Fail]]] = {}  # by the name of what is being declared
 
     def declare(self, message: Message, then: Then, fail: Fail) -> None:
-        """Calls `then` when the queue of the message is there, and the queue in which it waits before that."""
+        """Calls `then` when the queue of the message is there, and the queues through which it comes there."""
+        step: Then = then
         if message.delay_ms:
-            self.queue(message.queue, partial(self._delay, message.delay_ms, then, fail), fail)
-        else:
-            self.queue(message.queue, then, fail)
+            for declare in (partial(self._delay, message.delay_ms), partial(self._due, message.queue)):
+                step = partial(declare, step, fail)
+            step = partial(self.queue, self._names.dead, step, fail)
+        self.queue(message.queue, step, fail)
 
     def forget(self, message: Message) -> None:
         """The message has found no queue: it was deleted."""
-        self._known -= {message.queue, self._names.delay(message.delay_ms)}
+        names = self._names
+        self._known -= {message.queue, names.dead, names.due_of(message.queue), names.delay(message.delay_ms)}
 
     def queue(self, name: str, then: Then, fail: Fail) -> None:
         def ask(channel: Any) -> None:
@@ -57,9 +60,26 @@ class Declarer:
             channel.queue_bind(name, exchange, "", {DELAY: delay_ms}, callback=lambda frame: self._done(name, channel))
 
         def make(channel: Any) -> None:
-            arguments = self._names.delay_arguments(delay_ms)
             channel.exchange_declare(exchange, "headers", durable=True)
-            channel.queue_declare(name, durable=True, arguments=arguments, callback=lambda frame: ask(channel))
+            channel.queue_declare(
+                name, durable=True, arguments=self._names.delay_arguments(delay_ms), callback=lambda frame: ask(channel)
+            )
+
+        self._begin(name, ask, make, then, fail)
+
+    def _due(self, queue: str, then: Then, fail: Fail) -> None:
+        name, exchange, elsewhere = self._names.due_of(queue), self._names.due, self._names.undeliverable
+
+        def ask(channel: Any) -> None:
+            channel.queue_bind(name, exchange, queue, callback=lambda frame: self._done(name, channel))
+
+        def make(channel: Any) -> None:
+            channel.exchange_declare(elsewhere, "fanout", durable=True)
+            channel.queue_bind(self._names.dead, elsewhere, "", callback=lambda frame: None)
+            channel.exchange_declare(exchange, "direct", durable=True, arguments={"alternate-exchange": elsewhere})
+            channel.queue_declare(
+                name, durable=True, arguments=self._names.due_arguments(), callback=lambda frame: ask(channel)
+            )
 
         self._begin(name, ask, make, then, fail)
 

@@ -1,11 +1,18 @@
 """The names and the arguments of the queues in RabbitMQ. No other module spells one.
 
-A job waits in a quorum queue of its queue's name. A job that waits for a time is in one of few queues with a time to
-live, one for each of STEPS_MS: from there RabbitMQ moves it to the queue of its routing key when that time has passed.
+A job waits in a quorum queue of its queue's name. A job that waits for a time goes through two more queues:
+
+    pyworkers.delays.60s   one queue for each of STEPS_MS, for the jobs of all queues: they leave it after that time
+    pyworkers.due.mail     one queue for each queue: the jobs leave it at once, for the queue `mail`
+
+RabbitMQ keeps a job where it is until the next queue has it. Of the jobs that a queue cannot hand on it looks at a few
+only, and the others wait behind them. So when `mail` was deleted, or is full, its jobs wait in `pyworkers.due.mail`,
+behind which no job of another queue waits. When that queue was deleted too, they go to the dead jobs.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -37,7 +44,11 @@ class Names:
     def __init__(self, namespace: str, dead_limits: tuple[int, float]) -> None:
         self._prefix = f"{namespace}:" if namespace else ""
         self.dead = f"{self._prefix}pyworkers.dead"
-        self.delays = f"{self._prefix}pyworkers.delays"  # an exchange
+        # Exchanges. `delays` leads to the queues of the delays, `due` from there to the queues of due jobs, and
+        # `undeliverable` to the dead jobs, where a queue of due jobs is missing.
+        self.delays, self.due, self.undeliverable = (
+            f"{self._prefix}pyworkers.{name}" for name in ("delays", "due", "undeliverable")
+        )
         self._dead_limits = dead_limits
 
     def of(self, queue: str) -> str:
@@ -50,6 +61,13 @@ class Names:
 
     def delay(self, delay_ms: int) -> str:
         return f"{self.delays}.{delay_ms / 1000:g}s"
+
+    def due_of(self, name: str) -> str:
+        """The queue of the due jobs for the queue of this name in RabbitMQ."""
+        due = f"{self.due}.{name.removeprefix(self._prefix)}"
+        if len(due.encode()) <= LONGEST_NAME:
+            return due
+        return f"{self.due}.{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()}"
 
     def later(self, queue: str, body: bytes, at: float, now: float) -> Message:
         """The message of a job that waits until `at`. Its last step may end up to a tenth of a second late."""
@@ -72,11 +90,19 @@ class Names:
         return told
 
     def delay_arguments(self, delay_ms: int) -> dict[str, Any]:
-        # At least once: RabbitMQ removes a job here when the job's queue has confirmed it. That needs `overflow`.
-        return {
-            "x-queue-type": "quorum",
-            "x-message-ttl": delay_ms,
-            "x-dead-letter-exchange": "",
-            "x-dead-letter-strategy": "at-least-once",
-            "x-overflow": "reject-publish",
-        }
+        return _leaving(delay_ms, self.due)
+
+    def due_arguments(self) -> dict[str, Any]:
+        return _leaving(0, "")
+
+
+def _leaving(after_ms: int, exchange: str) -> dict[str, Any]:
+    """Of a queue that jobs leave after a time, by the exchange and their routing key."""
+    # At least once: RabbitMQ removes a job here when the next queue has confirmed it. That needs `overflow`.
+    return {
+        "x-queue-type": "quorum",
+        "x-message-ttl": after_ms,
+        "x-dead-letter-exchange": exchange,
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }

@@ -174,8 +174,9 @@ def test_a_job_whose_next_step_is_refused_comes_at_its_time(
     me: Process, rabbit_server: RabbitServer, rabbit_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publisher, "REFUSED_FOR_S", 0.1)
-    declare_full(rabbit_server, rabbit_url, "pyworkers.delays.0.2s")
-    due = time.time() + 0.9
+    for shorter_s in ("0.1", "0.2", "0.5"):
+        declare_full(rabbit_server, rabbit_url, f"pyworkers.delays.{shorter_s}s")
+    due = time.time() + 1.9
     me.publish(job(1), at=due)
     with pytest.raises(BrokerFull):
         me.consume(1)
@@ -187,6 +188,44 @@ def consumed_so_far(process: Process) -> list[bytes]:
     with suppress(BrokerUnavailable):
         return payloads(process.broker.transport.consume("me", [("q", 1)], 1, 0.2))
     return []
+
+
+# More than the jobs that a queue of delays looks at while it cannot hand them on: 32 with RabbitMQ 3.10.
+STUCK = 60
+
+
+def delete_queue(server: RabbitServer, url: str, queue: str) -> None:
+    server.ask("DELETE", f"queues/{urlsplit(url).path[1:]}/{quote(queue)}")
+
+
+@pytest.mark.parametrize("refusal", ["deleted", "full"])
+def test_delayed_jobs_of_a_queue_that_takes_none_hold_up_no_others(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str, refusal: str
+) -> None:
+    if refusal == "full":
+        declare_full(rabbit_server, rabbit_url, "other")
+    me.publish(*(job(number) for number in range(STUCK)), queue="other", at=time.time() + 0.55)
+    if refusal == "deleted":
+        delete_queue(rabbit_server, rabbit_url, "other")
+    me.publish(job("mine"), at=time.time() + 1.2)  # takes the same step
+    assert payloads(me.consume(1)) == [job("mine")]
+    vhost = urlsplit(rabbit_url).path[1:]
+    assert eventually(lambda: rabbit_server.queue_sizes(vhost)["pyworkers.due.other"] == STUCK)
+
+
+def test_delayed_jobs_without_any_queue_to_go_to_are_dead(
+    me: Process, rabbit_server: RabbitServer, rabbit_url: str
+) -> None:
+    me.publish(job("homeless"), queue="other", at=time.time() + 1.2)
+    for queue in ("other", "pyworkers.due.other"):
+        delete_queue(rabbit_server, rabbit_url, queue)
+    assert payloads(me.consume(1, "pyworkers.dead")) == [job("homeless")]
+
+
+def test_a_delayed_job_of_the_longest_name_comes(me: Process) -> None:
+    name = "x" * 255
+    me.publish(job(1), queue=name, at=time.time() + 0.3)
+    assert payloads(me.consume(1, name)) == [job(1)]
 
 
 def test_a_job_that_is_not_due_when_the_waits_end_goes_on_to_wait(me: Process) -> None:
