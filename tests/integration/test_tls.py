@@ -6,15 +6,18 @@ import json
 import shutil
 import subprocess
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import servers
 from apps import job
 from cluster import Cluster
 from daemon import Daemon, command, environment, pyworkers
+from rabbit import RabbitServer
 from servers import RedisServer, do_without, free_port
 from waiting import eventually
 
@@ -370,3 +373,52 @@ def test_a_program_whose_push_fails_shows_no_password_when_it_dies_of_it() -> No
     assert "Traceback" in done.stderr
     assert "BrokerUnreachable" in done.stderr
     assert PASSWORD not in done.stderr
+
+
+# --- RabbitMQ
+
+
+@pytest.fixture(scope="module")
+def rabbit_port(certificates: Certificates) -> Iterator[int]:
+    """Of a node of RabbitMQ that takes clients with TLS and a certificate there."""
+    servers.allowed = True
+    port = free_port()
+    options = {
+        "cacertfile": certificates.of("ours"), "certfile": certificates.of("server"),
+        "keyfile": certificates.key_of("server"), "verify": "verify_peer", "fail_if_no_peer_cert": "true",
+    }  # fmt: skip
+    lines = [f"ssl_options.{name} = {value}" for name, value in options.items()]
+    with closing(RabbitServer(f"listeners.ssl.1 = 127.0.0.1:{port}", *lines)):
+        yield port
+
+
+def test_a_daemon_runs_jobs_of_rabbitmq_over_tls(rabbit_port: int, certificates: Certificates, tmp_path: Path) -> None:
+    address = f"amqps://localhost:{rabbit_port}/?{query_of(certificates)}"
+    with Daemon(tmp_path, address, JOBS, "-q", "q=1").ready() as daemon:
+        done = pyworkers("enqueue", "-r", "jobs", "Tell", '["over tls"]', cwd=tmp_path, PYWORKERS_BROKER=address)
+        assert done.returncode == 0, done.stderr
+        daemon.says("told over tls")
+        assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "authority", "client", "error"),
+    [
+        ("localhost", "other", "client", "the server's certificate is not accepted: "),
+        ("127.0.0.1", "ours", "client", "write the host name of the certificate"),
+    ],
+    ids=["unknown authority", "other host"],
+)
+def test_a_certificate_of_rabbitmq_that_does_not_fit_ends_the_start(
+    rabbit_port: int, certificates: Certificates, tmp_path: Path, host: str, authority: str, client: str, error: str
+) -> None:
+    address = f"amqps://{host}:{rabbit_port}/?{query_of(certificates, authority, client)}"
+    told = pyworkers("enqueue", "--broker", address, "-r", "jobs", "Tell", "[1]", cwd=_with_jobs(tmp_path))
+    assert told.returncode != 0
+    assert error in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def _with_jobs(folder: Path) -> Path:
+    (folder / "jobs.py").write_text(textwrap.dedent(JOBS))
+    return folder

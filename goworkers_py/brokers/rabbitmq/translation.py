@@ -61,7 +61,9 @@ def _causes(error: object) -> Iterator[BaseException]:
     """The error and all that it wraps."""
     if isinstance(error, BaseException):
         yield error
-        inner = [one for one in (*error.args, getattr(error, "exceptions", ()), error.__cause__) if one is not None]
+        # pika has one more name for each layer: of the whole try to connect, and of a step of it.
+        layers = (getattr(error, "exceptions", ()), getattr(error, "exception", None))
+        inner = [one for one in (*error.args, *layers, error.__cause__) if one is not None]
         for one in inner:
             for deeper in one if isinstance(one, list | tuple) else [one]:
                 yield from _causes(deeper)
