@@ -276,8 +276,8 @@ class App(
         def on(broker: Broker) -> Launcher:
             return assemble(plan, broker, self.clock, partition.hints, obey)
 
-        partition.stands_by = plan.config.standby
-        return Standby(plan, partition.broker, on, obey) if plan.config.standby else on(partition.broker)
+        partition.stands_by = plan.config.standby and not partition.broker.one_consumer
+        return Standby(plan, partition.broker, on, obey) if partition.stands_by else on(partition.broker)
 
     def plans(self) -> list[tuple[Partition, Plan]]:
         """Those of the partitions that a process works, the main one first. Hooks of the process are in the first."""

@@ -71,6 +71,9 @@ class Broker:
     # Whether its server delivers a job again by itself when the connection of the consumer has gone. Then a daemon does
     # without leases, control and a store: `brokers.absent` has stand-ins for these.
     redelivers: bool = False
+    # Whether its server itself gives the jobs of a queue to one process at a time, where `standby` is set. Then a
+    # daemon does without LEADERSHIP: no process is a leader, and none is fenced.
+    one_consumer: bool = False
     # For the table of brokers: what it can lose, and restrictions of its capabilities.
     reliability: Reliability = Reliability()
     remarks: ClassVar[Mapping[Capability, str]] = MappingProxyType({})

@@ -15,6 +15,7 @@ from rabbit import RabbitServer
 from raw_proxy import RawProxy
 from waiting import eventually
 
+from goworkers_py.brokers.contracts.transport import Push
 from goworkers_py.config.options import Config
 
 JOBS = """
@@ -159,3 +160,26 @@ def test_a_wrong_password_ends_the_daemon_with_a_clear_error(make: Make, rabbit_
     daemon = make(rabbit_url.replace("amqp://", "amqp://guest:wrong@"))
     assert daemon.wait() != 0
     assert "the server refused the login" in daemon.output
+
+
+def test_with_standby_one_process_gets_the_jobs_and_the_next_one_after_its_end(
+    make: Make, rabbit_url: str, tmp_path: Path
+) -> None:
+    with closing(Process(Config(broker=rabbit_url, standby=True)).broker) as broker:
+        first = make(rabbit_url, "--standby", "yes").ready()
+        second = make(rabbit_url, "--standby", "yes").ready()
+        broker.transport.publish([Push("q", job(f"work-{number}", args=[number, 0.01], **{"class": "work"}))
+                                  for number in range(200)])  # fmt: skip
+        assert eventually(lambda: len(done(tmp_path)) > 20)
+        [leading] = [one for one in (first, second) if "class=work" in one.output]
+        leading.kill()
+        assert eventually(lambda: set(map(int, done(tmp_path))) == {*range(200)}), second.output
+        assert "class=work" in first.output
+        assert "class=work" in second.output
+
+
+def test_standby_refuses_a_queue_that_several_processes_may_consume_from(
+    make: Make, rabbit_url: str, process: Process
+) -> None:
+    push(process, "work", [1])
+    make(rabbit_url, "--standby", "yes").says("inequivalent arg 'x-single-active-consumer'")

@@ -25,6 +25,7 @@ class RabbitBroker(Broker):
     )
     capabilities: Collection[Capability] = frozenset({Capability.DELAYS, Capability.SHARED, Capability.LASTING})
     redelivers = True
+    one_consumer = True
 
     def __init__(self, transport: RabbitTransport) -> None:
         self.transport = self._transport = transport
@@ -34,7 +35,9 @@ class RabbitBroker(Broker):
         parameters = _parameters(config)
         from goworkers_py.brokers.rabbitmq.transport import RabbitTransport  # without pika it cannot be imported
 
-        return cls(RabbitTransport(parameters, Names(config.namespace, (config.dead_max_jobs, config.dead_timeout))))
+        names = Names(config.namespace, (config.dead_max_jobs, config.dead_timeout))
+        names.one_consumer = config.standby
+        return cls(RabbitTransport(parameters, names))
 
     @classmethod
     def check(cls, config: Config) -> None:

@@ -51,7 +51,9 @@ class Declarer:
                 name, durable=True, arguments=arguments, callback=lambda frame: self._done(name, channel)
             )
 
-        self._begin(name, ask, make, then, fail)
+        # With `standby`, a queue that several processes may consume from at once is refused.
+        checks = self._names.one_consumer and name != self._names.dead
+        self._begin(name, make if checks else ask, make, then, fail)
 
     def _delay(self, delay_ms: int, then: Then, fail: Fail) -> None:
         name, exchange = self._names.delay(delay_ms), self._names.delays

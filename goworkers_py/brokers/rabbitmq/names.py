@@ -50,6 +50,7 @@ class Names:
             f"{self._prefix}pyworkers.{name}" for name in ("delays", "due", "undeliverable")
         )
         self._dead_limits = dead_limits
+        self.one_consumer = False  # whether RabbitMQ is to give the jobs of a queue to one process at a time
 
     def of(self, queue: str) -> str:
         name = self._prefix + queue
@@ -82,6 +83,8 @@ class Names:
         told: dict[str, Any] = {"x-queue-type": "quorum"}
         if version >= (4,):
             told["x-delivery-limit"] = -1  # by default it would drop a job that came for the twentieth time
+        if self.one_consumer and name != self.dead:
+            told["x-single-active-consumer"] = True
         if name == self.dead:
             most, life_s = self._dead_limits
             told["x-max-length"] = most
