@@ -34,7 +34,6 @@ class Pool:
     def __init__(self, queues: frozenset[str], watch: StoreWatch) -> None:
         self.queues, self.watch = queues, watch
         self.identity = ""  # of the last `consume`
-        self.cut_short: set[str] = set()  # where a reply of the store may have been lost
         self._turn = 0
 
     def next_turn(self, servers: tuple[Take, Take]) -> tuple[Take, Take]:
@@ -57,6 +56,7 @@ class TwoServerTransport(Transport):
         # Deliveries of the queue service that are not settled. The fetchers' threads add them, the settlers' threads
         # remove them: each in one step.
         self._held: set[Delivery] = set()
+        self._cut_short: set[str] = set()  # queues of which a reply of the store may have been lost
         self._woken: set[str] = set()  # queues whose wait is to end, or the next one that would begin
         self._pools: list[Pool] = []  # each is appended by the fetcher's thread of its queues
         self._numbers = count(1)  # of our own batches
@@ -91,7 +91,7 @@ class TwoServerTransport(Transport):
         try:
             return _marked(self._stored.consume(identity, asks, limit, 0.0))
         except BrokerError:
-            pool.cut_short.update(pool.queues)  # the caller may not see this error
+            self._cut_short.update(pool.queues)  # the caller may not see this error
             raise
 
     def _take_of_service(self, pool: Pool, identity: str, asks: Sequence[Ask], limit: int) -> list[Delivery]:
@@ -133,10 +133,9 @@ class TwoServerTransport(Transport):
         return [*_marked(self._stored.end_waits(queues)), *self._of_service(self._service.end_waits(queues))]
 
     def lost_replies(self, identity: str, queue: str, known: Collection[Delivery], thorough: bool) -> list[Delivery]:
-        pool = self._pool([queue])
         of_store = [one for one in known if is_stored(one)]
-        lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in pool.cut_short))
-        pool.cut_short.discard(queue)
+        lost = _marked(self._stored.lost_replies(identity, queue, of_store, thorough or queue in self._cut_short))
+        self._cut_short.discard(queue)
         return lost
 
     def paused(self) -> set[str]:
