@@ -51,6 +51,9 @@ def test_the_end_of_a_run_waits_in_its_process_while_the_server_is_away() -> Non
     assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN).complaints != []
     assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN, ["bounced"]).complaints == []
     late = Window("killed", "7", 18.5 + SETTLE_S, 19.6)
+    assert (
+        account_for_doubles([FIRST, SECOND], [outage, next_outage, late], FORGIVEN, ["bounced"], 0.2).complaints == []
+    )
     assert account_for_doubles([FIRST, SECOND], [outage, next_outage, late], FORGIVEN, ["bounced"]).complaints != []
     assert account_for_doubles(
         [FIRST, SECOND], [kill, Window("bounced", "9", 11.5, 17.5)], FORGIVEN, ["bounced"]
