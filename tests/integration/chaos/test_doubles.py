@@ -81,6 +81,14 @@ def test_a_retry_that_was_pushed_twice_is_explained_by_what_touched_the_run_befo
     assert judged(Window("outage", "7", 13.0, 13.5), runs=(failed, *twice)).complaints != []
 
 
+def test_a_retry_that_another_process_moved_twice_while_it_waited_is_explained_where_they_do_that() -> None:
+    runs = [Run(1, 0, 7, 10.0, 11.0), Run(1, 1, 8, 20.0, 21.0), Run(1, 1, 8, 22.0, 23.0)]
+    for window, is_moved in [(Window("killed", "9", 15.0, 15.0), True), (Window("killed", "9", 20.5, 20.5), False)]:
+        assert account_for_doubles(runs, [window], FORGIVEN).complaints != []
+        told = account_for_doubles(runs, [window], FORGIVEN, moving=["killed"])
+        assert bool(told.complaints) is not is_moved
+
+
 def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text(
         "began 1.0 5 0 77 1\nfailed 1.5 5 0 77 1\nbegan 2.0 5 1 78 1\nended 2.5 5 1 78 1\nbegan 3.0 6 0 78 2\nend"
