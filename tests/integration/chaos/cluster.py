@@ -34,6 +34,7 @@ from redis.retry import Retry
 
 from chaos.cluster_monkeys import DOUBLING, HOLDING, NAMESPACES, ClusterMonkey, DaemonMonkey
 from chaos.doubles import Doubles, account_for_doubles, await_runs, keep, read_runs
+from chaos.judge import RECONNECT_S
 from chaos.monkeys import Chronicle
 from goworkers_py.config.cluster_address import ClusterAddress
 
@@ -122,7 +123,7 @@ def chaos(seconds: float, seed: int, folder: Path) -> Account:
     return Account(
         len(confirmed), sum(pusher.in_doubt for pusher in pushers),
         sorted(lost),
-        account_for_doubles(runs, chronicle.windows, DOUBLING, HOLDING),
+        account_for_doubles(runs, chronicle.windows, DOUBLING, HOLDING, RECONNECT_S),
         [*(f"{monkey.name}: {monkey.error!r}" for monkey in monkeys if monkey.error), *faults(folder, codes)],
         chronicle.count(),
     )  # fmt: skip

@@ -32,11 +32,15 @@ MASTER_DIED, MASTER_PAUSED, WRITES_LOST = (
     "master killed, and its replica took over", "master paused, and its replica took over",
     "master killed, and its replica had not got the last writes",
 )  # fmt: skip
-BOUNCED, MOVED, MOVED_SLOWLY, PAUSED_SHORTLY = (
-    "master killed, and back at once", "slot moved", "slot moved slowly", "daemon paused"
+BOUNCED, FAILED_OVER, MOVED, MOVED_SLOWLY, PAUSED_SHORTLY = (
+    "master killed, and back at once", "failover by hand", "slot moved", "slot moved slowly", "daemon paused"
 )  # fmt: skip
 DOUBLING = (WRITES_LOST, DAEMON_KILLED, DAEMON_PAUSED, MASTER_DIED, MASTER_PAUSED)
-HOLDING = (BOUNCED, MASTER_DIED, MASTER_PAUSED, WRITES_LOST, MOVED, MOVED_SLOWLY, DAEMON_PAUSED, PAUSED_SHORTLY)
+REFUSED = "failover by hand that the others refused"
+HOLDING = (
+    BOUNCED, MASTER_DIED, MASTER_PAUSED, WRITES_LOST, FAILED_OVER, REFUSED, MOVED, MOVED_SLOWLY, DAEMON_PAUSED,
+    PAUSED_SHORTLY,
+)  # fmt: skip
 
 
 class ClusterMonkey(Monkey):
@@ -102,8 +106,13 @@ class ClusterMonkey(Monkey):
             self.last()
 
     def fail_over(self) -> None:
-        with self.chronicle.note("failover by hand"):
-            self.cluster.fail_over(self.cluster.master_of(self._namespace))
+        """The others may refuse to vote soon after other elections. The master holds up its clients until then."""
+        with self.chronicle.note(FAILED_OVER) as window:
+            try:
+                self.cluster.fail_over(self.cluster.master_of(self._namespace))
+            except AssertionError:
+                window.kind = REFUSED
+                self.cluster.await_whole()
 
     def move(self) -> None:
         namespace = self._namespace

@@ -3,10 +3,11 @@
 For the chaos of brokers without the ledger of `run`: `cluster`, `rabbitmq`, `shards`. A job that is run again in the
 same attempt is a double. A double is forgiven where a disturbance of a forgiven kind touches its first run: it began
 before the end of that run was settled, and it was not over when the run began. It concerns the process of one of the
-two runs, or all of them. A retry may also be doubled by what touches the run that asked for it.
+two runs, or all of them. A retry may also be doubled by what touches the run that asked for it. Where any daemon may
+have moved the retry while it waited, so may what happened to any daemon in this time: kinds of `moving` windows.
 
 The end of a run is settled soon, but not while a disturbance of a holding kind lasts: when the server is away, the end
-of a run waits in its process, and is lost with it.
+of a run waits in its process, and is lost with it. When the server is back, its process may pause before it tries.
 
 A disturbance that lasts for long, or strikes often, would forgive everything. So the account also tells how many of all
 runs were touched by one.
@@ -113,10 +114,16 @@ def keep(windows: Iterable[Window], folder: Path) -> None:
 
 
 def account_for_doubles(
-    runs: Sequence[Run], windows: Iterable[Window], forgiven: Sequence[str], holding: Collection[str] = ()
+    runs: Sequence[Run],
+    windows: Iterable[Window],
+    forgiven: Sequence[str],
+    holding: Collection[str] = (),
+    reconnect_s: float = 0.0,
+    moving: Collection[str] = (),
 ) -> Doubles:
-    """`forgiven` and `holding` are kinds of windows. The first one of `forgiven` that explains a double is named."""
-    judge = _Judge(windows, forgiven, holding)
+    """`forgiven` and `holding` are kinds of windows. The first one of `forgiven` that explains a double is named. A
+    process notices within `reconnect_s` that a window of `holding` is over."""
+    judge = _Judge(windows, forgiven, holding, reconnect_s, moving)
     told = Doubles(runs=len(runs), touched=sum(judge.reason(run, run, math.inf) is not None for run in runs))
     attempts: dict[int, dict[int, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
@@ -136,8 +143,13 @@ def account_for_doubles(
 
 
 class _Judge:
-    def __init__(self, windows: Iterable[Window], forgiven: Sequence[str], holding: Collection[str]) -> None:
+    def __init__(
+        self, windows: Iterable[Window], forgiven: Sequence[str], holding: Collection[str], reconnect_s: float,
+        moving: Collection[str],
+    ) -> None:  # fmt: skip
+        self._reconnect_s = reconnect_s
         self._all = sorted(windows, key=lambda window: window.began)
+        self._moving = [window for window in self._all if window.kind in moving]
         self._holding = [window for window in self._all if window.kind in holding]
         self._forgiven = {kind: [window for window in self._all if window.kind == kind] for kind in forgiven}
 
@@ -145,7 +157,12 @@ class _Judge:
         reason = self.reason(first, second, second.began)
         if reason is None and any(self.reason(run, run, first.began) for run in former):
             return "its retry was pushed twice"
+        if reason is None and any(self._is_moved_twice(run, first) for run in former):
+            return "its retry was moved twice while it waited"
         return reason
+
+    def _is_moved_twice(self, asked: Run, retry: Run) -> bool:
+        return any(asked.ended <= window.ended and window.began <= retry.began for window in self._moving)
 
     def reason(self, first: Run, second: Run, before: float) -> str | None:
         """The kind of a window that began before then and touches the first run."""
@@ -163,8 +180,8 @@ class _Judge:
     def _settled_by(self, run: Run) -> float:
         by = run.ended + SETTLE_S
         for window in self._holding:
-            if window.node in ("", str(run.pid)) and window.began <= by and run.ended <= window.ended:
-                by = max(by, window.ended + SETTLE_S)
+            if window.node in ("", str(run.pid)) and window.began <= by and run.ended <= window.ended + BACK_S:
+                by = max(by, window.ended + self._reconnect_s + SETTLE_S)
         return by
 
     def nearest(self, run: Run) -> Window | None:

@@ -111,7 +111,7 @@ class Chaos:
         codes = [one.stop() for one in self.daemons]
         keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
-        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING)
+        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, moving=(KILLED, CUT))
         deeds = ", ".join(f"{deed} {count}" for deed, count in self.chronicle.count().items())
         print(f"{deeds}; exit codes {codes}\nconfirmed {len(wanted)}, in doubt {self.in_doubt}, lost {len(lost)}")
         print(doubles, *doubles.complaints, sep="\n")

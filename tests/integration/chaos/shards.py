@@ -24,6 +24,7 @@ from harness_shards import ShardServers
 from chaos.doubles import NOTES, account_for_doubles, await_runs, keep, read_runs
 from chaos.monkeys import Chronicle
 from goworkers_py.api.app import App
+from goworkers_py.brokers.shards.shard import LONGEST_PAUSE_S
 from goworkers_py.core.errors import WorkersError
 
 WORKERS, THREADS, PRODUCERS = 2, 5, 2
@@ -129,7 +130,7 @@ class Chaos:
         codes = [worker.stop() for worker in self.workers]
         keep(self.chronicle.windows, self.folder)
         runs = read_runs(self.folder)
-        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, HOLDING)
+        doubles = account_for_doubles(runs, self.chronicle.windows, DOUBLING, HOLDING, LONGEST_PAUSE_S)
         refused = sum(producer.refused for producer in self._producers)
         print(f"{dict(self.chronicle.count())}, exit codes {codes}")
         print(f"pushed {len(pushed)}, refused {refused}, lost {len(lost)}", *sorted(lost)[:20])

@@ -51,6 +51,9 @@ def test_the_end_of_a_run_waits_in_its_process_while_the_server_is_away() -> Non
     assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN).complaints != []
     assert account_for_doubles([FIRST, SECOND], windows, FORGIVEN, ["bounced"]).complaints == []
     late = Window("killed", "7", 18.5 + SETTLE_S, 19.6)
+    assert (
+        account_for_doubles([FIRST, SECOND], [outage, next_outage, late], FORGIVEN, ["bounced"], 0.2).complaints == []
+    )
     assert account_for_doubles([FIRST, SECOND], [outage, next_outage, late], FORGIVEN, ["bounced"]).complaints != []
     assert account_for_doubles(
         [FIRST, SECOND], [kill, Window("bounced", "9", 11.5, 17.5)], FORGIVEN, ["bounced"]
@@ -76,6 +79,14 @@ def test_a_retry_that_was_pushed_twice_is_explained_by_what_touched_the_run_befo
     twice = Run(1, 1, 8, 20.0, 21.0), Run(1, 1, 9, 22.0, 23.0)
     assert judged(Window("outage", "7", 11.0, 11.5), runs=(failed, *twice)).reasons == {"its retry was pushed twice": 1}
     assert judged(Window("outage", "7", 13.0, 13.5), runs=(failed, *twice)).complaints != []
+
+
+def test_a_retry_that_another_process_moved_twice_while_it_waited_is_explained_where_they_do_that() -> None:
+    runs = [Run(1, 0, 7, 10.0, 11.0), Run(1, 1, 8, 20.0, 21.0), Run(1, 1, 8, 22.0, 23.0)]
+    for window, is_moved in [(Window("killed", "9", 15.0, 15.0), True), (Window("killed", "9", 20.5, 20.5), False)]:
+        assert account_for_doubles(runs, [window], FORGIVEN).complaints != []
+        told = account_for_doubles(runs, [window], FORGIVEN, moving=["killed"])
+        assert bool(told.complaints) is not is_moved
 
 
 def test_notes_are_read_to_the_last_whole_line(tmp_path: Path) -> None:
