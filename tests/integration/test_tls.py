@@ -163,6 +163,11 @@ def test_a_server_whose_certificate_names_another_host_is_refused_and_the_mismat
     assert "write the host name of the certificate" in told
 
 
+def test_a_sentinel_whose_authority_is_not_ours_is_refused_as_a_server_is(tls: TlsServer) -> None:
+    told = refusal(f"sentinel://localhost:{tls.port}/mymaster?ssl=true&{query_of(tls.certificates, 'other')}")
+    assert told.startswith("the server's certificate is not accepted: self-signed certificate in certificate chain")
+
+
 @pytest.mark.parametrize("client", ["", "stranger"])
 def test_a_client_without_a_certificate_that_the_server_accepts_is_told_how_to_name_one(
     tls: TlsServer, client: str

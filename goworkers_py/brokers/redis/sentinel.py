@@ -59,7 +59,7 @@ class _Sentinels(Sentinel):
     every sentinel, in older versions the passwords too."""
 
     def discover_master(self, service_name: str) -> tuple[str, int]:
-        failures = []
+        failures = list[Exception]()
         for sentinel in (asked := self.sentinels):
             try:
                 masters: Any = sentinel.sentinel_masters()
@@ -69,7 +69,7 @@ class _Sentinels(Sentinel):
             except redis.ResponseError:
                 raise
             except (redis.ConnectionError, redis.TimeoutError) as error:
-                failures.append(str(error))
+                failures.append(error)
                 continue
             state = masters.get(service_name)
             if state and self.check_master_state(state, service_name):  # type: ignore[no-untyped-call]
@@ -77,7 +77,9 @@ class _Sentinels(Sentinel):
                     self.sentinels = [sentinel, *(other for other in asked if other is not sentinel)]
                 return state["ip"], state["port"]
         known = f"{len(asked) - len(failures)} of {len(asked)} sentinels answer, none knows a primary {service_name!r}"
-        raise MasterNotFoundError("; ".join([known, *failures]))
+        # The cause tells `translation` of a certificate that is not accepted: to wait for that one would be in vain.
+        cause = failures[-1] if failures else None
+        raise MasterNotFoundError("; ".join([known, *map(str, failures)])) from cause
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
