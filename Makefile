@@ -15,6 +15,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SITE_PACKAGES := $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'
 
+# Each test starts programs of its own: without the compiled files, each of them would compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup run test test-fast matrix upgrade chaos standby-chaos bench bench-quick lint format types coverage ci clean chaos-rabbitmq chaos-cluster chaos-shards
@@ -78,6 +81,7 @@ types: setup ## check types (mypy, strict)
 # A test that fails beside others runs once more, alone: one that passes then depends on the load of the machine. Both
 # runs are shown. Fewer than ten, or something is wrong with all.
 coverage: setup ## run the tests, measure branch coverage and fail if it is too low
+	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null  # compiles the tests once, and not once a process
 	$(BIN)/python -m pytest $(PARALLEL) --cov --maxfail 10 $(ARGS) || { \
 	    echo "coverage: running the failed tests again, alone"; \
 	    $(BIN)/python -m pytest --cov --cov-append --last-failed --last-failed-no-failures none $(ARGS); }

@@ -80,9 +80,15 @@ def ended_pairs(app: App, world: World, before: Callable[[World], None] = lambda
     judge(world)
 
 
-@pytest.mark.parametrize("ending", ["success", "retry", "no_failure", "death", "discard", "cancel_running"])
+@pytest.mark.parametrize("ending", ["success", "retry", "no_failure", "death", "discard"])
 def test_each_feature_keeps_its_promise_beside_each_other_one(app: App, ending: str) -> None:
     with ended_pairs(app, World(app, ending, each=3 if ending == "success" else 1)):
+        pass
+
+
+@pytest.mark.usefixtures("untraced")
+def test_each_feature_keeps_its_promise_when_the_job_is_cancelled_while_it_runs(app: App) -> None:
+    with ended_pairs(app, World(app, "cancel_running")):
         pass
 
 
