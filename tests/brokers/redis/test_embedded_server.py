@@ -381,19 +381,19 @@ def test_guardian_ignores_the_signals_of_a_shutdown_while_the_server_has_users(h
 
 def test_start_waits_as_long_as_the_server_is_loading(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedServer(home) as url, redis.Redis.from_url(url) as client, client.pipeline() as pipeline:
-        for number in range(5000):
+        for number in range(10_000):
             pipeline.set(f"key {number}", number)
         pipeline.execute()
     # This server waits between commands, and after every thousand commands it looks at its clients.
     slow = program(
         home.parent / "bin" / "redis-server",
-        f'test "$1" = --version || delay="--key-load-delay 300"\nexec {find_server()} "$@" $delay',
+        f'test "$1" = --version || delay="--key-load-delay 400"\nexec {find_server()} "$@" $delay',
     )
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
     began = time.monotonic()
-    with EmbeddedServer(home, silence_s=1) as url:
-        assert time.monotonic() - began > 1
-        assert call(url, "DBSIZE") == 5000
+    with EmbeddedServer(home, silence_s=3) as url:
+        assert time.monotonic() - began > 3
+        assert call(url, "DBSIZE") == 10_000
 
 
 def test_server_that_hangs_is_reported(home: Path) -> None:
