@@ -36,6 +36,9 @@ HEADINGS = {
     "enqueue": "Enqueueing",
     "shapes": "Unique jobs, batches and chains",
     "timers": "Timers of the delay queue",
+    "rabbitmq": "RabbitMQ",
+    "shards": "Shards",
+    "serial": "Serial mode",
 }
 
 # The bar, and what is drawn from its first table.
@@ -52,7 +55,7 @@ INTRO = """\
 # Benchmarks
 
 This page helps you decide whether goworkers-py is fast enough for you, and what it would cost or save beside the system
-that you have. It compares job systems that keep their jobs in Redis.
+that you have. It compares job systems that keep their jobs in Redis and, in a part of its own, in RabbitMQ.
 
 """
 
@@ -101,8 +104,9 @@ $ .venv/bin/python bin/bench --help    # the names of all parts
 
 The benchmark puts the Python peers into environments of their own, builds the Go peers if there is a `go`, and takes
 the `sidekiq` on `PATH`. It starts a Redis server of its own, without persistence but for the part on the append-only
-file, and needs Linux. A run of some parts keeps the figures of the others, with the date of the run that measured them.
-[The bars](benchmarks-bars.md) that the project sets itself, and those that it misses, are on a page for contributors.
+file, and a node of RabbitMQ if `rabbitmq-server` is installed, and needs Linux. A run of some parts keeps the figures
+of the others, with the date of the run that measured them. [The bars](benchmarks-bars.md) that the project sets itself,
+and those that it misses, are on a page for contributors.
 
 """
 

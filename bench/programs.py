@@ -47,6 +47,15 @@ class Program:
         if self._process.poll() is not None:
             raise Failed(f"ended with {self._process.returncode}: {self.tail()}")
 
+    def await_end(self, within_s: float) -> None:
+        """Raises if it does not end well."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"it has not ended after {within_s:.0f} s: {self.tail()}") from None
+        if self._process.returncode != 0:
+            self.check()
+
     def tail(self) -> str:
         lines = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1].strip()[-200:] if lines else "it said nothing"

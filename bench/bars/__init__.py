@@ -12,6 +12,7 @@ from bench.bars.memory import memory
 from bench.bars.pools import pools
 from bench.bars.producing import enqueue
 from bench.bars.scheduled import promotion
+from bench.bars.services import rabbitmq, serial, shards
 from bench.bars.shapes import shapes
 from bench.bars.starting import footprint
 from bench.bars.throughput import drain, payload, processes, sleep
@@ -40,5 +41,8 @@ BARS: dict[str, Bar] = {
         footprint,
         memory,
         timers,
+        rabbitmq,
+        shards,
+        serial,
     )
 }
