@@ -124,6 +124,8 @@ class Caller:
                 self._print(Answer(one.identity, "asked; this program does not answer"))
             elif one.embedded and name in SIGNALS:
                 self._print(Answer(one.identity, error=f"part of another program; only that program can {name} it"))
+            elif one.standby:
+                self._print(Answer(one.identity, error=f"stands by; it obeys {name} only while it leads"))
             else:
                 self._print(Answer(one.identity, error=f"{one.version or 'this program'} does not know {name}"))
         return asked

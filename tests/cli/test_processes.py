@@ -21,7 +21,7 @@ from typing import Any
 import click
 import pytest
 import redis as redis_py
-from apps import fields, in_progress, job, own_app, queue, running, started
+from apps import fields, in_progress, job, own_app, queue, running, started, working
 from calls import Call, one_line
 from daemon import Daemon, command, environment
 from servers import RedisServer
@@ -255,6 +255,22 @@ def test_unknown_and_embedded_processes_cannot_be_asked(redis: redis_py.Redis, c
         assert done.returncode == code
         assert line in one_line(done.stderr)
     assert not redis.keys("*-signals")
+
+
+def test_a_process_that_stands_by_is_in_its_partition_and_obeys_signals_alone(redis_url: str, call: Call) -> None:
+    with (
+        own_app(redis_url, QueueConfig("q"), standby=True) as first,
+        own_app(redis_url, QueueConfig("q"), standby=True) as second,
+        working(first),
+        working(second),
+    ):
+        assert eventually(lambda: len(listed(call, "standby", "partition")) == 2)  # a leader and a follower
+        [follower] = [one for one in first.inspector.processes() if one.standby]
+        assert follower.partition == "main"
+        told = call("processes", "dump", follower.identity, "--partition", "main")
+        assert told.returncode == 1
+        told = call("processes", "resume", follower.identity)
+        assert one_line(told.stderr) == f"{follower.identity}: stands by; it obeys resume only while it leads"
 
 
 def test_processes_that_do_not_answer_are_asked_by_a_signal(redis: redis_py.Redis, call: Call) -> None:
