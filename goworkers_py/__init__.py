@@ -23,6 +23,7 @@ from goworkers_py.api.receiver import Receiver
 from goworkers_py.api.typed_message import TypedMessage
 from goworkers_py.config.enqueue_options import EnqueueOptions
 from goworkers_py.core.batch import BatchStatus
+from goworkers_py.core.call import Target
 from goworkers_py.core.chain import PREVIOUS, ChainStatus
 from goworkers_py.core.election import LeaderChange
 from goworkers_py.core.errors import (
@@ -184,6 +185,7 @@ __all__ = [
     "RetryJob",
     "SQLitePersistence",
     "Signature",
+    "Target",
     "TimeLimitExceeded",
     "TooManyHeld",
     "TypedMessage",

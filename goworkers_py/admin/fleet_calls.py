@@ -28,8 +28,10 @@ class CallResult:
 
     @property
     def ok(self) -> bool:
-        """Every process has answered, and none with an error."""
-        return not self.silent and all(answer.ok for answer in self.answers)
+        """Every process has answered, and none with an error. A process that lacks the pool or the queue that the
+        command names matters only if all of them do."""
+        known = [answer for answer in self.answers if answer.here]
+        return not self.silent and all(answer.ok for answer in known) and bool(known or not self.answers)
 
 
 class FleetCalls:
@@ -68,8 +70,11 @@ class FleetCalls:
         return chosen if after else chosen[-limit:]
 
 
-def fits(target: Target, process: Process) -> bool:
-    return target.fits(process.identity, process.tag, process.queues)
+def fits(target: Target, process: Process, queues: Collection[str] = ()) -> bool:
+    """`queues` are those of the target's partition. They choose among the processes that do not say which partition
+    they work: those of other programs and of older releases."""
+    partition = process.partition or ("" if set(queues).isdisjoint(process.queues) else target.partition)
+    return target.fits(process.identity, process.tag, process.queues, partition)
 
 
 def _collected(calls: Calls, call: Call, asked: Collection[str], timeout_s: float) -> list[Answer]:

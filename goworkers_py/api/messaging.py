@@ -56,7 +56,8 @@ class Messaging:
 
     def receive(self, kind: type[TypedMessage], consumers: int = 5) -> Receiver:
         """`receiver = workers.receive(Mail, consumers=5)` resolves the messages of a class in 5 threads of this
-        program, until `receiver.stop()`. It receives all jobs of the class's channel."""
+        program, until `receiver.stop()`. It receives all jobs of the class's channel. While the server is away it
+        returns all the same, and begins when the server is there: see `receiver.ready` and `wait_until_ready`."""
         channel = type_of(kind).channel
         if consumers < 1:
             raise ArgumentError(f"receive: consumers must be at least 1, is {consumers}")
@@ -73,4 +74,5 @@ class Messaging:
             partition.config, queues=(queue,), pools=(), process="", processes=1, max_jobs=0, max_memory=0, stats_port=0
         )
         plan = self.plan_from(config)
-        return Receiver(assemble(plan, self.open_broker(plan.config), self.clock, partition.hints))
+        broker = self.open_broker(plan.config)
+        return Receiver(assemble(plan, broker, self.clock, partition.hints), broker)

@@ -26,7 +26,7 @@ from goworkers_py.config.ini_file import ConfigText
 from goworkers_py.config.loader import flag, load, variable
 from goworkers_py.config.options import Config, help_of, names_of, options_by_any_name, options_of
 from goworkers_py.config.parsers import without_password, words
-from goworkers_py.config.partitions import MAIN, of_connection, of_partition, working
+from goworkers_py.config.partitions import ALL, MAIN, of_connection, of_partition, working
 from goworkers_py.core.errors import (
     ArgumentError,
     BrokerFull,
@@ -38,7 +38,6 @@ from goworkers_py.core.errors import (
 from goworkers_py.core.escaping import one_line
 
 FAILED, USAGE, TEMPORARY = 1, 2, 75
-ALL = "all"  # in the place of a partition's name
 
 Function = Callable[..., Any]
 
@@ -227,6 +226,12 @@ def _on_each(config: Config, call: Callable[[Config], Any]) -> NoReturn:
 def _own_name(partition: str | None) -> str:
     """People call it `main`; its name is empty."""
     return "" if partition in (None, MAIN) else str(partition)
+
+
+def named_partition(app: App) -> str:
+    """That of --partition, as people call it; empty where the option was left out."""
+    named = click.get_current_context().params.get("partition") is not None
+    return (app.config.partition or MAIN) if named else ""
 
 
 def _joined(value: str | tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -21,7 +21,11 @@ from goworkers_py.cli.base import (
     worked_flags,
 )
 from goworkers_py.config.options import Config
-from goworkers_py.core.errors import ConfigError
+from goworkers_py.config.partitions import MAIN
+from goworkers_py.core.errors import ConfigError, WorkersError
+from goworkers_py.core.escaping import one_line
+from goworkers_py.core.identity import is_identity, pid_here
+from goworkers_py.core.proc import parent_of
 from goworkers_py.system import daemon
 
 
@@ -66,11 +70,34 @@ def restart(app: App) -> None:
 @click.command()
 @_with_pidfile()
 def status(app: App) -> None:
-    """Is the process in the pidfile running? Exit code 0 or 1."""
+    """Is the process in the pidfile running? Exit code 0 or 1. Where there are partitions, it shows those that the
+    process works, as their brokers tell."""
     _needs_pidfile(app.config)
     pid = daemon.pidfile_of(app.config).holder()
     click.echo("pyworkers is not running" if pid is None else f"pyworkers is running as process {pid}")
+    if pid and app.config.partitions:
+        for line in _partitions(app, pid):
+            click.echo(one_line(line))
     sys.exit(0 if pid else FAILED)
+
+
+def _partitions(app: App, pid: int) -> Iterator[str]:
+    for name in ("", *(one.name for one in app.config.partitions)):
+        shown = name or MAIN
+        try:
+            found = app.partition(name).inspector.processes()
+        except WorkersError as error:
+            yield f"partition {shown}: not known: {error}"
+            continue
+        for one in found:
+            if one.partition == shown and _is_of(pid, one.identity):
+                yield f"partition {shown}: {one.identity}, {one.state}, {one.busy} of {one.concurrency} threads busy"
+
+
+def _is_of(pid: int, identity: str) -> bool:
+    """The process of a partition is the one in the pidfile, or with `processes` a child of that."""
+    here = pid_here(identity) if is_identity(identity) else None
+    return here is not None and pid in (here, parent_of(here))
 
 
 @click.command()

@@ -150,10 +150,10 @@ def _queues(queues: Sequence[QueueStats]) -> list[str]:
 def _processes(processes: Sequence[Process]) -> list[str]:
     rows = [
         (one.identity, f"{one.busy}/{one.concurrency}", "quiet" if one.quiet else "", f"{one.rss_kb // 1024} MB",
-         ", ".join(one.queues))
+         one.partition or "-", ", ".join(one.queues))
         for one in sorted(processes, key=lambda one: (-one.busy, one.identity))
     ]  # fmt: skip
-    return Table("process", "busy>", "", "memory>", "queues").lines(rows)
+    return Table("process", "busy>", "", "memory>", "partition", "queues").lines(rows)
 
 
 def _running(running: Sequence[Running], now: float) -> list[str]:

@@ -31,6 +31,7 @@ from goworkers_py.config.options import (
 from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.config.partitions import (
     check_names,
+    check_partition_name,
     check_partitions,
     of_partitions,
     partition_of,
@@ -125,6 +126,7 @@ def _partitions(
     of_environment = partitions_of_environment(_ours(environment), [*sections])
     partitions = []
     for name, section in sections.items():
+        check_partition_name(name, f"{where}: [{section}]")
         table = {**options_by_any_name(PartitionConfig), **of_partitions()}
         own = _parse_all(PartitionConfig, _items(file, section), _name_in(where, section), table)
         own |= _parse_all(PartitionConfig, of_environment.get(name, {}), _in_environment_of(name), table)

@@ -15,6 +15,7 @@ from goworkers_py.config.parsers import did_you_mean
 from goworkers_py.core.errors import ConfigError
 
 MAIN = "main"  # how people name the configuration of [pyworkers]
+ALL = "all"  # in the place of a partition's name
 
 # Where a broker is.
 _OF_BROKER = ("broker", "broker_password_file", "store", "namespace")
@@ -83,6 +84,12 @@ def partition_of(
     handler = told.get("handler", "")
     own = tuple(dataclasses.replace(one, partition=name, handler=one.handler or handler) for one in found.values())
     return PartitionConfig(name, own, handler, tuple(pool for pool in pools if pool.partition == name), said)
+
+
+def check_partition_name(name: str, place: str) -> None:
+    if name in (MAIN, ALL):
+        meaning = "[pyworkers] itself" if name == MAIN else "all partitions"
+        raise ConfigError(f"{place}: --partition {name} means {meaning}; choose another name")
 
 
 def check_partitions(config: Config, where: str) -> None:

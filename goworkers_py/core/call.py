@@ -20,17 +20,20 @@ LONGEST_LIFE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The processes that a call is for: those that fit in every field. A field that is empty fits all."""
+    """`workers.inspector.call("flush-cache", target=workers.Target(partition="billing"))`: the processes that a command
+    is for are those that fit in every field. A field that is empty fits all."""
 
     identities: Collection[str] = ()
     tag: str = ""
     queue: str = ""
+    partition: str = ""  # `main`: the one of [pyworkers]
 
-    def fits(self, identity: str, tag: str, queues: Collection[str]) -> bool:
+    def fits(self, identity: str, tag: str, queues: Collection[str], partition: str) -> bool:
         return (
             (not self.identities or identity in self.identities)
             and self.tag in ("", tag)
             and (not self.queue or self.queue in queues)
+            and self.partition in ("", partition)
         )
 
 
@@ -51,6 +54,7 @@ class Answer:
     identity: str
     value: Any = None  # a JSON value
     error: str = ""  # why the process did not obey; empty if it did
+    here: bool = True  # False with an error: the process lacks the pool or the queue that the call names
 
     @property
     def ok(self) -> bool:
@@ -58,7 +62,9 @@ class Answer:
 
     def as_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {"identity": self.identity, "ok": self.ok}
-        return told | ({"value": self.value} if self.ok else {"error": self.error})
+        if self.ok:
+            return told | {"value": self.value}
+        return told | {"error": self.error} | ({} if self.here else {"here": False})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ WorkersError
 ├── ConfigError             the configuration is wrong; the message says where, and what to write instead
 ├── ArgumentError           a push was refused at the call (also a ValueError)
 │   ├── TooManyHeld         `atomic` cannot hold back this push
+│   ├── NotHere             a process lacks the pool or the queue that a command names
 │   └── ArgumentsDoNotFit   a job's arguments do not fit its function; retried for ten minutes, then dead
 ├── UnreadablePayload       a payload is not a job in Sidekiq's format
 ├── UnknownJob              no Python code is registered for this class
@@ -63,6 +64,10 @@ class ArgumentError(WorkersError, ValueError):
 
 
 class TooManyHeld(ArgumentError):
+    pass
+
+
+class NotHere(ArgumentError):
     pass
 
 

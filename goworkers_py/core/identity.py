@@ -9,8 +9,17 @@ import socket
 
 
 def new_identity() -> str:
-    hostname = os.environ.get("DYNO") or socket.gethostname()
-    return f"{hostname}:{os.getpid()}:{secrets.token_hex(6)}"
+    return f"{_hostname()}:{os.getpid()}:{secrets.token_hex(6)}"
+
+
+def pid_here(identity: str) -> int | None:
+    """The pid in an identity of this machine; None for one of another machine."""
+    hostname, pid, _ = identity.rsplit(":", 2)
+    return int(pid) if hostname == _hostname() else None
+
+
+def _hostname() -> str:
+    return os.environ.get("DYNO") or socket.gethostname()
 
 
 def is_identity(name: str) -> bool:

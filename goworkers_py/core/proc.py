@@ -101,6 +101,11 @@ def name_and_stat(pid: int) -> tuple[str, list[str]] | None:
     return head.partition(" (")[2], tail.split()
 
 
+def parent_of(pid: int) -> int | None:
+    found = _stat(pid)
+    return None if found is None else int(found[1])
+
+
 def resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

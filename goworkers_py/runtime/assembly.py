@@ -8,6 +8,7 @@ from functools import partial
 
 from goworkers_py.brokers.absent import completed
 from goworkers_py.brokers.broker import Broker, Capability
+from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.call import BUILT_IN
 from goworkers_py.core.clock import Clock
 from goworkers_py.core.command import Obey
@@ -209,7 +210,8 @@ class _Assembly:
         built_in = BuiltInCommands(lambda: self.launcher, self._obey).by_name()
         queues = [queue for manager in self._managers for queue in manager.queues]
         own, tag = OwnCommands(self._plan.commands), self._config.tag
-        return Commands(self._broker.calls, built_in, own, Facts(tag, queues), self._shared)
+        facts = Facts(tag, queues, self._config.partition or MAIN)
+        return Commands(self._broker.calls, built_in, own, facts, self._shared)
 
     def _releaser(self) -> LimitReleaser | None:
         if not self._limit_begin.of_any_class:

@@ -19,7 +19,7 @@ from goworkers_py.core.call import (
     STOP,
 )
 from goworkers_py.core.command import Command, Obey
-from goworkers_py.core.errors import ArgumentError
+from goworkers_py.core.errors import ArgumentError, NotHere
 from goworkers_py.observe.job_log_levels import job_levels
 from goworkers_py.runtime.launcher import Launcher
 from goworkers_py.runtime.thread_dump import thread_stacks
@@ -85,10 +85,12 @@ class BuiltInCommands:
     def _concurrency(self, threads: int, pool: str = "") -> dict[str, list[int]]:
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             raise ArgumentError(f"a number of threads is from 1 to {MOST_THREADS:,}, not {threads!r}")
+        names = [manager.name for manager in self._launcher().managers]
+        if pool and pool not in names:
+            raise NotHere(f"not here: this process has no pool {pool!r}, but {', '.join(names)}")
         changed = self._launcher().resize(threads, pool)
         if not changed:
-            names = ", ".join(manager.name for manager in self._launcher().managers if manager.resizable)
-            raise ArgumentError(f"this process has no pool {pool!r} whose threads can change; it has {names or 'none'}")
+            raise ArgumentError(f"{pool or ', '.join(names)} has mode = serial, which is one thread")
         return changed
 
     def _pause_queue(self, queue: str) -> bool:
@@ -102,7 +104,7 @@ class BuiltInCommands:
     def _of_this_process(self, queue: str) -> None:
         queues = [name for manager in self._launcher().managers for name in manager.queues]
         if queue not in queues:
-            raise ArgumentError(f"this process does not fetch from queue {queue!r}, but from {', '.join(queues)}")
+            raise NotHere(f"not here: this process does not fetch from queue {queue!r}, but from {', '.join(queues)}")
 
     def _of_this_program(self, name: str) -> Obey:
         if self._obey is None:

@@ -22,7 +22,7 @@ from typing import Any
 from goworkers_py.brokers.contracts.calls import Calls
 from goworkers_py.core.call import Answer, Call
 from goworkers_py.core.clock import Deadline
-from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, WorkersError
+from goworkers_py.core.errors import ArgumentError, BrokerError, BrokerRefused, NotHere, WorkersError
 from goworkers_py.core.escaping import one_line
 from goworkers_py.runtime.own_commands import OwnCommands, check_arguments
 from goworkers_py.runtime.service import BrokerService
@@ -44,6 +44,7 @@ class Facts:
 
     tag: str
     queues: Collection[str]
+    partition: str
 
 
 class Commands(BrokerService):
@@ -100,7 +101,8 @@ class Commands(BrokerService):
         self._give_answers()
 
     def _is_for_me(self, call: Call) -> bool:
-        return call.target.fits(self._lease.identity, self._facts.tag, self._facts.queues)
+        facts = self._facts
+        return call.target.fits(self._lease.identity, facts.tag, facts.queues, facts.partition)
 
     def _obey(self, call: Call) -> None:
         log.info("command from %s: %s %s", _shown(call.asker), _shown(call.name), _shown(str(call.arguments)))
@@ -132,7 +134,8 @@ class Commands(BrokerService):
                 json_text(value, f"the value of {call.name}", LONGEST_VALUE)
             except ArgumentError as wrong:
                 value, error = None, wrong
-        answer = Answer(self._lease.identity, value, "" if error is None else _told(error))
+        told, here = "" if error is None else _told(error), not isinstance(error, NotHere)
+        answer = Answer(self._lease.identity, value, told, here)
         self._answers.append((time.monotonic() + ANSWER_LIVES_S, call, answer))
 
     def _give_answers(self) -> None:

@@ -6,6 +6,7 @@ import time
 from contextlib import suppress
 
 from goworkers_py.brokers.contracts.control import Control
+from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Obey
 from goworkers_py.core.errors import BrokerError
 from goworkers_py.core.proc import resident_bytes
@@ -21,7 +22,8 @@ class FollowerReport:
         self._control = control
         self._obey = obey
         pools = [MemberPool(pool.name, pool.concurrency, _weights(pool.queues, pool.weights)) for pool in plan.pools]
-        self._member = Member(time.time(), pools, plan.config.tag)
+        partition = plan.config.partition or MAIN
+        self._member = Member(time.time(), pools, plan.config.tag, partition=partition)
         self._every_s = plan.config.timing.beat_every_s
         self._next_at = 0.0  # monotonic
         self._shown = "", ""  # the last one

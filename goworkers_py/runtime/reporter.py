@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from goworkers_py.brokers.contracts.control import Control
 from goworkers_py.brokers.contracts.recoverable import Presence
 from goworkers_py.config.options import Config
+from goworkers_py.config.partitions import MAIN
 from goworkers_py.core.command import Obey
 from goworkers_py.core.proc import resident_bytes
 from goworkers_py.core.stored_config import ConfigInForce
@@ -27,7 +28,7 @@ class Reporter:
         self._health = health
         self._shared = shared
         self._obey = obey
-        self._started_at, self._tag = shared.clock.wall(), config.tag
+        self._started_at, self._tag, self._partition = shared.clock.wall(), config.tag, config.partition or MAIN
         self.config: ConfigInForce | None = None  # assigned by the thread `configuration`
         self.commands: Sequence[str] = ()  # the commands that this process answers; set before the first report
 
@@ -52,7 +53,7 @@ class Reporter:
 
     def _member(self) -> Member:
         pools = [MemberPool(one.name, one.concurrency, _weights(one)) for one in self._health.managers]
-        return Member(self._started_at, pools, self._tag, self.commands, self.config)
+        return Member(self._started_at, pools, self._tag, self.commands, self.config, self._partition)
 
     def record(self) -> None:
         executions = {lane.queue: lane.run_stats.executions() for lane in self._health.lanes}

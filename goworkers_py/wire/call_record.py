@@ -1,8 +1,9 @@
 """Calls, answers and reports as JSON.
 
 A call:    {"v": 1, "id": ..., "name": ..., "args": [...], "to": {"identities": [...], "tag": ..., "queue": ...},
-            "by": who gave it, "life_s": ...}
-An answer: {"v": 1, "identity": ..., "value": ...} or {"v": 1, "identity": ..., "error": ...}
+            "by": who gave it, "life_s": ...}; `to` has `partition` too where the target names one
+An answer: {"v": 1, "identity": ..., "value": ...} or {"v": 1, "identity": ..., "error": ...}; with `"here": false`
+           beside the error where the process lacks what the call names
 A report:  {"v": 1, "name": ..., "identity": ..., "body": {...}}
 """
 
@@ -18,6 +19,7 @@ from goworkers_py.core.errors import ArgumentError
 from goworkers_py.wire.needs import is_version
 
 V = 1
+_TARGET = {"identities", "tag", "queue", "partition"}
 # Of the arguments of a call and of the body of a report; and of the value of an answer, which may be a dump of stacks.
 LONGEST_ARGUMENTS, LONGEST_VALUE = 8_192, 1_000_000
 
@@ -34,7 +36,10 @@ def json_text(value: Any, what: str, longest: int) -> str:
 
 
 def written_call(call: Call) -> str:
-    to = {"identities": list(call.target.identities), "tag": call.target.tag, "queue": call.target.queue}
+    target = call.target
+    to = {"identities": list(target.identities), "tag": target.tag, "queue": target.queue}
+    if target.partition:  # a process that does not know this field does not obey a call that has it
+        to["partition"] = target.partition
     json_text(list(call.arguments), f"the arguments of {call.name}", LONGEST_ARGUMENTS)
     told = {"v": V, "id": call.id, "name": call.name, "args": list(call.arguments), "to": to, "by": call.asker}
     return simplejson.dumps({**told, "life_s": call.life_s})
@@ -46,24 +51,27 @@ def read_call(raw: bytes) -> Call | None:
         told = simplejson.loads(raw)
         to = told["to"]
         identities = tuple(str(one) for one in to.get("identities", ()))
-        target = Target(identities, str(to.get("tag", "")), str(to.get("queue", "")))
+        target = Target(identities, *(str(to.get(name, "")) for name in ("tag", "queue", "partition")))
         life_s = min(float(told["life_s"]), LONGEST_LIFE_S)
         # A target with a part that this release does not know may leave this process out.
-        if is_version(told["v"], V) and set(to) <= {"identities", "tag", "queue"} and isinstance(told["args"], list):
+        if is_version(told["v"], V) and set(to) <= _TARGET and isinstance(told["args"], list):
             return Call(str(told["id"]), str(told["name"]), told["args"], target, str(told["by"]), life_s)
     return None
 
 
 def written_answer(answer: Answer) -> str:
     told: dict[str, Any] = {"v": V, "identity": answer.identity}
-    return simplejson.dumps(told | ({"value": answer.value} if answer.ok else {"error": answer.error}))
+    if answer.ok:
+        return simplejson.dumps({**told, "value": answer.value})
+    return simplejson.dumps({**told, "error": answer.error, **({} if answer.here else {"here": False})})
 
 
 def read_answer(raw: bytes) -> Answer | None:
     with suppress(Exception):
         told = simplejson.loads(raw)
         if is_version(told["v"], V):
-            return Answer(str(told["identity"]), told.get("value"), str(told.get("error", "")))
+            error, here = str(told.get("error", "")), told.get("here") is not False
+            return Answer(str(told["identity"]), told.get("value"), error, here)
     return None
 
 

@@ -48,6 +48,7 @@ class Member:
     tag: str = ""
     commands: Sequence[str] = ()  # that it answers
     config: ConfigInForce | None = None  # None: it has not started from a central configuration
+    partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: it does not say
 
     @property
     def queues(self) -> list[str]:
@@ -118,6 +119,8 @@ def info(identity: str, member: Member, embedded: bool) -> str:
 
 def _ours(member: Member) -> dict[str, Any]:
     told: dict[str, Any] = {"v": 1, "commands": [*member.commands]}
+    if member.partition:
+        told["partition"] = member.partition
     return told if member.config is None else {**told, "config": asdict(member.config)}
 
 

@@ -9,15 +9,18 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis as redis_py
 from apps import fields, in_progress, own_app, queue, working
 from generated_messages import generated_message
+from servers import RedisServer
 from waiting import eventually
 
 from goworkers_py import ArgumentError, ArgumentsDoNotFit, ConfigError, TypedMessage, UnreadableBody, current_message
+from goworkers_py.api import receiver as receiver_module
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
 
@@ -376,6 +379,120 @@ def test_a_receiver_works_on_the_memory_of_the_process() -> None:
         app.send(kind("Ada"))
         with app.receive(kind, consumers=1):
             assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
+
+
+# --- receivers whose server is away
+
+
+@pytest.fixture
+def away(own_redis: RedisServer) -> Iterator[App]:
+    """An App whose server does not run yet."""
+    own_redis.stop()
+    with own_app(own_redis.url, QueueConfig("mail")) as app:
+        yield app
+
+
+def threads_of_receivers() -> list[str]:
+    return [one.name for one in threading.enumerate() if "mail" in one.name or one.name == "heartbeat"]
+
+
+def test_a_receiver_waits_for_a_server_that_is_started_late(
+    away: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = mail_of(away)
+    began = time.monotonic()
+    receiver = away.receive(kind, consumers=2)
+    assert time.monotonic() - began < 2
+    assert (receiver.ready, receiver.running, receiver.wait_until_ready(0.05)) == (False, 0, False)
+    waits = [one for one in caplog.messages if "cannot serve" in one and "trying again until it does" in one]
+    assert (len(waits), [one for one in caplog.records if one.levelname == "ERROR"]) == (1, caplog.records[-1:])
+    own_redis.start()
+    assert receiver.wait_until_ready(20) is True
+    away.send(kind("Ada"))
+    assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
+    assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 1
+    assert receiver.ready
+    assert receiver.stop() is True
+    assert not receiver.ready
+    assert threads_of_receivers() == []
+
+
+def test_a_receiver_whose_server_never_comes_stops_at_once(away: App) -> None:
+    kind = mail_of(away)
+    for timeout in (None, 0.5):
+        receiver = away.receive(kind, consumers=2)
+        began = time.monotonic()
+        assert receiver.stop(timeout) is True
+        assert receiver.stop() is True
+        assert time.monotonic() - began < 2
+        assert (receiver.ready, receiver.wait_until_ready()) == (False, False)
+    with away.receive(kind):
+        pass
+    assert threads_of_receivers() == []
+
+
+def test_a_stop_in_another_thread_ends_the_wait_for_a_server(away: App) -> None:
+    receiver = away.receive(mail_of(away))
+    threading.Timer(0.2, receiver.stop).start()
+    assert receiver.wait_until_ready() is False
+
+
+def test_receivers_that_are_stopped_while_their_server_comes_leave_nothing_behind(
+    away: App, own_redis: RedisServer
+) -> None:
+    kind = mail_of(away)
+    receivers = [away.receive(kind, consumers=1) for _ in range(5)]
+    starting = threading.Thread(target=own_redis.start)
+    starting.start()
+    for receiver in receivers:
+        receiver.stop()
+        time.sleep(0.02)
+    starting.join()
+    assert threads_of_receivers() == []
+    assert away.inspector.processes() == []
+
+
+def test_a_receiver_tells_at_once_that_its_start_fails_and_leaves_no_thread(app: App, redis: redis_py.Redis) -> None:
+    def fail() -> None:
+        raise RuntimeError("no disk")
+
+    app.before_start(fail)
+    with pytest.raises(RuntimeError, match="no disk"):
+        app.receive(mail_of(app))
+    assert threads_of_receivers() == []
+    assert app.inspector.processes() == []
+
+
+def test_a_receiver_whose_start_fails_when_the_server_is_back_says_so(
+    away: App, own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no disk")
+
+    away.before_start(fail)
+    receiver = away.receive(mail_of(away))
+    own_redis.start()
+    with pytest.raises(RuntimeError, match="no disk"):
+        receiver.wait_until_ready(20)
+    assert "receiver:mail cannot start; it receives no messages" in caplog.messages
+    assert not receiver.ready
+    assert receiver.stop() is True
+    assert threads_of_receivers() == []
+
+
+def test_a_receiver_tries_again_when_a_server_that_comes_late_refuses_it(
+    away: App, own_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver_module, "AGAIN_S", 0.1)
+    (tmp_path / "users.acl").write_text("user default on nopass ~* &* +@connection +info +acl\n")
+    own_redis._options["aclfile"] = str(tmp_path / "users.acl")
+    with away.receive(mail_of(away)) as receiver:
+        own_redis.start()
+        assert eventually(lambda: any("cannot start, next try in 0 s: " in one for one in caplog.messages))
+        assert not receiver.ready
+        own_redis.client().execute_command("ACL", "SETUSER", "default", "+@all")
+        assert receiver.wait_until_ready(20) is True
+    assert threads_of_receivers() == []
 
 
 def test_an_unreadable_body_is_one(app: App) -> None:

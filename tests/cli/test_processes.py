@@ -21,7 +21,7 @@ from typing import Any
 import click
 import pytest
 import redis as redis_py
-from apps import fields, in_progress, job, queue
+from apps import fields, in_progress, job, own_app, queue, running, started, working
 from calls import Call, one_line
 from daemon import Daemon, command, environment
 from servers import RedisServer
@@ -33,6 +33,7 @@ from goworkers_py.brokers.redis.settlement import Settlement
 from goworkers_py.cli import main
 from goworkers_py.cli import recover as recover_command
 from goworkers_py.cli.top import _share
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 from goworkers_py.core.timing import TIMING, Timing
 
@@ -59,7 +60,7 @@ def daemon(tmp_path: Path, redis_url: str) -> Iterator[Daemon]:
         yield daemon.ready()
 
 
-def started(redis: redis_py.Redis, *jids: str) -> None:
+def begun(redis: redis_py.Redis, *jids: str) -> None:
     redis.lpush("queue:q", *(job("Slow", 30, jid=jid) for jid in jids))
     assert eventually(lambda: len(in_progress(redis)) == len(jids))
 
@@ -67,22 +68,116 @@ def started(redis: redis_py.Redis, *jids: str) -> None:
 # --- processes
 
 
-def test_a_command_reaches_the_processes_of_a_partition_and_of_a_pool(
-    tmp_path: Path, redis_url: str, call: Call, here: Path
-) -> None:
-    (here / "conf.ini").write_text(
-        f"[pyworkers]\nredis = {redis_url}\n[queue:q]\nconcurrency = 2\n[partition:billing]\nqueues = invoices 3\n"
-    )
-    with Daemon(tmp_path, redis_url, JOBS, "-c", str(here / "conf.ini")).ready() as daemon:
-        shown = {json.loads(line)["queues"][0]: json.loads(line)["identity"] for line in
-                 call("processes", "--json").stdout.splitlines()}  # fmt: skip
-        told = call("processes", "quiet", "-c", "conf.ini", "--partition", "billing", "--yes")
-        assert (told.returncode, told.stdout) == (0, f"{shown['invoices']}: quiet\n")
-        told = call("processes", "concurrency", "4", "--pool", "q", "--all")
-        assert (told.returncode, told.stdout) == (0, f'{shown["q"]}: {{"q": [2, 4]}}\n')
-        assert f"{shown['invoices']}: this process has no pool 'q'" in told.stderr
-        assert call("processes", "concurrency", "4", "--pool", "x", "--all").returncode == 1
+TWO_PARTITIONS = """
+[pyworkers]
+[queue:q]
+concurrency = 2
+[partition:billing]
+queues = invoices 3
+"""
+
+
+@pytest.fixture
+def two_partitions(tmp_path: Path, redis_url: str, here: Path) -> Iterator[dict[str, str]]:
+    """A daemon with two partitions on one server. The identity of each, by its name."""
+    (here / "conf.ini").write_text(TWO_PARTITIONS)
+    with Daemon(tmp_path, redis_url, JOBS, "-c", str(here / "conf.ini")).ready() as daemon, own_app(redis_url) as app:
+        assert eventually(lambda: all(one.commands for one in app.inspector.processes()))
+        yield {one.partition: one.identity for one in app.inspector.processes()}
         assert daemon.stop() == 0
+
+
+def listed(call: Call, name: str, value: str) -> dict[str, Any]:
+    shown = map(json.loads, call("processes", "--json").stdout.splitlines())
+    return {one[name]: one[value] for one in shown}
+
+
+def test_a_command_reaches_the_processes_of_its_partition_alone(two_partitions: dict[str, str], call: Call) -> None:
+    for partition, others in (("billing", "main"), ("main", "billing")):
+        named = ("-c", "conf.ini", "--partition", partition)
+        told = call("processes", "quiet", *named, "--yes")
+        assert (told.returncode, told.stdout) == (0, f"{two_partitions[partition]}: quiet\n")
+        quiet = {partition: True, others: False}
+        assert eventually(lambda quiet=quiet: listed(call, "partition", "quiet") == quiet, 20)  # after its next beat
+        assert call("processes", "resume", *named, "--all").stdout == f"{two_partitions[partition]}: working\n"
+        told = call("processes", "dump", two_partitions[others], *named)
+        assert told.returncode == 1
+        assert one_line(told.stderr).startswith(
+            f"there is no process {two_partitions[others]} of partition {partition}"
+        )
+    told = call("processes", "log-level", "configured", "-c", "conf.ini", "--partition", "all")
+    assert told.stdout == "".join(f"{two_partitions[one]}: configured\n" for one in ("main", "billing"))
+    assert call("processes", "resume", "--all").stdout.count(": working\n") == 2, "without a partition: all"
+
+
+def test_the_list_of_processes_shows_their_partitions_or_those_of_one(
+    two_partitions: dict[str, str], call: Call
+) -> None:
+    header, *rows = call("processes").stdout.splitlines()
+    column = header.index("partition")
+    assert {row.split()[0]: row[column:].split() for row in rows} == {
+        two_partitions["main"]: ["main", "q"], two_partitions["billing"]: ["billing", "invoices"],
+    }  # fmt: skip
+    for partition, identity in two_partitions.items():
+        _, row = call("processes", "-c", "conf.ini", "--partition", partition).stdout.splitlines()
+        assert row.split()[0] == identity
+    assert re.search(r" MB +billing +invoices", call("top", "--once").stdout)
+
+
+def test_a_pool_is_told_from_processes_that_lack_it_and_is_missed_if_all_do(
+    two_partitions: dict[str, str], call: Call
+) -> None:
+    main, billing = two_partitions["main"], two_partitions["billing"]
+    told = call("processes", "concurrency", "4", "--pool", "q", "--all")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert sorted(told.stdout.splitlines()) == sorted(
+        [f'{main}: {{"q": [2, 4]}}', f"{billing}: not here: this process has no pool 'q', but invoices"]
+    )
+    told = call("processes", "concurrency", "4", "--pool", "q", "--all", "--json")
+    assert {one.pop("identity"): one for one in map(json.loads, told.stdout.splitlines())} == {
+        main: {"ok": True, "value": {"q": [4, 4]}},
+        billing: {"ok": False, "here": False, "error": "not here: this process has no pool 'q', but invoices"},
+    }
+    told = call("processes", "pause-queue", "invoices", "--all")
+    assert (told.returncode, told.stdout.count("not here: ")) == (0, 1)
+    for words in (("--pool", "x", "--all"), ("--pool", "q", "-c", "conf.ini", "--partition", "billing")):
+        told = call("processes", "concurrency", "4", *words)
+        assert told.returncode == 1
+        assert "not here: this process has no pool " in told.stdout
+        assert one_line(told.stderr) == "no process has obeyed: none has this pool or queue"
+
+
+def test_one_that_obeys_does_not_excuse_another_that_fails(redis_url: str, call: Call) -> None:
+    own_pool, serial = QueueConfig("q", concurrency=1), QueueConfig("q", concurrency=1, mode="serial")
+    with own_app(redis_url, own_pool) as app, own_app(redis_url, serial) as other, started(app) as one, started(other):
+        assert eventually(lambda: len(app.inspector.processes()) == 2)
+        told = call("processes", "concurrency", "2", "--pool", "q", "--all")
+        assert (told.returncode, told.stdout) == (1, f'{one.identity}: {{"q": [1, 2]}}\n')
+        assert "q has mode = serial" in one_line(told.stderr)
+
+
+def test_a_process_that_does_not_say_its_partition_is_chosen_by_its_queues(
+    redis: redis_py.Redis, redis_url: str, call: Call, here: Path
+) -> None:
+    """As those of pyworkers 0.3.0, which obey signals, and those that answer but have no such field."""
+    (here / "conf.ini").write_text(TWO_PARTITIONS)
+    for name, queues in (("old:1:a", ["q"]), ("old:2:b", ["invoices"]), ("old:3:c", ["other"])):
+        redis.sadd("processes", name)
+        redis.hset(name, mapping={"info": json.dumps({"queues": queues}), "beat": time.time()})
+    for partition, name in (("main", "old:1:a"), ("billing", "old:2:b")):
+        told = call("processes", "quiet", "-c", "conf.ini", "--partition", partition, "--yes")
+        assert (told.returncode, told.stdout) == (0, f"{name}: asked; this program does not answer\n")
+        assert redis.delete(f"{name}-signals") == 1
+    redis.delete("processes")
+    with own_app(redis_url, QueueConfig("invoices")) as app:
+        launcher = app.launcher(None)
+        launcher._reporter._partition = ""
+        with running(launcher):
+            assert eventually(lambda: all(one.partition == "" for one in app.inspector.processes()))
+            told = call("processes", "dump", "-c", "conf.ini", "--partition", "billing")
+            assert told.stdout.startswith(f"{launcher.identity}: thread ")
+            told = call("processes", "dump", "-c", "conf.ini", "--partition", "main")
+            assert (told.returncode, told.stdout) == (0, "0 processes asked to dump\n")
 
 
 def test_processes_are_listed_and_asked_to_dump_to_quiet_and_to_stop(
@@ -162,6 +257,22 @@ def test_unknown_and_embedded_processes_cannot_be_asked(redis: redis_py.Redis, c
     assert not redis.keys("*-signals")
 
 
+def test_a_process_that_stands_by_is_in_its_partition_and_obeys_signals_alone(redis_url: str, call: Call) -> None:
+    with (
+        own_app(redis_url, QueueConfig("q"), standby=True) as first,
+        own_app(redis_url, QueueConfig("q"), standby=True) as second,
+        working(first),
+        working(second),
+    ):
+        assert eventually(lambda: len(listed(call, "standby", "partition")) == 2)  # a leader and a follower
+        [follower] = [one for one in first.inspector.processes() if one.standby]
+        assert follower.partition == "main"
+        told = call("processes", "dump", follower.identity, "--partition", "main")
+        assert told.returncode == 1
+        told = call("processes", "resume", follower.identity)
+        assert one_line(told.stderr) == f"{follower.identity}: stands by; it obeys resume only while it leads"
+
+
 def test_processes_that_do_not_answer_are_asked_by_a_signal(redis: redis_py.Redis, call: Call) -> None:
     redis.sadd("processes", "sidekiq:7:a")
     redis.hset("sidekiq:7:a", mapping={"info": "{}", "beat": time.time()})
@@ -181,7 +292,7 @@ def test_the_help_of_recover_says_that_it_calls_no_on_death_handlers(call: Call)
 def test_jobs_in_progress_are_shown_with_their_owner_and_recovered_when_it_is_dead(
     daemon: Daemon, redis: redis_py.Redis, call: Call
 ) -> None:
-    started(redis, "a", "b")
+    begun(redis, "a", "b")
     [identity] = [one.decode() for one in redis.hkeys("pyworkers:owners")]
     assert eventually(lambda: redis.hlen(f"{identity}:work") == 2)
     redis.lpush(f"queue:q:{identity}:inprogress", b"{no job")
@@ -308,7 +419,7 @@ def test_queue_and_process_are_read_from_the_key_of_a_list_under_any_namespace(
 def test_top_once_shows_everything(daemon: Daemon, redis: redis_py.Redis, call: Call) -> None:
     redis.sadd("queues", "q")
     redis.sadd("paused", "other")
-    started(redis, "a")
+    begun(redis, "a")
     [identity] = [one.decode() for one in redis.hkeys("pyworkers:owners")]
     assert eventually(lambda: redis.exists(f"{identity}:work"))
     out = call("top", "--once").stdout

@@ -55,6 +55,12 @@ def test_a_partition_has_queues_and_a_broker_of_its_own(read: Any) -> None:
     assert (billing.partition, billing.broker, billing.tag) == ("billing", "redis://other/1", "billing")
 
 
+def test_a_partition_must_not_be_called_as_flags_name_all_of_them_or_the_main_one(refusal: Any) -> None:
+    told = "[partition:main]: --partition main means [pyworkers] itself; choose another name"
+    assert refusal("[partition:main]\nqueues = invoices\n") == told
+    assert "means all partitions" in refusal("[partition:all]\nqueues = invoices\n")
+
+
 def test_a_partition_with_a_broker_of_its_own_takes_nothing_that_says_where_the_main_broker_is(read: Any) -> None:
     billing = of_partition(read(BILLING), "billing")
     assert (billing.namespace, billing.max_retries) == ("", 3)

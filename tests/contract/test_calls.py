@@ -27,7 +27,7 @@ def test_a_process_reads_the_calls_that_were_given_after_it_began_once_and_in_or
     assert calls.after(calls.end()) == (calls.end(), [])
     calls.give(call("before"))
     position = calls.end()
-    given = [call("first", 1, {"a": [None, "ü"]}, target=Target(("me",), "web", "q")), call("second")]
+    given = [call("first", 1, {"a": [None, "ü"]}, target=Target(("me",), "web", "q", "billing")), call("second")]
     for one in given:
         calls.give(one)
     position, found = calls.after(position)
@@ -77,10 +77,11 @@ def test_the_stream_of_calls_is_bounded(calls: Calls) -> None:
 def test_answers_are_collected_the_first_of_each_process(calls: Calls, other: Process) -> None:
     assert calls.answers("none") == []
     mine = Answer("me", {"flushed": 3})
-    for answer in (mine, Answer("me", "again"), Answer("other", error="no such command")):
+    lacking = Answer("third", error="not here", here=False)
+    for answer in (mine, Answer("me", "again"), Answer("other", error="no such command"), lacking):
         other.broker.calls.answer("id", answer)
     other.broker.calls.answer("id of another", Answer("me"))
-    assert [*calls.answers("id")] == [mine, Answer("other", error="no such command")]
+    assert [*calls.answers("id")] == [mine, Answer("other", error="no such command"), lacking]
 
 
 def test_calls_and_answers_are_told_at_once_until_the_end_of_listening(calls: Calls) -> None:

@@ -17,7 +17,8 @@ from goworkers_py.observe.executions import BOUNDS_S, Executions
 from goworkers_py.wire.process_record import VERSION, Member, MemberPool, ProcessSnapshot
 
 COMMAND_LIVES_S = 60.0
-MEMBER = Member(1_700_000_000.5, [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})], "web")
+POOLS = [MemberPool("mail", 5, {"mail": 0}), MemberPool("low", 2, {"low": 0})]
+MEMBER = Member(1_700_000_000.5, POOLS, "web", partition="billing")
 
 pytestmark = pytest.mark.usefixtures("control")
 
@@ -36,6 +37,7 @@ def test_a_process_is_shown_as_it_reports_itself(me: Process, admin: Admin) -> N
     report(me, quiet=True, rss=3 * 2**20, embedded=True, at=1_700_000_100.0)
     [process] = admin.processes()
     assert (process.identity, process.version, process.tag) == (me.identity, VERSION, "web")
+    assert process.partition == "billing"
     assert (process.queues, process.concurrency) == (["mail", "low"], 7)
     assert [*process.pools] == [ThreadPool(("mail",), 5), ThreadPool(("low",), 2)]
     assert (process.busy, process.quiet, process.embedded, process.rss_kb) == (0, True, True, 3 * 1024)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from apps import own_app, working
 from daemon import Daemon, pyworkers
 from servers import RedisServer, free_port
 from waiting import eventually
 
 from goworkers_py.api.app import App
+from goworkers_py.config.options import QueueConfig
 from goworkers_py.core.errors import BrokerUnavailable
 
 JOBS = """
@@ -180,6 +185,64 @@ def test_commands_look_into_the_partition_that_they_are_given(folder: Path, prod
     assert wrong.stderr == (
         "pyworkers: there is no partition 'biling'; there are billing, audit; did you mean 'billing'?\n"
     )
+
+
+def test_a_command_to_a_partition_changes_that_one_on_a_shared_server_and_on_one_of_its_own(
+    folder: Path, own_redis: RedisServer, producer: App
+) -> None:
+    def give(partition: str, *words: str) -> list[Any]:
+        told = pyworkers("processes", *words, "-c", "conf.ini", "--partition", partition, "--json", cwd=folder)
+        assert (told.returncode, [line for line in told.stderr.splitlines() if "partition" not in line]) == (0, [])
+        return [json.loads(line)["value"] for line in told.stdout.splitlines()]
+
+    with start(folder, own_redis).ready() as daemon:
+        for name in ("", "billing", "audit"):
+            assert eventually(
+                lambda name=name: all(one.commands for one in producer.partition(name).inspector.processes())
+            )
+        assert give("billing", "concurrency", "4") == [{"invoices": [2, 4]}]
+        assert give("audit", "concurrency", "5") == [{"audit": [1, 5]}]
+        assert give("main", "concurrency", "6") == [{"mail": [2, 6]}]
+        assert give("all", "concurrency", "7") == [{"mail": [6, 7]}, {"invoices": [4, 7]}, {"audit": [5, 7]}]
+        give("main", "quiet", "--yes")
+        assert daemon.output.count("quiet: no new jobs are fetched") == 1
+        for partition, queue in (("audit", "audit"), ("billing", "invoices")):
+            producer.partition(partition).enqueue(queue, "Invoice", [1])
+        assert eventually(lambda: told(folder) == ["handled 1 of audit", "invoice 1"]), told(folder)
+        assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_status_shows_the_partitions_that_the_process_in_the_pidfile_works(
+    folder: Path, own_redis: RedisServer, billing_server: RedisServer, processes: int
+) -> None:
+    def call(word: str, *flags: str) -> tuple[int, list[str]]:
+        done = pyworkers(word, "-c", "conf.ini", *flags, cwd=folder)
+        return done.returncode, (done.stdout + done.stderr).splitlines()
+
+    def shown() -> list[str]:
+        code, [running, *lines] = call("status")
+        assert (code, running) == (0, f"pyworkers is running as process {int((folder / 'pid').read_text())}")
+        return [re.sub(r"[^ ]+:\d+:[0-9a-f]{12}", "ID", line) for line in lines]
+
+    text = (folder / "conf.ini").read_text()
+    more = f"pidfile = pid\nlogfile = log\nrequire = jobs\nprocesses = {processes}\n"
+    (folder / "conf.ini").write_text(text.replace("poll_interval", f"{more}poll_interval"))
+    (folder / "jobs.py").write_text(textwrap.dedent(JOBS))
+    with own_app(own_redis.url, QueueConfig("mail")) as other, working(other):  # it is not in the pidfile
+        assert call("start", "--partition", "main", "--partition", "billing")[0] == 0
+        try:
+            each = "ID, working, 0 of 2 threads busy"
+            wanted = [f"partition main: {each}"] * processes + [f"partition billing: {each}"] * processes
+            assert eventually(lambda: shown() == wanted), shown()  # after the first beat that tells that it works
+            billing_server.kill()
+            code, lines = call("status")
+            assert (code, len(lines)) == (0, 2 + processes)
+            assert lines[-1].startswith("partition billing: not known: ")
+        finally:
+            assert call("stop")[0] == 0
+    code, [line] = call("status")
+    assert (code, line) == (1, "pyworkers is not running")
 
 
 def test_the_configuration_is_checked_with_all_partitions(folder: Path) -> None:

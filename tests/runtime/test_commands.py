@@ -14,7 +14,7 @@ from waiting import eventually
 
 from goworkers_py.api.app import App
 from goworkers_py.config.options import QueueConfig
-from goworkers_py.core.call import BUILT_IN, Target
+from goworkers_py.core.call import BUILT_IN, Call, Target
 from goworkers_py.core.command import Command
 from goworkers_py.core.errors import ArgumentError, ConfigError
 from goworkers_py.observe.job_log_levels import job_levels
@@ -307,9 +307,7 @@ def test_a_shrunk_pool_gives_its_reserve_to_others_and_stops_cleanly(
 def test_wrong_numbers_of_threads_and_unknown_pools_are_refused(app: App, launcher: Launcher) -> None:
     for wrong in (0, -1, True, "3", 2.5, 100_000):
         assert error(app, "concurrency", wrong).startswith("a number of threads is from 1")
-    assert (
-        error(app, "concurrency", 3, "other") == "this process has no pool 'other' whose threads can change; it has q"
-    )
+    assert error(app, "concurrency", 3, "other") == "not here: this process has no pool 'other', but q"
 
 
 def test_one_pool_of_several_changes(broker_address: str) -> None:
@@ -320,7 +318,42 @@ def test_one_pool_of_several_changes(broker_address: str) -> None:
         assert eventually(lambda: [manager.workers_alive for manager in launcher.managers] == [1, 3])
 
 
+def test_a_serial_queue_refuses_another_number_of_threads(broker_address: str) -> None:
+    with own_app(broker_address, QueueConfig("q", concurrency=1, mode="serial")) as app, started(app):
+        assert eventually(app.inspector.processes)
+        for pool in ("", "q"):
+            [one] = app.inspector.call("concurrency", 3, pool, timeout_s=10.0).answers
+            assert (one.error, one.here) == ("q has mode = serial, which is one thread", True)
+
+
 # --- targets
+
+
+def test_a_process_compares_the_partition_of_a_command_itself(app: App, launcher: Launcher) -> None:
+    """Whatever the caller has seen in the list of processes: the calls are given without it."""
+    calls = app.broker.calls
+    for number, partition in enumerate(("billing", "main", "")):
+        calls.give(Call(str(number), "pause-queue", ["q"], Target([launcher.identity], "", "", partition), "test", 10))
+    assert eventually(lambda: calls.answers("1") and calls.answers("2"))
+    assert calls.answers("0") == []
+
+
+def test_processes_that_lack_the_pool_are_told_apart_from_those_that_fail(broker_address: str) -> None:
+    with (
+        own_app(broker_address, QueueConfig("a", concurrency=1)) as app,
+        own_app(broker_address, QueueConfig("b", concurrency=1)) as other,
+        started(app) as one,
+        started(other),
+    ):
+        assert eventually(lambda: len(app.inspector.processes()) == 2)
+        done = app.inspector.call("concurrency", 3, "a")
+        assert {answer.here: answer.ok for answer in done.answers} == {True: True, False: False}
+        assert [answer.identity for answer in done.answers if answer.here] == [one.identity]
+        assert done.ok
+        for name, *arguments in (("concurrency", 3, "c"), ("pause-queue", "c")):
+            done = app.inspector.call(name, *arguments)
+            assert ([answer.here for answer in done.answers], done.ok) == ([False, False], False)
+        assert not app.inspector.call("concurrency", 0, "a").ok, "a wrong number is an error wherever the pool is"
 
 
 def test_a_command_reaches_the_processes_of_its_target_only(app: App, launcher: Launcher) -> None:
@@ -328,6 +361,7 @@ def test_a_command_reaches_the_processes_of_its_target_only(app: App, launcher: 
     for target, count in (
         (Target([me]), 1), (Target(["nobody:1:a"]), 0), (Target(tag="web"), 1), (Target(tag="mail"), 0),
         (Target(queue="q"), 1), (Target(queue="other"), 0), (Target([me], "web", "q"), 1), (Target([me], "mail"), 0),
+        (Target(partition="main"), 1), (Target(partition="billing"), 0), (Target([me], partition="billing"), 0),
     ):  # fmt: skip
         done = app.inspector.call("quiet", target=target, timeout_s=1.0)
         assert len(done.answers) == count, target

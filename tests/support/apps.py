@@ -75,7 +75,12 @@ def working(app: App) -> Iterator[App]:
 @contextmanager
 def started(app: App, obey: Obey | None = None) -> Iterator[Launcher]:
     """For tests that stop the daemon themselves. At the end of the block all its threads have ended."""
-    launcher = app.launcher(obey)
+    with running(app.launcher(obey)) as launcher:
+        yield launcher
+
+
+@contextmanager
+def running(launcher: Launcher) -> Iterator[Launcher]:
     launcher.start(threading.Event())
     try:
         yield launcher

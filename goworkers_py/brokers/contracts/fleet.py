@@ -162,6 +162,11 @@ class Process:
     standby: str = ""  # whom the process stands by for; empty while it works
     commands: Sequence[str] = ()  # that it answers; none before 0.4.0 and in other programs
     config: ConfigInForce | None = None  # None: it has not started from a central configuration
+    partition: str = ""  # that it works, `main` for the one of [pyworkers]; empty: other programs, and older releases
+
+    @property
+    def state(self) -> str:
+        return "quiet" if self.quiet else self.standby or "working"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ def _process(identity: str, member: Member, now: ProcessSnapshot) -> Process:
         started_at=member.started_at,
         beat=now.at,
         commands=member.commands,
+        partition=member.partition,
     )
 
 

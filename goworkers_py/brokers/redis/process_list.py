@@ -90,6 +90,7 @@ def _process(identity: str, told: Mapping[str, bytes | None]) -> Process:
         beat=number(told["beat"]),
         commands=_commands(info.get("pyworkers")),
         config=config_of(info.get("pyworkers")),
+        partition=_partition(info.get("pyworkers")),
     )
 
 
@@ -120,6 +121,10 @@ def _commands(ours: object) -> list[str]:
     if not isinstance(ours, dict) or not is_version(ours.get("v"), 1) or not isinstance(ours.get("commands"), list):
         return []
     return [str(name) for name in ours["commands"]]
+
+
+def _partition(ours: object) -> str:
+    return _text(ours.get("partition")) if isinstance(ours, dict) and is_version(ours.get("v"), 1) else ""
 
 
 def _object(told: bytes | None) -> dict[str, Any]:

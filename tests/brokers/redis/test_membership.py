@@ -110,6 +110,13 @@ def test_a_pool_is_a_capsule_and_its_threads_are_counted_once(weights: tuple[int
     assert told["capsules"]["web"] == {"concurrency": 20, "mode": mode, "weights": of_queues}
 
 
+def test_the_entry_tells_the_partition_and_the_commands_where_other_programs_do_not_look() -> None:
+    member = Member(1.0, MEMBER.pools, commands=["quiet"], partition="billing")
+    told = json.loads(info(ME, member, embedded=False))
+    assert told["pyworkers"] == {"v": 1, "commands": ["quiet"], "partition": "billing"}
+    assert told.keys() == json.loads(info(ME, MEMBER, embedded=False)).keys()
+
+
 def test_the_entry_of_an_embedded_process_says_so() -> None:
     assert json.loads(info(ME, MEMBER, embedded=True))["embedded"] is True
 
