@@ -117,12 +117,12 @@ class DelayQueue:
         return [task.id for task in made]
 
     def cancel(self, id: str) -> bool:  # noqa: A002
-        """Removes the task. False if there is none, or if it runs now: then it runs to its end, and is not retried."""
+        """Removes the task. False if there is none, or if its run has begun: it runs to its end, unretried."""
         return self._opened().delete(id)
 
     def move(self, id: str, delay: Delay) -> bool:  # noqa: A002
         """`queue.move(id, 300)`: the task is due in five minutes from now, whatever it was before. Also for a task that
-        is held. False if there is none, or if it runs now."""
+        is held. False if there is none, or if its run has begun."""
         book, now = self._opened(), self.clock.wall()
         return book.move(id, max(now, after(delay, now)))
 

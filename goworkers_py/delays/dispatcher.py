@@ -73,8 +73,7 @@ class Dispatcher(BrokerService):
     def _hold(self, task: DelayTask) -> None:
         """It stays in the persistence: another process, or another release of this one, may know its type."""
         held = task.with_notes({HELD: f"no executor for tasks of type {task.task_type!r}"})
-        if self._timers.end(task):
-            self._timers.hold(held)
+        if self._timers.hold(task, held):
             self._runs.held(held)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
-from goworkers_py.delays.book import Book
+from goworkers_py.delays.book import Book, Firing
 from goworkers_py.runtime.outage import Outage
 from goworkers_py.wire.delay_task import DelayTask
 
@@ -28,11 +28,11 @@ class Ends:
         self._lock = threading.Lock()
         self._open: list[Callable[[], None]] = []
 
-    def end(self, task: DelayTask, again: DelayTask | None) -> None:
-        self._tell(lambda: self._book.end(task, again))
+    def end(self, firing: Firing, again: DelayTask | None) -> None:
+        self._tell(lambda: self._book.end(firing, again))
 
-    def free(self, task: DelayTask) -> None:
-        self._tell(lambda: self._book.free(task))
+    def free(self, firing: Firing) -> None:
+        self._tell(lambda: self._book.free(firing))
 
     def _tell(self, told: Callable[[], None]) -> None:
         try:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 
 from goworkers_py.core.clock import Deadline
+from goworkers_py.delays.book import Firing
 from goworkers_py.delays.ends import Ends
 from goworkers_py.delays.runs import Runs
 from goworkers_py.delays.timers import Timers
 from goworkers_py.links.perform import close_own_loop
 from goworkers_py.runtime.service import Service
-from goworkers_py.wire.delay_task import DelayTask
 
 # Claimed tasks a thread: the one that runs, and the next one.
 AHEAD = 2
@@ -23,7 +23,7 @@ class Pool:
 
     def __init__(self, threads: int, timers: Timers, runs: Runs, ends: Ends) -> None:
         self._most = AHEAD * threads
-        self._line: SimpleQueue[DelayTask | None] = SimpleQueue()
+        self._line: SimpleQueue[Firing | None] = SimpleQueue()
         self._ends = ends
         self._room = threading.Event()
         parts = (self._line, timers, runs, ends, self._room)
@@ -44,17 +44,17 @@ class Pool:
     def wake(self) -> None:
         self._room.set()
 
-    def run(self, tasks: Iterable[DelayTask]) -> None:
-        for task in tasks:
-            self._line.put(task)
+    def run(self, firings: Iterable[Firing]) -> None:
+        for firing in firings:
+            self._line.put(firing)
 
     def stop(self, deadline: Deadline) -> bool:
         """Gives back the tasks that did not begin. True when all others have ended in time."""
         try:
             while True:
-                task = self._line.get_nowait()
-                if task is not None:
-                    self._ends.free(task)
+                firing = self._line.get_nowait()
+                if firing is not None:
+                    self._ends.free(firing)
         except Empty:
             pass
         for worker in self._workers:
@@ -64,7 +64,7 @@ class Pool:
 
 class DelayWorker(Service):
     def __init__(
-        self, name: str, parts: tuple[SimpleQueue[DelayTask | None], Timers, Runs, Ends, threading.Event]
+        self, name: str, parts: tuple[SimpleQueue[Firing | None], Timers, Runs, Ends, threading.Event]
     ) -> None:
         super().__init__(name)
         self._line, self._timers, self._runs, self._ends, self._room = parts
@@ -75,15 +75,15 @@ class DelayWorker(Service):
     def run(self) -> None:
         try:
             while not self.stopping.is_set():
-                task = self._line.get()
-                if task is not None:
-                    self.run_once(task)
+                firing = self._line.get()
+                if firing is not None:
+                    self.run_once(firing)
         finally:
             close_own_loop()
 
-    def run_once(self, task: DelayTask) -> None:
-        # A task that was cancelled or replaced since it was claimed is not begun.
-        if self._timers.is_running(task):
-            again = self._runs.run(task)
-            self._ends.end(task, again)
+    def run_once(self, firing: Firing) -> None:
+        # A task that was cancelled, moved or replaced since it was claimed is not begun.
+        if self._timers.begin(firing.task):
+            again = self._runs.run(firing.task)
+            self._ends.end(firing, again)
         self._room.set()

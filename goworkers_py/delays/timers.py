@@ -12,7 +12,8 @@ from goworkers_py.wire.delay_task import NEVER, DelayTask
 
 
 class Timers:
-    """Safe to share. A task is in one of four places: the wheel, a line of due tasks, `running`, or `held`.
+    """Safe to share. A task is in one of four places: the wheel, a line of due tasks, `running`, or `held`. A task in
+    `running` was taken out of its line; until it is in `begun` too, it can still be cancelled and moved.
 
     There are two lines: one for tasks in time, and one for those that became due while no process looked at them.
     """
@@ -28,6 +29,7 @@ class Timers:
         self._due: dict[str, DelayTask] = {}
         self._lines: tuple[deque[DelayTask], deque[DelayTask]] = (deque(), deque())
         self._running: dict[str, DelayTask] = {}
+        self._begun: set[str] = set()
         self._held: dict[str, DelayTask] = {}
         self._late_after_s = max(1.0, 2 * tick)
 
@@ -65,16 +67,16 @@ class Timers:
             self._add_due(due, now)
 
     def remove(self, key: str) -> DelayTask | None:
-        """The task that was removed. None for one that runs: the end of its run changes nothing any more."""
+        """The task that was removed. None for one that has begun: the end of its run changes nothing any more."""
         with self._lock:
             found = self._wheel.remove(key)
             return DelayTask(*found) if found is not None else self._forget(key)
 
     def take_out(self, key: str) -> DelayTask | None:
-        """The task that was removed. None for one that runs, which goes on, and for one that cannot be read."""
+        """The task that was removed, which does not begin any more. None for one that has begun, which goes on."""
         with self._lock:
             found = self._find(key)
-            if found is None or key in self._running or not found.task_type:
+            if found is None or key in self._begun:
                 return None
             if self._wheel.remove(key) is None:
                 self._forget(key)
@@ -108,16 +110,27 @@ class Timers:
     def is_running(self, task: DelayTask) -> bool:
         return self._running.get(task.id) is task  # read without the lock: one step
 
-    def runs(self, key: str) -> bool:
-        return key in self._running  # read without the lock: one step
+    def has_begun(self, key: str) -> bool:
+        return key in self._begun  # read without the lock: one step
 
-    def end(self, task: DelayTask) -> bool:
-        """The run of the task has ended. False when it was replaced or cancelled meanwhile."""
+    def begin(self, task: DelayTask) -> bool:
+        """The task is run from now on. False when it was replaced, cancelled or moved since it was taken."""
         with self._lock:
             if self._running.get(task.id) is not task:
                 return False
-            del self._running[task.id]
+            self._begun.add(task.id)
             return True
+
+    def end(self, task: DelayTask, again: DelayTask | None = None) -> None:
+        """The run of the task has ended, and `again` waits in its place. Changes nothing if it was replaced or
+        cancelled meanwhile."""
+        with self._lock:
+            if not self._end(task) or again is None:
+                return
+            if again.due == NEVER:
+                self._held[again.id] = again
+            elif not self._wheel.insert(tuple(again)):
+                self._add_due([again], again.due)
 
     def renew(self, task: DelayTask, current: DelayTask) -> bool:
         """The task that runs is `current`, as the persistence has it."""
@@ -127,10 +140,13 @@ class Timers:
             self._running[task.id] = current
             return True
 
-    def hold(self, task: DelayTask) -> None:
+    def hold(self, task: DelayTask, held: DelayTask) -> bool:
+        """The task was taken, and waits as `held` for people. False when it was replaced or cancelled meanwhile."""
         with self._lock:
-            if self._find(task.id) is None:
-                self._held[task.id] = task
+            if not self._end(task):
+                return False
+            self._held[task.id] = held
+            return True
 
     def held(self) -> list[DelayTask]:
         with self._lock:
@@ -138,8 +154,8 @@ class Timers:
 
     def give_back(self, task: DelayTask) -> None:
         """The task was taken and did not run."""
-        if self.end(task):
-            with self._lock:
+        with self._lock:
+            if self._end(task):
                 self._add_due([task], task.due)
 
     @property
@@ -194,6 +210,16 @@ class Timers:
             return DelayTask(*waiting)
         return self._due.get(key) or self._running.get(key) or self._held.get(key)
 
+    def _end(self, task: DelayTask) -> bool:
+        if self._running.get(task.id) is not task:
+            return False
+        del self._running[task.id]
+        self._begun.discard(task.id)
+        return True
+
     def _forget(self, key: str) -> DelayTask | None:
-        self._running.pop(key, None)
-        return self._due.pop(key, None) or self._held.pop(key, None)
+        taken = self._running.pop(key, None)
+        if key in self._begun:
+            self._begun.remove(key)
+            taken = None
+        return taken or self._due.pop(key, None) or self._held.pop(key, None)

@@ -27,6 +27,7 @@ Open = Callable[[], Persistence]
 
 DUE = 2_000_000_000.25
 LEASE_S = 60.0
+FIRST, SECOND = "first", "second"  # claims
 
 
 def task(task_id: str = "a", due: float = DUE, params: object = "text") -> DelayTask:
@@ -135,45 +136,44 @@ class SharedPersistenceContract(PersistenceContract):
         with opened(open) as persistence, opened(open) as other:
             persistence.save(task())
             claims, others = owners(persistence, other)
-            assert claims.take("one", ["a"], DUE) == [task()]
-            assert others.take("two", ["a"], DUE) == []
-            assert claims.take("one", ["a"], DUE) == []
+            assert claims.take("one", FIRST, ["a"], DUE) == [task()]
+            assert others.take("two", SECOND, ["a"], DUE) == []
 
     def test_a_task_that_is_not_due_or_not_there_is_not_taken(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             persistence.save(task())
             [claims] = owners(persistence)
-            assert claims.take("one", ["a", "none"], DUE - 1) == []
+            assert claims.take("one", FIRST, ["a", "none"], DUE - 1) == []
 
     def test_an_owner_without_a_lease_takes_nothing(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             persistence.save(task())
             [claims] = owners(persistence)
-            assert claims.take("stranger", ["a"], DUE) == []
+            assert claims.take("stranger", FIRST, ["a"], DUE) == []
 
     def test_a_task_of_an_owner_that_has_left_or_died_is_taken_by_another(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence, opened(open) as other:
             persistence.save(task("left"))
             persistence.save(task("died"))
             claims, others = owners(persistence, other)
-            claims.take("one", ["left"], DUE)
+            claims.take("one", FIRST, ["left"], DUE)
             claims.leave("one")
             claims.beat("one", 0.0)
-            assert others.take("two", ["left"], DUE) == [task("left")]
+            assert others.take("two", FIRST, ["left"], DUE) == [task("left")]
             claims.beat("one", LEASE_S)
-            claims.take("one", ["died"], DUE)
+            claims.take("one", FIRST, ["died"], DUE)
             claims.beat("one", 0.0)  # its lease has expired
-            assert others.take("two", ["died"], DUE) == [task("died")]
+            assert others.take("two", FIRST, ["died"], DUE) == [task("died")]
 
     def test_the_end_of_a_run_deletes_or_replaces_or_frees_the_task(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             for task_id in ("done", "again", "free", "other"):
                 persistence.save(task(task_id))
             [claims] = owners(persistence)
-            claims.take("one", ["done", "again", "free"], DUE)
-            claims.end("one", ["done", "other"], [task("again", DUE + 9)], ["free"])
-            assert claims.take("one", ["free", "again"], DUE) == [task("free")]
-            assert claims.take("one", ["again"], DUE + 9) == [task("again", DUE + 9)]
+            claims.take("one", FIRST, ["done", "again", "free"], DUE)
+            claims.end("one", FIRST, ["done", "other"], [task("again", DUE + 9)], ["free"])
+            assert claims.take("one", FIRST, ["free", "again"], DUE) == [task("free")]
+            assert claims.take("one", FIRST, ["again"], DUE + 9) == [task("again", DUE + 9)]
         assert set(listed(open)) == {"again", "free", "other"}
 
     def test_the_end_of_a_run_leaves_a_task_that_was_replaced_or_taken_over(self, open: Open) -> None:  # noqa: A002
@@ -181,14 +181,54 @@ class SharedPersistenceContract(PersistenceContract):
             persistence.save(task("replaced"))
             persistence.save(task("lost"))
             claims, others = owners(persistence, other)
-            claims.take("one", ["replaced", "lost"], DUE)
+            claims.take("one", FIRST, ["replaced", "lost"], DUE)
             other.save(task("replaced", DUE + 60))
             claims.beat("one", 0.0)
-            others.take("two", ["lost"], DUE)
+            others.take("two", FIRST, ["lost"], DUE)
             claims.beat("one", LEASE_S)
-            claims.end("one", ["replaced"], [task("lost", DUE + 5)], ())
-            assert others.take("two", ["replaced"], DUE + 60) == [task("replaced", DUE + 60)]
+            claims.end("one", FIRST, ["replaced"], [task("lost", DUE + 5)], ())
+            assert others.take("two", FIRST, ["replaced"], DUE + 60) == [task("replaced", DUE + 60)]
         assert listed(open) == {"replaced": task("replaced", DUE + 60), "lost": task("lost")}
+
+    def test_an_owner_has_its_task_again_when_the_reply_was_lost(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence:
+            persistence.save(task())
+            [claims] = owners(persistence)
+            assert claims.take("one", FIRST, ["a"], DUE) == [task()]
+            assert claims.take("one", FIRST, ["a"], DUE) == [task()]
+            claims.end("one", FIRST, ["a"], (), ())
+        assert listed(open) == {}
+
+    def test_the_end_of_a_run_changes_nothing_of_a_later_one(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence, opened(open) as other:
+            persistence.save(task())
+            claims, others = owners(persistence, other)
+            claims.take("one", FIRST, ["a"], DUE)
+            persistence.save(task(params="new"))
+            claims.take("one", SECOND, ["a"], DUE)
+            claims.end("one", FIRST, ["a"], (), ())
+            claims.end("one", FIRST, (), [task(params="old")], ())
+            claims.end("one", FIRST, (), (), ["a"])
+            assert others.take("two", FIRST, ["a"], DUE) == []
+            assert claims.read(["a"]) == [task(params="new")]
+            claims.end("one", SECOND, ["a"], (), ())
+        assert listed(open) == {}
+
+    def test_a_cancel_tells_whether_another_owner_runs_the_task(self, open: Open) -> None:  # noqa: A002
+        with opened(open) as persistence, opened(open) as other:
+            for task_id in ("waiting", "own", "elsewhere", "of the dead"):
+                persistence.save(task(task_id))
+            claims, others = owners(persistence, other)
+            claims.take("one", FIRST, ["own"], DUE)
+            others.take("two", SECOND, ["elsewhere"], DUE)
+            told = {each: claims.cancel("one", each) for each in ("waiting", "own", "elsewhere", "none")}
+            assert told == {"waiting": True, "own": True, "elsewhere": False, "none": False}
+            others.take("two", SECOND, ["of the dead"], DUE)
+            others.beat("two", 0.0)
+            assert claims.cancel("one", "of the dead")
+            others.beat("two", LEASE_S)
+            others.end("two", SECOND, (), [task("elsewhere", DUE + 5)], ())
+        assert listed(open) == {}
 
     def test_it_tells_what_is_coming_and_reads_it(self, open: Open) -> None:  # noqa: A002
         many = [task(f"id-{number:04}", DUE + number // 400) for number in range(2_500)]

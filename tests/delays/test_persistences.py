@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
+import delay_crash_points
 import pytest
 import redis as redis_py
 
@@ -80,6 +84,26 @@ def test_delay_queues_with_other_names_or_namespaces_have_tasks_of_their_own(red
 def test_a_layout_that_is_not_known_is_refused() -> None:
     with pytest.raises(ConfigError, match="there is no layout 'lists'; use 'pyworkers' or 'delaytk'"):
         workers.RedisPersistence(layout="lists")
+
+
+@pytest.mark.parametrize("kind", ["redis", "delaytk", "sqlite"])
+def test_a_process_that_is_killed_during_a_save_leaves_a_whole_task_or_none(
+    redis: redis_py.Redis, redis_url: str, tmp_path: Path, kind: str
+) -> None:
+    """The original wrote the body in one step, and its id into the list in another one."""
+    place = str(tmp_path / "delays.db") if kind == "sqlite" else redis_url
+    program = str(Path(__file__).parent.parent / "support" / "delay_crash_points.py")
+    told = subprocess.run([sys.executable, program, kind, place, "5"], check=True, capture_output=True, timeout=100)
+    assert int(told.stdout) > 3
+    with closing(delay_crash_points.opened(kind, place)) as kept:
+        found = {each.id for each in kept.list()}
+    assert "known" in found
+    if kind == "redis":
+        assert found == {each.decode() for each in redis.hkeys("pyworkers:delay-tasks:default")}
+        assert found == {each.decode() for each in redis.zrange("pyworkers:delay-due:default", 0, -1)}
+    if kind == "delaytk":
+        assert found == {key.decode().removeprefix("delaytk_") for key in redis.keys("delaytk_*")}
+        assert found == {each.decode() for each in redis.lrange("__delay_queue_list__", 0, -1)}
 
 
 @pytest.mark.parametrize("record", [b"no JSON", b'{"v":2,"id":"a","due":1,"type":"t","params":1}', b'{"v":1,"id":"a"}'])

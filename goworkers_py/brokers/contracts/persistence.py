@@ -52,8 +52,9 @@ class Closeable(Protocol):
 class Claims(Protocol):
     """Lets several processes share a persistence: each firing is claimed by one of them.
 
-    An owner is a process with a lease, judged by one clock for all of them. A claim counts while its owner has its
-    lease. `Persistence.save` and `delete` end a claim on the task, so that the end of the older run changes nothing.
+    An owner is a process with a lease, judged by one clock for all of them. A claim is a text that no other firing has.
+    It counts while its owner has its lease. `Persistence.save` and `delete` end a claim on the task, so that the end of
+    the older run changes nothing.
     """
 
     def beat(self, owner: str, lease_s: float) -> None:
@@ -62,13 +63,20 @@ class Claims(Protocol):
     def leave(self, owner: str) -> None:
         """The owner has no lease any more."""
 
-    def take(self, owner: str, ids: Sequence[str], now: float) -> Sequence[DelayTask]:
-        """Claims, in one step, those of the tasks that are there, are due by `now`, and on which no owner with a lease
-        has a claim, this one included. Returns them as they are kept. An owner without a lease gets none."""
+    def take(self, owner: str, claim: str, ids: Sequence[str], now: float) -> Sequence[DelayTask]:
+        """Claims, in one step, those of the tasks that are there, are due by `now`, and on which no other owner with a
+        lease has a claim. Returns them as they are kept. An owner without a lease gets none. This owner's own claim on
+        a task is replaced: it asks again only where it does not run the task, so the reply of that claim was lost."""
 
-    def end(self, owner: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]) -> None:
+    def end(
+        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
+    ) -> None:
         """After runs: deletes the tasks `done`, saves those of `again`, which are claimed no more, and frees those of
-        `free`, which were not run. In one step, and only those on which the owner still has its claim."""
+        `free`, which were not run. In one step, and only those on which the owner still has this claim."""
+
+    def cancel(self, owner: str, task_id: str) -> bool:
+        """Deletes the task, with a claim on it. True when it was there and no other owner with a lease had a claim on
+        it: otherwise it runs there to its end, which changes nothing."""
 
     def coming(self, until: float) -> Iterable[tuple[str, float]]:
         """The id and the due time of all tasks that are due by then, claimed or not, the first due first."""

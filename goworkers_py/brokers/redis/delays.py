@@ -21,6 +21,7 @@ _SAVE = Script(_LUA / "delay_save.lua")
 _DELETE = Script(_LUA / "delay_delete.lua")
 _BEAT = Script(_LUA / "delay_beat.lua")
 _TAKE = Script(_LUA / "delay_take.lua")
+_CANCEL = Script(_LUA / "delay_cancel.lua")
 _END = Script(_LUA / "delay_end.lua")
 
 # Tasks in one call of a script: a script holds up the server for all others.
@@ -113,11 +114,13 @@ class _Records:
     def leave(self, owner: str) -> None:
         self._connections.call("ZREM", self._owners, owner)
 
-    def take(self, owner: str, ids: Sequence[str], now: float) -> list[DelayTask]:
-        found: list[Any] = self._connections.script(_TAKE, self._keys, [owner, _score(now), *ids])
+    def take(self, owner: str, claim: str, ids: Sequence[str], now: float) -> list[DelayTask]:
+        found: list[Any] = self._connections.script(_TAKE, self._keys, [owner, _claim(owner, claim), _score(now), *ids])
         return [read_or_held(text(found[at]), found[at + 1]) for at in range(0, len(found), 2)]
 
-    def end(self, owner: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]) -> None:
+    def end(
+        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
+    ) -> None:
         told: list[str] = []
         for task_id in done:
             told += (task_id, "", "")
@@ -126,7 +129,10 @@ class _Records:
         for task_id in free:
             told += (task_id, "0", "")
         if told:
-            self._connections.script(_END, self._keys[:3], [owner, *told])
+            self._connections.script(_END, self._keys[:3], [_claim(owner, claim), *told])
+
+    def cancel(self, owner: str, task_id: str) -> bool:
+        return int(self._connections.script(_CANCEL, self._keys, [owner, task_id])) > 0
 
     def coming(self, until: float) -> Iterator[tuple[str, float]]:
         return self._by_due(_score(until))
@@ -153,6 +159,10 @@ class _Records:
                 yield task_id, float(due)
             if len(page) < PAGE:
                 return
+
+
+def _claim(owner: str, claim: str) -> str:
+    return f"{claim} {owner}"
 
 
 def _score(due: float) -> str:

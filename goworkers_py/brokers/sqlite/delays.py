@@ -23,7 +23,9 @@ BUSY_S = 5.0
 PAGE = 1_000
 
 _TABLES = f"""
-CREATE TABLE IF NOT EXISTS delay_tasks (id TEXT PRIMARY KEY, due REAL NOT NULL, record TEXT NOT NULL, owner TEXT);
+CREATE TABLE IF NOT EXISTS delay_tasks (
+    id TEXT PRIMARY KEY, due REAL NOT NULL, record TEXT NOT NULL, owner TEXT, claim TEXT
+);
 CREATE INDEX IF NOT EXISTS delay_tasks_due ON delay_tasks (due);
 CREATE TABLE IF NOT EXISTS delay_owners (owner TEXT PRIMARY KEY, boot TEXT NOT NULL, until REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS delay_clock (one INTEGER PRIMARY KEY CHECK (one = 1), boot TEXT NOT NULL, ahead REAL);
@@ -129,32 +131,37 @@ class SQLiteClaims:
         with self._persistence.step() as step:
             step.execute("DELETE FROM delay_owners WHERE owner = ?", (owner,))
 
-    def take(self, owner: str, ids: Sequence[str], now: float) -> list[DelayTask]:
-        boot, taken = boot_id(), []
+    def take(self, owner: str, claim: str, ids: Sequence[str], now: float) -> list[DelayTask]:
+        taken = []
         with self._persistence.step() as step:
-
-            def lives(claimant: str) -> bool:
-                return step.execute(_LIVES, (claimant, boot, awake_and_asleep())).fetchone() is not None
-
-            if not lives(owner):
+            if not _lives(step, owner):
                 return []
             for task_id in ids:
                 row = step.execute("SELECT due, record, owner FROM delay_tasks WHERE id = ?", (task_id,)).fetchone()
-                if row is not None and row[0] <= now and (row[2] is None or not lives(row[2])):
-                    step.execute("UPDATE delay_tasks SET owner = ? WHERE id = ?", (owner, task_id))
+                if row is not None and row[0] <= now and not (row[2] and row[2] != owner and _lives(step, row[2])):
+                    step.execute("UPDATE delay_tasks SET owner = ?, claim = ? WHERE id = ?", (owner, claim, task_id))
                     taken.append((task_id, row[1]))
         return [read_or_held(task_id, record) for task_id, record in taken]
 
-    def end(self, owner: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]) -> None:
+    def end(
+        self, owner: str, claim: str, done: Collection[str], again: Sequence[DelayTask], free: Collection[str]
+    ) -> None:
+        ours = "WHERE id = ? AND owner = ? AND claim = ?"
         with self._persistence.step() as step:
-            step.executemany("DELETE FROM delay_tasks WHERE id = ? AND owner = ?", [(one, owner) for one in done])
+            step.executemany(f"DELETE FROM delay_tasks {ours}", [(one, owner, claim) for one in done])
             step.executemany(
-                "UPDATE delay_tasks SET due = ?, record = ?, owner = NULL WHERE id = ? AND owner = ?",
-                [(task.due, task.to_json(), task.id, owner) for task in again],
+                f"UPDATE delay_tasks SET due = ?, record = ?, owner = NULL {ours}",
+                [(task.due, task.to_json(), task.id, owner, claim) for task in again],
             )
-            step.executemany(
-                "UPDATE delay_tasks SET owner = NULL WHERE id = ? AND owner = ?", [(one, owner) for one in free]
-            )
+            step.executemany(f"UPDATE delay_tasks SET owner = NULL {ours}", [(one, owner, claim) for one in free])
+
+    def cancel(self, owner: str, task_id: str) -> bool:
+        with self._persistence.step() as step:
+            row = step.execute("SELECT owner FROM delay_tasks WHERE id = ?", (task_id,)).fetchone()
+            if row is None:
+                return False
+            step.execute("DELETE FROM delay_tasks WHERE id = ?", (task_id,))
+            return not (row[0] and row[0] != owner and _lives(step, row[0]))
 
     def coming(self, until: float) -> list[tuple[str, float]]:
         with self._persistence.step() as step:
@@ -165,3 +172,7 @@ class SQLiteClaims:
             asked = (step.execute("SELECT id, record FROM delay_tasks WHERE id = ?", (one,)).fetchone() for one in ids)
             found = [row for row in asked if row is not None]
         return [read_or_held(task_id, record) for task_id, record in found]
+
+
+def _lives(step: sqlite3.Connection, owner: str) -> bool:
+    return step.execute(_LIVES, (owner, boot_id(), awake_and_asleep())).fetchone() is not None

@@ -224,8 +224,10 @@ def _delays(url: str) -> None:
             persistence.save(task)
             if persistence.claims is not None:
                 persistence.claims.beat("one", 60)
-                persistence.claims.take("one", ["a"], 2.0)
-                persistence.claims.end("one", (), [task], ())
+                persistence.claims.take("one", "claim", ["a"], 2.0)
+                persistence.claims.end("one", "claim", (), [task], ())
+                assert persistence.claims.cancel("one", "a")
+                persistence.save(task)
             assert persistence.delete("a")
 
 

@@ -1,25 +1,20 @@
--- Claims tasks that are due, and on which no owner with a lease has a claim.
+-- Claims tasks that are due, and on which no other owner with a lease has a claim.
 -- KEYS: tasks, due times, claims, owners
--- ARGV: owner, by when the tasks must be due, ids
+-- ARGV: owner, claim and owner, by when the tasks must be due, ids
 -- Answer: id and record of each claimed task; nothing where the owner has no lease
 -- include now.lua
 local TASKS, DUE, CLAIMS, OWNERS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, by = ARGV[1], tonumber(ARGV[2])
-
-local function lives(claimant)
-  local until_ = redis.call('ZMSCORE', OWNERS, claimant)[1]
-  return until_ and tonumber(until_) > tonumber(now)
-end
+-- include delay_lives.lua
+local owner, own_claim, by = ARGV[1], ARGV[2], tonumber(ARGV[3])
 
 local taken = {}
 if not lives(owner) then return taken end
-for at = 3, #ARGV do
+for at = 4, #ARGV do
   local id = ARGV[at]
   local due = redis.call('ZMSCORE', DUE, id)[1]
   local record = redis.call('HGET', TASKS, id)
-  local claimant = redis.call('HGET', CLAIMS, id)
-  if due and record and tonumber(due) <= by and not (claimant and lives(claimant)) then
-    redis.call('HSET', CLAIMS, id, owner)
+  if due and record and tonumber(due) <= by and not claimed_elsewhere(id, owner) then
+    redis.call('HSET', CLAIMS, id, own_claim)
     taken[#taken + 1] = id
     taken[#taken + 1] = record
   end
