@@ -114,6 +114,21 @@ def test_a_job_that_ruby_pushes_is_resolved_as_a_message(app: App, redis: redis_
         assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
 
 
+def test_a_new_kind_of_message_needs_no_change_of_its_channel(app: App) -> None:
+    class Letter(TypedMessage, channel="mail", app=app):
+        to: str
+
+        def resolve(self) -> None:
+            resolved.append(("letter", self.to))
+
+    app.send(Letter("Ada"))
+    app.send(mail_of(app)("Bob"))
+    with app.receive(Letter, consumers=1):
+        assert eventually(lambda: len(resolved) == 2)
+    assert resolved[0] == ("letter", "Ada")
+    assert (resolved[1][0].to, resolved[1][1]) == ("Bob", "mail")
+
+
 def test_a_delayed_message_waits_in_the_schedule(app: App, redis: redis_py.Redis) -> None:
     kind = mail_of(app)
     app.send(kind("in"), delay=datetime.timedelta(hours=1))

@@ -221,6 +221,17 @@ def test_pending_tells_the_tasks_by_their_due_times_and_quantity_those_of_a_slot
             queue.quantity(slot)
 
 
+def test_a_task_that_runs_for_long_holds_up_neither_the_wheel_nor_the_others(queues: Queues) -> None:
+    go_on, ran = threading.Event(), list[Any]()
+    queue = queues.started({"long": lambda params: go_on.wait(20), "short": ran.append}, threads=2)
+    queue.push(0, "long")
+    for number in range(5):
+        queue.push(0.05 * number, "short", number)
+    assert eventually(lambda: len(ran) == 5)
+    assert not go_on.is_set()
+    go_on.set()
+
+
 # --- the persistence comes first
 
 

@@ -15,7 +15,7 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.redis.leadership import RedisLeadership
-from goworkers_py.core.election import Fence, LeaderChange
+from goworkers_py.core.election import Fence, LeaderChange, News
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced
 from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
@@ -44,6 +44,17 @@ def test_hooks_and_jobs_are_told_the_epoch(app: App) -> None:
         app.enqueue("q", "J", [])
         assert eventually(lambda: epochs == [1])
     assert changes == [LeaderChange(True, 1, ""), LeaderChange(False, 1, "")]
+
+
+def test_a_leader_tells_its_first_beat_at_once(redis_url: str) -> None:
+    beats: list[News] = []
+    with own_app(redis_url, standby=True, leader_lease=60) as app:
+        end = app.broker.leadership.listen("main", lambda news: beats.append(news) if news.what == "beat" else None)
+        app.process("q", print, 1)
+        with working(app):
+            assert eventually(lambda: beats, within_s=15)  # a third of the lease is 20 s
+        end()
+    assert beats[0].epoch == 1
 
 
 def test_a_job_without_standby_has_no_epoch(redis_url: str) -> None:

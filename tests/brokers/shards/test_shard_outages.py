@@ -146,6 +146,8 @@ def test_a_push_whose_guarantee_lives_on_a_dead_shard_is_refused_and_the_others_
     transport = me.broker.transport
     with pytest.raises(BrokerUnavailable, match=r"the lock Job:\d+ lives on shard b, which cannot serve now"):
         transport.publish([Push("q", job(jids("a", 1)[0])), Push("q", job(1), lock=lock("b"))])
+    with pytest.raises(BrokerUnavailable, match=r"the lock Job:\d+ lives on shard b"):
+        transport.publish([Push("q", job(2), lock=lock("c")), Push("q", job(1), lock=lock("b"))])
     [tracked] = jids("b", 1)
     with pytest.raises(BrokerUnavailable, match="a record lives on shard b"):
         transport.publish([Push("q", job(tracked), track=Tracked(tracked, "Job"))])
@@ -192,6 +194,17 @@ def test_a_shard_that_hangs_holds_nobody_up_for_longer_than_one_call(me: Process
     assert len(me.consume(31)) == 31
     assert time.monotonic() - began < 5, "a call that asks the shard waits for five seconds"
     b.resume()
+
+
+def test_several_pushes_whose_reply_may_be_lost_are_not_pushed_elsewhere(
+    me: Process, b: RedisServer, servers: ShardServers
+) -> None:
+    b.pause()
+    with pytest.raises(BrokerUnavailable):
+        publish(me, "b", count=2)
+    assert [size(servers.servers[number]) for number in (0, 2)] == [0, 0]
+    b.resume()  # it does now what it was sent before
+    assert eventually(lambda: size(b) == 2)
 
 
 def test_what_others_hold_is_settled_while_a_shard_is_away_and_the_rest_when_it_is_back(
