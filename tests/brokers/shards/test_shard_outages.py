@@ -222,6 +222,24 @@ def test_what_others_hold_is_settled_while_a_shard_is_away_and_the_rest_when_it_
     assert me.broker.admin.stats().processed == 6
 
 
+@pytest.mark.parametrize("found", ["fetched", "reply was lost", "caught at the end of the waits"])
+def test_a_job_that_lies_elsewhere_than_at_home_is_settled_where_it_lies(
+    me: Process, b: RedisServer, found: str
+) -> None:
+    b.kill()
+    transport = me.broker.transport
+    if found.startswith("caught"):
+        assert transport.consume(me.identity, [("q", 1)], 1, 0.0) == []  # leaves a wait on the others
+    publish(me, "b")
+    if found.startswith("caught"):
+        [one] = transport.end_waits(["q"])
+    else:
+        [one] = me.consume(1)
+    if found == "reply was lost":
+        [one] = transport.lost_replies(me.identity, "q", [], thorough=True)
+    assert me.settle((one, DONE)) == [True]
+
+
 def test_a_settlement_whose_reply_was_lost_is_told_when_its_shard_is_back(me: Process, b: RedisServer) -> None:
     """Here the shard gets the whole batch and hangs before it answers."""
     publish(me, *NAMES, count=3)
