@@ -370,6 +370,16 @@ def test_fewer_consumers_than_before_strand_nothing_and_two_receivers_share_a_ch
     assert sorted(resolved) == list(range(60))
 
 
+def test_receivers_of_a_program_with_a_process_name_have_names_of_their_own(redis_url: str) -> None:
+    """One name is one identity, and its lease that of one process."""
+    with own_app(redis_url, process="shop") as app:
+        kind = mail_of(app)
+        with app.receive(kind, consumers=1), app.receive(kind, consumers=1):
+            assert len(app.inspector.processes()) == 2
+            app.send(kind("Ada"))
+            assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
+
+
 def test_a_receiver_without_a_consumer_is_refused(app: App) -> None:
     with pytest.raises(ArgumentError, match="consumers must be at least 1, is 0"):
         app.receive(mail_of(app), consumers=0)
