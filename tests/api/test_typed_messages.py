@@ -334,6 +334,25 @@ def test_a_stop_waits_for_what_runs_and_no_consumer_begins_another_message(app: 
     assert not in_progress(redis)
 
 
+def test_a_stop_without_a_timeout_waits_longer_than_a_daemon_would(redis_url: str, redis: redis_py.Redis) -> None:
+    gate = threading.Event()
+    with own_app(redis_url, timeout=0) as app:
+
+        class Slow(TypedMessage, channel="mail", app=app):
+            def resolve(self) -> None:
+                resolved.append(gate.wait(20))
+
+        app.send(Slow())
+        receiver = app.receive(Slow, consumers=1)
+        assert eventually(lambda: receiver.running == 1)
+        letting = threading.Timer(0.5, gate.set)
+        letting.start()
+        assert receiver.stop() is True
+        letting.join()
+    assert resolved == [True]
+    assert not redis.exists("queue:mail")
+
+
 def test_a_stop_with_a_timeout_gives_back_what_does_not_end(app: App, redis: redis_py.Redis) -> None:
     gate = threading.Event()
 

@@ -336,6 +336,31 @@ def test_leftovers_of_other_consumers_are_taken_back_by_a_command(
     assert (wrong.exit_code, "queue other has no lists of other consumers" in wrong.output) == (1, True)
 
 
+def test_a_list_of_thousands_of_leftovers_is_taken_back_as_a_whole(
+    tmp_path: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    file = tmp_path / "plain.ini"
+    file.write_text(
+        f"[pyworkers]\nredis = {redis_url}\n"
+        f"[queue:demo]\nformat = plain\nlist = {LIST}\nin_progress = demo.doing{{n}}\nhandler = jobs:run\n"
+    )
+    bodies = [str(number).encode() for number in range(2_500)]
+    redis.lpush("demo.doing0", *bodies)
+    done = CliRunner().invoke(main, ["recover", "--plain", "demo", "-c", str(file), "--yes"])
+    assert done.exit_code == 0, done.output
+    assert list(reversed(redis.lrange(LIST, 0, -1))) == bodies
+    assert not redis.exists("demo.doing0")
+
+
+def test_bodies_that_a_release_without_lists_has_recovered_go_back_into_the_list(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.lpush("queue:demo@plain:demo.prepare", b"1", b"2")
+    with own_app(redis_url, plain()) as app, working(app):
+        assert eventually(lambda: sorted(ran) == [1, 2] and not in_progress(redis))
+    assert not redis.exists("queue:demo@plain:demo.prepare", LIST, "dead", "retry")
+
+
 # --- the configuration
 
 
