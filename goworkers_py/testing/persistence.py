@@ -124,6 +124,19 @@ class PersistenceContract:
                     persistence.save(each)
         assert listed(open) == many
 
+    def test_many_are_deleted_as_one_by_one(self, open: Open) -> None:  # noqa: A002
+        many = [f"id-{number}" for number in range(1_200)]
+        with opened(open) as persistence:
+            for task_id in ("first", *many, "last"):
+                persistence.save(task(task_id))
+            if (delete_many := getattr(persistence, "delete_many", None)) is not None:
+                delete_many([])
+                delete_many(["none", *many])
+            else:
+                for task_id in many:
+                    persistence.delete(task_id)
+        assert set(listed(open)) == {"first", "last"}
+
     def test_its_clock_counts_seconds_of_the_epoch(self, open: Open) -> None:  # noqa: A002
         with opened(open) as persistence:
             if isinstance(persistence, WithClock):

@@ -117,6 +117,21 @@ def test_a_job_that_ruby_pushes_is_resolved_as_a_message(app: App, redis: redis_
         assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
 
 
+def test_a_new_kind_of_message_needs_no_change_of_its_channel(app: App) -> None:
+    class Letter(TypedMessage, channel="mail", app=app):
+        to: str
+
+        def resolve(self) -> None:
+            resolved.append(("letter", self.to))
+
+    app.send(Letter("Ada"))
+    app.send(mail_of(app)("Bob"))
+    with app.receive(Letter, consumers=1):
+        assert eventually(lambda: len(resolved) == 2)
+    assert resolved[0] == ("letter", "Ada")
+    assert (resolved[1][0].to, resolved[1][1]) == ("Bob", "mail")
+
+
 def test_a_delayed_message_waits_in_the_schedule(app: App, redis: redis_py.Redis) -> None:
     kind = mail_of(app)
     app.send(kind("in"), delay=datetime.timedelta(hours=1))
@@ -322,6 +337,25 @@ def test_a_stop_waits_for_what_runs_and_no_consumer_begins_another_message(app: 
     assert not in_progress(redis)
 
 
+def test_a_stop_without_a_timeout_waits_longer_than_a_daemon_would(redis_url: str, redis: redis_py.Redis) -> None:
+    gate = threading.Event()
+    with own_app(redis_url, timeout=0) as app:
+
+        class Slow(TypedMessage, channel="mail", app=app):
+            def resolve(self) -> None:
+                resolved.append(gate.wait(20))
+
+        app.send(Slow())
+        receiver = app.receive(Slow, consumers=1)
+        assert eventually(lambda: receiver.running == 1)
+        letting = threading.Timer(0.5, gate.set)
+        letting.start()
+        assert receiver.stop() is True
+        letting.join()
+    assert resolved == [True]
+    assert not redis.exists("queue:mail")
+
+
 def test_a_stop_with_a_timeout_gives_back_what_does_not_end(app: App, redis: redis_py.Redis) -> None:
     gate = threading.Event()
 
@@ -356,6 +390,16 @@ def test_fewer_consumers_than_before_strand_nothing_and_two_receivers_share_a_ch
     with app.receive(Count, consumers=1):
         assert eventually(lambda: len(resolved) >= 60 and not in_progress(redis))
     assert sorted(resolved) == list(range(60))
+
+
+def test_receivers_of_a_program_with_a_process_name_have_names_of_their_own(redis_url: str) -> None:
+    """One name is one identity, and its lease that of one process."""
+    with own_app(redis_url, process="shop") as app:
+        kind = mail_of(app)
+        with app.receive(kind, consumers=1), app.receive(kind, consumers=1):
+            assert len(app.inspector.processes()) == 2
+            app.send(kind("Ada"))
+            assert eventually(lambda: resolved == [(kind("Ada"), "mail")])
 
 
 def test_a_receiver_without_a_consumer_is_refused(app: App) -> None:

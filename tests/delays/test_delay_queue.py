@@ -134,6 +134,27 @@ def test_the_end_of_a_run_leaves_the_task_that_replaced_it(queues: Queues) -> No
     assert [task.params for task in kept.list()] == ["new"]
 
 
+def test_a_task_that_was_replaced_while_it_waited_for_a_thread_does_not_begin(queues: Queues) -> None:
+    began, go_on, ran = threading.Event(), threading.Event(), list[Any]()
+
+    def run(params: str) -> None:
+        ran.append(params)
+        began.set()
+        assert go_on.wait(20)
+
+    kept = workers.MemoryPersistence()
+    queue = queues.started({"remind": run}, kept, threads=1)
+    queue.push(0, "remind", "first")
+    assert began.wait(20)
+    queue.push(0, "remind", "old", "user-7")
+    assert eventually(lambda: queue._all_timers().running == 2)  # the thread gets it when the first one has ended
+    queue.push(3_600, "remind", "new", "user-7")
+    go_on.set()
+    assert queue.stop(20)
+    assert ran == ["first"]
+    assert [task.params for task in kept.list()] == ["new"]
+
+
 def test_a_task_does_not_begin_while_it_is_moved(queues: Queues) -> None:
     class Slow(workers.MemoryPersistence):
         def save(self, task: workers.DelayTask) -> None:
@@ -219,6 +240,17 @@ def test_pending_tells_the_tasks_by_their_due_times_and_quantity_those_of_a_slot
     for slot in (-1, 60):
         with pytest.raises(ArgumentError):
             queue.quantity(slot)
+
+
+def test_a_task_that_runs_for_long_holds_up_neither_the_wheel_nor_the_others(queues: Queues) -> None:
+    go_on, ran = threading.Event(), list[Any]()
+    queue = queues.started({"long": lambda params: go_on.wait(20), "short": ran.append}, threads=2)
+    queue.push(0, "long")
+    for number in range(5):
+        queue.push(0.05 * number, "short", number)
+    assert eventually(lambda: len(ran) == 5)
+    assert not go_on.is_set()
+    go_on.set()
 
 
 # --- the persistence comes first

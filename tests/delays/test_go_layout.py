@@ -17,6 +17,7 @@ from delaying import Queues
 from waiting import eventually
 
 import goworkers_py as workers
+from goworkers_py.brokers.redis.delay_lists import address_of_environment
 
 LIST = "__delay_queue_list__"
 
@@ -129,6 +130,12 @@ def test_the_variables_of_that_program_name_the_server(
     monkeypatch.setenv("REDIS_PWD", "se/cret")
     with pytest.raises(workers.BrokerError, match=r"password|AUTH"):
         workers.RedisPersistence(layout="delaytk").save(workers.DelayTask("b", 1.0, "remind", "text"))
+
+
+def test_without_these_variables_it_is_the_server_of_that_programs_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REDIS_ADDR", "REDIS_DB", "REDIS_PWD"):
+        monkeypatch.delenv(name, raising=False)
+    assert address_of_environment() == "redis://localhost:6379/0"
 
 
 def test_a_known_id_is_listed_once(redis: redis_py.Redis, redis_url: str) -> None:

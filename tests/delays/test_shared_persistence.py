@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -201,6 +202,28 @@ def test_a_push_of_another_process_comes_into_this_wheel(
         other.push(3_600, "remind", "b", "b")
         assert eventually(lambda: ran == ["a"])
         assert eventually(lambda: not queue.pending())
+
+
+def test_a_stop_keeps_the_claim_on_the_task_that_still_runs(redis_url: str) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def run(params: object) -> None:
+        began.set()
+        assert go_on.wait(20)
+
+    with closing(Queues()) as queues, closing(workers.RedisPersistence(redis_url)) as other:
+        queue = queues.started({"remind": run}, workers.RedisPersistence(redis_url))
+        queue.push(0, "remind", None, "a")
+        assert began.wait(20)
+        ending = threading.Thread(target=queue.stop, args=(20,))
+        ending.start()
+        assert eventually(lambda: not any(one.name == "delay dispatcher" for one in threading.enumerate()))
+        assert other.claims is not None
+        other.claims.beat("other", 60)
+        assert not eventually(lambda: other.claims and other.claims.take("other", ["a"], time.time() + 60), 0.3)
+        go_on.set()
+        ending.join(20)
+        assert list(other.list()) == []
 
 
 def test_a_record_of_a_newer_release_is_neither_run_nor_changed(

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from daemon import Daemon
 from waiting import eventually
 
-from goworkers_py import ConfigError, TypedMessage, current_message
+from goworkers_py import BrokerError, ConfigError, TypedMessage, current_message
 from goworkers_py.api.app import App
 from goworkers_py.brokers.redis.access import rules
 from goworkers_py.cli import main
@@ -123,12 +123,14 @@ def test_a_body_that_cannot_be_decoded_goes_to_dead_at_once_with_every_byte_and_
     assert not redis.exists("retry", LIST)
 
 
+@pytest.mark.parametrize(("threads", "prefetch"), [(1, 3), (3, 0)], ids=["some unstarted", "more consumers"])
 def test_a_killed_process_leaves_its_bodies_to_the_next_one(
-    tmp_path: Path, redis_url: str, redis: redis_py.Redis
+    tmp_path: Path, redis_url: str, redis: redis_py.Redis, threads: int, prefetch: int
 ) -> None:
+    """The next one of the original took back the lists of as many consumers as it had itself."""
     (tmp_path / "plain.ini").write_text(
         f"[queue:demo]\nformat = plain\nlist = {LIST}\ncodec = text\nhandler = jobs:wait\n"
-        "concurrency = 1\nprefetch = 3\n"
+        f"concurrency = {threads}\nprefetch = {prefetch}\n"
     )
     jobs = """
         import time
@@ -141,9 +143,10 @@ def test_a_killed_process_leaves_its_bodies_to_the_next_one(
     here = str(Path(__file__).parents[2])
     with Daemon(tmp_path, redis_url, jobs, "-c", "plain.ini", changes={"PYTHONPATH": here}) as daemon:
         daemon.says("ran a")
-        assert eventually(lambda: len(in_progress(redis)) >= 1)
+        assert eventually(lambda: len(in_progress(redis)) == 3 or threads == 1)
         daemon.kill()
-    with own_app(redis_url, plain(codec="text")) as app, working(app):
+    one = dataclasses.replace(plain(codec="text"), concurrency=1)
+    with own_app(redis_url, one) as app, working(app):
         assert eventually(lambda: sorted(ran) == ["a", "b", "c"] and not in_progress(redis))
     assert not redis.exists(LIST, "queue:demo", "retry", "dead")
 
@@ -160,6 +163,22 @@ def hold(value: Any) -> None:
 def block(value: Any) -> None:
     ran.append(value)
     assert turns.acquire(timeout=20)
+
+
+def test_a_second_process_leaves_alone_what_the_first_one_runs(redis_url: str, redis: redis_py.Redis) -> None:
+    """In the original both had the same lists of undone messages, and each gave back those of the other."""
+    redis.lpush(LIST, b"1")
+    one = dataclasses.replace(plain(block, prefetch=0), concurrency=1)
+    with own_app(redis_url, one) as app, working(app):
+        assert eventually(lambda: ran == [1])
+        with own_app(redis_url, plain(run)) as second, working(second):
+            redis.lpush(LIST, b"2")
+            assert eventually(lambda: ran == [1, 2])
+            assert not eventually(lambda: len(ran) > 2, within_s=0.3)
+            assert in_progress(redis) == [b"1"]
+        turns.release()
+        assert eventually(lambda: not in_progress(redis))
+    assert (ran, redis.exists(LIST, "retry", "dead")) == ([1, 2], 0)
 
 
 def test_a_process_that_knows_nothing_of_the_list_recovers_its_bodies(redis_url: str, redis: redis_py.Redis) -> None:
@@ -246,6 +265,11 @@ def test_a_typed_message_reads_the_bodies_of_its_channel_and_sends_bare_ones(
     assert {channel for _, channel in ran} == {"demo"}
 
 
+def test_a_message_that_cannot_be_pushed_is_an_error_of_the_send() -> None:
+    with own_app("redis://127.0.0.1:1/0", plain(handler=None)) as app, pytest.raises(BrokerError):
+        app.send(typed(app)("a", {}))
+
+
 def test_the_options_of_a_typed_message_hold_for_its_bodies(redis_url: str, redis: redis_py.Redis) -> None:
     with own_app(redis_url, plain(handler=None)) as app:
 
@@ -310,6 +334,31 @@ def test_leftovers_of_other_consumers_are_taken_back_by_a_command(
     assert (again.exit_code, "no list demo.doing{n} holds a body" in again.output) == (1, True)
     wrong = CliRunner().invoke(main, ["recover", "--plain", "other", "-c", str(file), "--yes"])
     assert (wrong.exit_code, "queue other has no lists of other consumers" in wrong.output) == (1, True)
+
+
+def test_a_list_of_thousands_of_leftovers_is_taken_back_as_a_whole(
+    tmp_path: Path, redis_url: str, redis: redis_py.Redis
+) -> None:
+    file = tmp_path / "plain.ini"
+    file.write_text(
+        f"[pyworkers]\nredis = {redis_url}\n"
+        f"[queue:demo]\nformat = plain\nlist = {LIST}\nin_progress = demo.doing{{n}}\nhandler = jobs:run\n"
+    )
+    bodies = [str(number).encode() for number in range(2_500)]
+    redis.lpush("demo.doing0", *bodies)
+    done = CliRunner().invoke(main, ["recover", "--plain", "demo", "-c", str(file), "--yes"])
+    assert done.exit_code == 0, done.output
+    assert list(reversed(redis.lrange(LIST, 0, -1))) == bodies
+    assert not redis.exists("demo.doing0")
+
+
+def test_bodies_that_a_release_without_lists_has_recovered_go_back_into_the_list(
+    redis_url: str, redis: redis_py.Redis
+) -> None:
+    redis.lpush("queue:demo@plain:demo.prepare", b"1", b"2")
+    with own_app(redis_url, plain()) as app, working(app):
+        assert eventually(lambda: sorted(ran) == [1, 2] and not in_progress(redis))
+    assert not redis.exists("queue:demo@plain:demo.prepare", LIST, "dead", "retry")
 
 
 # --- the configuration

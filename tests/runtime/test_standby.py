@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,8 @@ from goworkers_py.api.app import App
 from goworkers_py.brokers.broker import Capability
 from goworkers_py.brokers.memory.broker import MemoryBroker
 from goworkers_py.brokers.redis.leadership import RedisLeadership
-from goworkers_py.core.election import Fence, LeaderChange
+from goworkers_py.core.clock import awake_and_asleep
+from goworkers_py.core.election import Fence, LeaderChange, News
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError, Fenced
 from goworkers_py.runtime.standby import Standby
 from goworkers_py.wire.message import current_message
@@ -44,6 +46,45 @@ def test_hooks_and_jobs_are_told_the_epoch(app: App) -> None:
         app.enqueue("q", "J", [])
         assert eventually(lambda: epochs == [1])
     assert changes == [LeaderChange(True, 1, ""), LeaderChange(False, 1, "")]
+
+
+def test_a_leader_tells_its_first_beat_at_once(redis_url: str) -> None:
+    beats: list[News] = []
+    with own_app(redis_url, standby=True, leader_lease=60) as app:
+        end = app.broker.leadership.listen("main", lambda news: beats.append(news) if news.what == "beat" else None)
+        app.process("q", print, 1)
+        with working(app):
+            assert eventually(lambda: beats, within_s=15)  # a third of the lease is 20 s
+        end()
+    assert beats[0].epoch == 1
+
+
+def test_a_lease_counts_from_before_it_was_asked_for(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server counts from its own step, and the reply may be on its way for long."""
+    asked_at, left_s = [0.0], list[float]()
+    for verb in ("win", "renew"):
+        real: Any = getattr(RedisLeadership, verb)
+
+        def slow(*args: Any, real: Any = real) -> Any:
+            asked_at[0] = awake_and_asleep()
+            answer = real(*args)
+            time.sleep(0.3)
+            return answer
+
+        monkeypatch.setattr(RedisLeadership, verb, slow)
+    hold = Fence.hold
+
+    def noted(fence: Fence, until: float) -> None:
+        left_s.append(until - asked_at[0])
+        hold(fence, until)
+
+    monkeypatch.setattr(Fence, "hold", noted)
+    with own_app(redis_url, standby=True, leader_lease=30) as app:
+        app.process("q", print, 1)
+        with working(app):
+            assert eventually(lambda: len(left_s) == 2)  # of the bid and of the first renewal
+    # A tenth of the lease is left over, for clocks that run at another speed.
+    assert max(left_s) < 27.1
 
 
 def test_a_job_without_standby_has_no_epoch(redis_url: str) -> None:

@@ -146,6 +146,8 @@ def test_a_push_whose_guarantee_lives_on_a_dead_shard_is_refused_and_the_others_
     transport = me.broker.transport
     with pytest.raises(BrokerUnavailable, match=r"the lock Job:\d+ lives on shard b, which cannot serve now"):
         transport.publish([Push("q", job(jids("a", 1)[0])), Push("q", job(1), lock=lock("b"))])
+    with pytest.raises(BrokerUnavailable, match=r"the lock Job:\d+ lives on shard b"):
+        transport.publish([Push("q", job(2), lock=lock("c")), Push("q", job(1), lock=lock("b"))])
     [tracked] = jids("b", 1)
     with pytest.raises(BrokerUnavailable, match="a record lives on shard b"):
         transport.publish([Push("q", job(tracked), track=Tracked(tracked, "Job"))])
@@ -194,6 +196,17 @@ def test_a_shard_that_hangs_holds_nobody_up_for_longer_than_one_call(me: Process
     b.resume()
 
 
+def test_several_pushes_whose_reply_may_be_lost_are_not_pushed_elsewhere(
+    me: Process, b: RedisServer, servers: ShardServers
+) -> None:
+    b.pause()
+    with pytest.raises(BrokerUnavailable):
+        publish(me, "b", count=2)
+    assert [size(servers.servers[number]) for number in (0, 2)] == [0, 0]
+    b.resume()  # it does now what it was sent before
+    assert eventually(lambda: size(b) == 2)
+
+
 def test_what_others_hold_is_settled_while_a_shard_is_away_and_the_rest_when_it_is_back(
     me: Process, b: RedisServer
 ) -> None:
@@ -207,6 +220,24 @@ def test_what_others_hold_is_settled_while_a_shard_is_away_and_the_rest_when_it_
     b.start()
     assert eventually(lambda: me.settle(*left) == [True, True])
     assert me.broker.admin.stats().processed == 6
+
+
+@pytest.mark.parametrize("found", ["fetched", "reply was lost", "caught at the end of the waits"])
+def test_a_job_that_lies_elsewhere_than_at_home_is_settled_where_it_lies(
+    me: Process, b: RedisServer, found: str
+) -> None:
+    b.kill()
+    transport = me.broker.transport
+    if found.startswith("caught"):
+        assert transport.consume(me.identity, [("q", 1)], 1, 0.0) == []  # leaves a wait on the others
+    publish(me, "b")
+    if found.startswith("caught"):
+        [one] = transport.end_waits(["q"])
+    else:
+        [one] = me.consume(1)
+    if found == "reply was lost":
+        [one] = transport.lost_replies(me.identity, "q", [], thorough=True)
+    assert me.settle((one, DONE)) == [True]
 
 
 def test_a_settlement_whose_reply_was_lost_is_told_when_its_shard_is_back(me: Process, b: RedisServer) -> None:
