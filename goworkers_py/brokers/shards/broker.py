@@ -21,6 +21,7 @@ from goworkers_py.brokers.shards.groups import ShardedGroups
 from goworkers_py.brokers.shards.leases import ShardedLeases
 from goworkers_py.brokers.shards.limits import ShardedLimits
 from goworkers_py.brokers.shards.locks import ShardedLocks
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.periodic import ShardedPeriodic
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
@@ -51,7 +52,8 @@ class ShardsBroker(Broker):
     def __init__(self, brokers: Mapping[str, Broker], config: Config) -> None:
         made = [Shard(number, name, broker) for number, (name, broker) in enumerate(brokers.items())]
         self._shards = shards = ShardList(made)
-        self.transport = self._transport = ShardedTransport(shards)
+        self._moves = Moves(shards)
+        self.transport = self._transport = ShardedTransport(shards, self._moves)
         self.store = ShardedStore(shards)
         self.recoverable = ShardedLeases(shards, config.timing.steady_for_s)
         self.control = ShardedControl(shards)
@@ -59,7 +61,7 @@ class ShardsBroker(Broker):
         self.calls = ShardedCalls(shards)
         self.locks = ShardedLocks(shards)
         self.groups = ShardedGroups(shards)
-        self.limits = ShardedLimits(shards)
+        self.limits = ShardedLimits(shards, self._moves)
         self.chains = ShardedChains(shards)
         self.batches = ShardedBatches(shards)
         self.admin = ShardedAdmin(shards)
@@ -95,6 +97,7 @@ class ShardsBroker(Broker):
                     continue  # the shard has told it
 
     def close(self) -> None:
+        self._moves.relay.close()
         self._transport.close()
         for shard in self._shards.all:
             shard.close()

@@ -2,19 +2,15 @@
 
 A job that begins takes its places in one step with its delivery, so it has to be on the home of its slot. Jobs of a
 strict limit are pushed there. A job of another limit is pushed as a plain job, and moved there when it begins for the
-first time: it is pushed to the home first and settled here then. A process that is killed in between leaves it on both
-shards, and it runs twice.
+first time, see `moves`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import secrets
-import threading
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.placement import key_of_slot
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, T, Verb
@@ -33,16 +29,15 @@ from goworkers_py.core.limit import (
     Undeclared,
     Waits,
 )
-from goworkers_py.core.outcome import CANCELLED
 from goworkers_py.wire.batch import batch_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.stored_job import StoredJob
 
 
 class ShardedLimits(Limits):
-    def __init__(self, shards: ShardList) -> None:
+    def __init__(self, shards: ShardList, moves: Moves) -> None:
         self._shards = shards
-        self._local = threading.local()  # each thread is a settler here
+        self._moves = moves
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         self._shards.answers(lambda broker: broker.limits.declare(limits))
@@ -68,20 +63,7 @@ class ShardedLimits(Limits):
                 f"the limit {slot.id} lives on shard {home.name}, and the lock or batch of this job on {shard.name}: "
                 "give a job on shards one of them only"
             )
-        if shard.ask(lambda broker: broker.recoverable.lost([one])):
-            return Lost()
-        push = Push(one.queue, one.payload)
-        self._shards.bound(home, f"the limit {slot.id}", lambda broker: broker.transport.publish([push]))
-        moved = Batch(*self._next(), [(one, dataclasses.replace(CANCELLED, effects=()))])
-        [settled] = shard.ask(lambda broker: broker.transport.settle(moved))
-        return Waits(slot.line) if settled is True else Lost()
-
-    def _next(self) -> tuple[str, int]:
-        local = self._local
-        if not hasattr(local, "settler"):
-            local.settler, local.number = f"limits:{secrets.token_hex(6)}", 0
-        local.number += 1
-        return local.settler, local.number
+        return Waits(slot.line) if self._moves.move(one, wish.jid, shard, slot) else Lost()
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         return self._at_home(slot, lambda broker: broker.limits.take(slot, jid, owner))
@@ -95,6 +77,7 @@ class ShardedLimits(Limits):
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
+        self._moves.relay.wake()  # a process that was killed may have left jobs in an outbox
         told = self._shards.answers(lambda broker: broker.limits.due(limit, within_s))
         slots = [slot for one in told for slot in one.slots]
         waits = [one.next_in_s for one in told if one.next_in_s is not None]
