@@ -1,4 +1,4 @@
-"""A job with a limit begins on another shard than the one its limit lives on: it moves there, also when servers fail."""
+"""A job with a limit begins on another shard than that of its limit: it moves there, also when servers fail."""
 
 from __future__ import annotations
 
