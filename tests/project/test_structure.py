@@ -188,7 +188,7 @@ def test_only_modules_that_end_their_threads_start_threads() -> None:
     # broker is closed, which waits for it. The thread of a RabbitMQ `link` ends with its connection. A `store_watch` is
     # ended by its broker, which waits for it.
     assert starters == {
-        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.shard", "brokers.rabbitmq.link",
+        "brokers.disque.keeper", "brokers.redis.listener", "brokers.shards.move_relay", "brokers.shards.shard", "brokers.rabbitmq.link",
         "brokers.two_servers.store_watch", "runtime.service", "system.lifecycle", "runtime.launcher", "runtime.daemon",
         "system.parent_link", "web.server", "system.output",
         "runtime.health_handlers",

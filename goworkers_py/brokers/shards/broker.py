@@ -37,6 +37,7 @@ ONE_GUARANTEE = "a job has one of lock, batch, group and strict limit"
 class ShardsBroker(Broker):
     name = "every shard"  # it cannot serve when none can
     capabilities = frozenset(Capability) - {Capability.ORDER, Capability.LEADERSHIP}
+    spreads = True
     reliability = Reliability(
         "nothing: other processes recover its jobs",
         "as one Redis, of that shard; the others go on",
