@@ -44,6 +44,9 @@ class ShardedTransport(Transport):
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return self._consumer_of(queues).end_waits(queues)
 
+    def waits_run(self, queues: Sequence[str]) -> bool:
+        return self._consumer(queues).waits_run
+
     def _consumer_of(self, queues: Sequence[str]) -> ShardConsumer:
         """One that consumes from these queues, and perhaps from more."""
         pools = (pool for pool in list(self._consumers) if pool.issuperset(queues))
