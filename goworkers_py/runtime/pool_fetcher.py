@@ -30,8 +30,8 @@ class PoolFetcher(Fetcher):
         self, transport: Transport, pool: Pool, shared: Shared, give_back: Callable[[Sequence[Delivery]], None]
     ) -> None:
         super().__init__(transport, pool, shared, give_back)
-        # A single queue, whose broker leaves waits: nothing outranks its jobs. While no wait runs, its fetcher waits for
-        # its workers as that of any other single queue does, and asks nobody meanwhile.
+        # A single queue, whose broker leaves waits: nothing outranks its jobs. While no wait runs, its fetcher waits
+        # for its workers as that of any other single queue does, and asks nobody meanwhile.
         self._is_alone = len(pool.queues) == 1
         self._lowest = 0  # the rank of the lowest job in the buffer; too low a job when workers have taken it since
         pool.buffer.ring = self._end_fetch

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from goworkers_py.brokers.contracts.store import Posted
+from goworkers_py.brokers.shards.moving_records import MovingRecords
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.effect import Push
@@ -51,6 +52,7 @@ class MoveRelay:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None  # under the lock, as the next one
         self._pid = 0
+        self._records = MovingRecords()
         self._refused: set[str] = set()  # ids that were told; the thread's
 
     def wake(self) -> None:
@@ -92,21 +94,23 @@ class MoveRelay:
             for one in posted:
                 by_home.setdefault(self._shards.home(one.push.id.rpartition("#")[0]), []).append(one)
             for home, several in by_home.items():
-                taken = self._publish(home, several)
+                taken = self._publish(shard, home, several)
                 if taken:
                     shard.ask(lambda broker, taken=taken: broker.store.sent(OUTBOX, taken))  # type: ignore[misc]
                 staying += len(several) - len(taken)
 
-    def _publish(self, home: Shard, posted: Sequence[Posted]) -> Sequence[Posted]:
+    def _publish(self, source: Shard, home: Shard, posted: Sequence[Posted]) -> Sequence[Posted]:
         """Returns those that are there now. Where one is refused, each is published by itself."""
         # Of the push, an outbox tells more than this: what its payload names. The job has all that already.
         pushes = [MovingPush(one.push.queue, one.push.payload, id=one.push.id) for one in posted]
         try:
+            moving = self._records.copy(pushes, source, home)
             home.ask(lambda broker: broker.transport.publish(pushes))
+            self._records.drop(moving, source)
             return posted
         except BrokerRefused as error:
             if len(posted) > 1:
-                return [one for each in posted for one in self._publish(home, [each])]
+                return [one for each in posted for one in self._publish(source, home, [each])]
             if pushes[0].id not in self._refused:
                 self._refused.add(pushes[0].id)
                 log.error("a job of queue %s cannot move to shard %s: %s", pushes[0].queue, home.name, error)

@@ -17,10 +17,10 @@ from goworkers_py.brokers.shards.move_relay import MoveRelay
 from goworkers_py.brokers.shards.placement import Placement, key_of_slot
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
-from goworkers_py.core.effect import Push
+from goworkers_py.core.effect import NoteState, Push, Tracked
 from goworkers_py.core.errors import BrokerRefused, BrokerUnavailable
 from goworkers_py.core.limit import Begins, LimitSettings, Lost, Slot, Waits
-from goworkers_py.core.outcome import REQUEUE_LAST
+from goworkers_py.core.outcome import REQUEUE_LAST, Done
 from goworkers_py.core.slot_effects import LeaveSlot
 
 NAMES = ["a", "b", "c"]
@@ -180,3 +180,24 @@ def test_the_end_of_a_job_that_did_not_begin_frees_no_place_at_the_home_of_its_l
     outcome = dataclasses.replace(REQUEUE_LAST, effects=(LeaveSlot(JIDS[0], SLOT),))
     assert me.settle((held, outcome)) == [True]
     assert [one.jid for one in me.broker.limits.holders(SLOT)] == [JIDS[0]]
+
+
+def test_the_record_of_a_tracked_job_moves_with_it(
+    me: Process, servers: ShardServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked, payload = Tracked(JIDS[0], "J"), job(JIDS[0], track=True)
+    me.broker.transport.publish([Push("q", payload, track=tracked)])
+    [one] = me.consume(1)
+    first, second = (shard.broker.store for shard in me.broker._shards.all[:2])
+    sent = type(first).sent
+    monkeypatch.setattr(type(first), "sent", lambda store, to, posted: None)  # each relay finds the job again
+    assert me.broker.limits.begin(wish(one)) == Waits(SLOT.line)
+    assert eventually(lambda: first.record(JIDS[0]) is None), "else it would say waiting for ever"
+    moved = me.broker.store.record(JIDS[0])
+    assert (moved.state, moved.timeline[-1].reason) == ("waiting", "moved to the shard of its limit")
+    [again] = me.consume(1)
+    assert me.settle((again, Done(effects=(NoteState(tracked, "completed", "it ended", 60),)))) == [True]
+    monkeypatch.setattr(type(first), "sent", sent)
+    me.broker._moves.relay.wake()
+    assert eventually(lambda: places(servers, me) == []), "it is not pushed again"
+    assert second.record(JIDS[0]).state == "completed"
