@@ -14,6 +14,7 @@ from waiting import eventually
 
 from goworkers_py.brokers.contracts.limits import SlotWish
 from goworkers_py.brokers.shards.move_relay import MoveRelay
+from goworkers_py.brokers.shards.moving_records import MovingRecords
 from goworkers_py.brokers.shards.placement import Placement, key_of_slot
 from goworkers_py.config.options import Config
 from goworkers_py.core.delivery import Delivery
@@ -85,17 +86,42 @@ def test_a_job_moves_to_the_home_of_its_limit_and_begins_there(
     assert me.broker.limits.begin(wish(again)) == Begins()
 
 
+def make_script_known(me: Process) -> None:
+    """Else a first call is answered that the script is not known, and nothing happens."""
+    me.broker.transport.publish([Push("other", job(JIDS[1], queue="other"))])
+    [one] = me.consume(1, "other")
+    outcome = dataclasses.replace(REQUEUE_LAST, effects=(LeaveSlot(JIDS[1], SLOT),))
+    assert me.settle((one, outcome)) == [True]
+
+
 def test_a_job_whose_move_lost_its_reply_goes_on_from_one_place_and_is_not_told_as_lost(
     me: Process, held: Delivery, servers: ShardServers, proxies: list[Proxy]
 ) -> None:
+    make_script_known(me)
     shard = me.broker._shards.all[0]
-    proxies[0].drop_reply_of(b"EVALSHA", times=2)
+    proxies[0].drop_reply_of(b"EVALSHA")
     with pytest.raises(BrokerUnavailable):
         me.broker.limits.begin(wish(held))
-    proxies[0].pass_through()
+    assert proxies[0].hits == 1
     assert eventually(lambda: not shard.away)
     assert me.settle((held, REQUEUE_LAST)) == [True]
-    assert eventually(lambda: places(servers, me) in AT_HOME + BACK), places(servers, me)
+    assert eventually(lambda: places(servers, me) in AT_HOME), places(servers, me)
+    assert not me.broker._moves.unanswered
+
+
+def test_a_job_whose_move_never_came_to_its_shard_moves_when_it_is_settled(
+    me: Process, held: Delivery, servers: ShardServers, proxies: list[Proxy]
+) -> None:
+    make_script_known(me)
+    shard = me.broker._shards.all[0]
+    proxies[0].drop_command(b"EVALSHA")
+    with pytest.raises(BrokerUnavailable):
+        me.broker.limits.begin(wish(held))
+    [told] = me.settle((held, REQUEUE_LAST))  # True if the shard is back already
+    assert told is True or str(told).startswith("shard a, from which this job was to move, cannot serve")
+    assert eventually(lambda: not shard.away)
+    assert told is True or me.settle((held, REQUEUE_LAST)) == [True]
+    assert eventually(lambda: places(servers, me) in AT_HOME), places(servers, me)
 
 
 def test_a_move_that_is_refused_leaves_the_job_in_progress(me: Process, held: Delivery, servers: ShardServers) -> None:
@@ -200,4 +226,22 @@ def test_the_record_of_a_tracked_job_moves_with_it(
     monkeypatch.setattr(type(first), "sent", sent)
     me.broker._moves.relay.wake()
     assert eventually(lambda: places(servers, me) == []), "it is not pushed again"
+    assert second.record(JIDS[0]).state == "completed"
+
+
+def test_a_relay_that_was_killed_before_it_dropped_the_old_record_leaves_the_newer_one(
+    me: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked = Tracked(JIDS[0], "J")
+    me.broker.transport.publish([Push("q", job(JIDS[0], track=True), track=tracked)])
+    [one] = me.consume(1)
+    first, second = (shard.broker.store for shard in me.broker._shards.all[:2])
+    with monkeypatch.context() as killed:
+        killed.setattr(type(first), "sent", lambda store, to, posted: None)
+        killed.setattr(MovingRecords, "drop", lambda records, moved, source: None)
+        assert me.broker.limits.begin(wish(one)) == Waits(SLOT.line)
+        [again] = me.consume(1)
+        assert me.settle((again, Done(effects=(NoteState(tracked, "completed", "it ended", 60),)))) == [True]
+    me.broker._moves.relay.wake()
+    assert eventually(lambda: first.record(JIDS[0]) is None)
     assert second.record(JIDS[0]).state == "completed"
