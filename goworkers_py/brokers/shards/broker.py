@@ -31,7 +31,7 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import has_password
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
-ONE_GUARANTEE = "a job has one of lock, batch, group and strict limit"
+ONE_GUARANTEE = "a job has one of lock, batch (or chain), group and limit"
 
 
 class ShardsBroker(Broker):
@@ -45,8 +45,8 @@ class ShardsBroker(Broker):
         "nothing; jobs of the shard that is cut off are late",
     )
     remarks: ClassVar[Mapping[Capability, str]] = {
-        **dict.fromkeys((Capability.LOCKS, Capability.BATCHES, Capability.GROUPS), ONE_GUARANTEE),
-        Capability.LIMITS: f"{ONE_GUARANTEE}; one limit a job",
+        **dict.fromkeys((Capability.LOCKS, Capability.BATCHES, Capability.CHAINS, Capability.GROUPS), ONE_GUARANTEE),
+        Capability.LIMITS: f"{ONE_GUARANTEE}; several limits only where all have one home",
         Capability.PERIODIC: "without unique_for; late while the shard of the schedule is away",
     }
 
@@ -56,7 +56,7 @@ class ShardsBroker(Broker):
         self._moves = Moves(shards)
         self.transport = self._transport = ShardedTransport(shards, self._moves)
         self.store = ShardedStore(shards)
-        self.recoverable = ShardedLeases(shards, config.timing.steady_for_s)
+        self.recoverable = ShardedLeases(shards, config.timing.steady_for_s, self._moves.relay.wake)
         self.control = ShardedControl(shards)
         self.cancels = ShardedCancels(shards)
         self.calls = ShardedCalls(shards)

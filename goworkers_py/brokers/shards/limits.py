@@ -80,7 +80,6 @@ class ShardedLimits(Limits):
     # --- looks
 
     def due(self, limit: int, within_s: float = 0.0) -> DueSlots:
-        self._moves.relay.wake()  # a process that was killed may have left jobs in an outbox
         told = self._shards.answers(lambda broker: broker.limits.due(limit, within_s))
         slots = [slot for one in told for slot in one.slots]
         waits = [one.next_in_s for one in told if one.next_in_s is not None]

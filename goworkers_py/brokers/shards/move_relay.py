@@ -44,7 +44,8 @@ def id_of_move(key: str) -> str:
 
 
 class MoveRelay:
-    """Has a thread of its own from the first `wake` on, which any thread may call."""
+    """Has a thread of its own from the first `wake` on, which any thread may call. Each beat of a process does: another
+    one that was killed may have left jobs in an outbox, and the code of this one may have no limits."""
 
     def __init__(self, shards: ShardList) -> None:
         self._shards = shards

@@ -181,7 +181,7 @@ def test_a_job_that_a_dead_process_has_left_in_the_outbox_is_moved_by_any_other_
     others = [Process(Config(broker=servers.address)).begin() for _ in range(3)]
     try:
         for other in others:
-            other.broker.limits.due(1)
+            other.beat()
         assert eventually(lambda: places(servers, me) in AT_HOME), places(servers, me)
     finally:
         for other in others:
