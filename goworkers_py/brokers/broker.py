@@ -74,6 +74,8 @@ class Broker:
     # Whether its server itself gives the jobs of a queue to one process at a time, where `standby` is set. Then a
     # daemon does without LEADERSHIP: no process is a leader, and none is fenced.
     one_consumer: bool = False
+    # Whether limits live on several servers, so that no job can have some of them together, see `Limits.refusal`.
+    spreads: bool = False
     # For the table of brokers: what it can lose, and restrictions of its capabilities.
     reliability: Reliability = Reliability()
     remarks: ClassVar[Mapping[Capability, str]] = MappingProxyType({})

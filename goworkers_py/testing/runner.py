@@ -46,7 +46,7 @@ from goworkers_py.runtime.special_runs import RunTies, SpecialRuns
 from goworkers_py.runtime.tracker import Tracker
 from goworkers_py.testing.enqueued_job import EnqueuedJob, JobRun
 from goworkers_py.testing.fake_broker import FakeBroker
-from goworkers_py.wire.message import Message
+from goworkers_py.wire.message import Message, Timestamps
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Runner:
         canceller = Canceller(broker.cancels, plan.registry, handlers, lambda: (), shared.outage)
         iterate, locks = begin_iteration(broker.store, lambda: False, app.clock.wall), LockBegin(broker, app.clock.wall)
         limiting = Limiting(plan.registry, plan.config)
-        limits = LimitBegin(broker, limiting, tracking, app.clock.wall)
+        limits = LimitBegin(broker, limiting, tracking, app.clock.wall, Timestamps(plan.config.timestamps))
         self._releaser = LimitReleaser(broker, limiting, limits.declare, shared.outage) if limits.of_any_class else None
         groups = GroupMembers(broker, plan.registry, canceller, app.clock.wall)
         self._special_runs = SpecialRuns(tracker, canceller, iterate, RunTies(locks, groups, limits), app.clock.wall)

@@ -21,6 +21,7 @@ from goworkers_py.brokers.shards.groups import ShardedGroups
 from goworkers_py.brokers.shards.leases import ShardedLeases
 from goworkers_py.brokers.shards.limits import ShardedLimits
 from goworkers_py.brokers.shards.locks import ShardedLocks
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.periodic import ShardedPeriodic
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
@@ -30,12 +31,13 @@ from goworkers_py.config.options import Config
 from goworkers_py.config.parsers import has_password
 from goworkers_py.core.errors import BrokerUnavailable, ConfigError
 
-ONE_GUARANTEE = "a job has one of lock, batch, group and strict limit"
+ONE_GUARANTEE = "a job has one of lock, batch (or chain), group and limit"
 
 
 class ShardsBroker(Broker):
     name = "every shard"  # it cannot serve when none can
     capabilities = frozenset(Capability) - {Capability.ORDER, Capability.LEADERSHIP}
+    spreads = True
     reliability = Reliability(
         "nothing: other processes recover its jobs",
         "as one Redis, of that shard; the others go on",
@@ -43,23 +45,24 @@ class ShardsBroker(Broker):
         "nothing; jobs of the shard that is cut off are late",
     )
     remarks: ClassVar[Mapping[Capability, str]] = {
-        **dict.fromkeys((Capability.LOCKS, Capability.BATCHES, Capability.GROUPS), ONE_GUARANTEE),
-        Capability.LIMITS: f"{ONE_GUARANTEE}; one limit a job",
+        **dict.fromkeys((Capability.LOCKS, Capability.BATCHES, Capability.CHAINS, Capability.GROUPS), ONE_GUARANTEE),
+        Capability.LIMITS: f"{ONE_GUARANTEE}; several limits only where all have one home",
         Capability.PERIODIC: "without unique_for; late while the shard of the schedule is away",
     }
 
     def __init__(self, brokers: Mapping[str, Broker], config: Config) -> None:
         made = [Shard(number, name, broker) for number, (name, broker) in enumerate(brokers.items())]
         self._shards = shards = ShardList(made)
-        self.transport = self._transport = ShardedTransport(shards)
+        self._moves = Moves(shards)
+        self.transport = self._transport = ShardedTransport(shards, self._moves)
         self.store = ShardedStore(shards)
-        self.recoverable = ShardedLeases(shards, config.timing.steady_for_s)
+        self.recoverable = ShardedLeases(shards, config.timing.steady_for_s, self._moves.relay.wake)
         self.control = ShardedControl(shards)
         self.cancels = ShardedCancels(shards)
         self.calls = ShardedCalls(shards)
         self.locks = ShardedLocks(shards)
         self.groups = ShardedGroups(shards)
-        self.limits = ShardedLimits(shards)
+        self.limits = ShardedLimits(shards, self._moves)
         self.chains = ShardedChains(shards)
         self.batches = ShardedBatches(shards)
         self.admin = ShardedAdmin(shards)
@@ -95,6 +98,7 @@ class ShardsBroker(Broker):
                     continue  # the shard has told it
 
     def close(self) -> None:
+        self._moves.relay.close()
         self._transport.close()
         for shard in self._shards.all:
             shard.close()

@@ -184,6 +184,11 @@ class ShardConsumer:
             caught += found
         return caught
 
+    @property
+    def waits_run(self) -> bool:
+        """A wait begins only where a shard has told of no job, see `_likely`."""
+        return not all(self._likely.values())
+
     def wake(self) -> None:
         self._bell.ring()
 

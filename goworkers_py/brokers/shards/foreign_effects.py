@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
-from goworkers_py.brokers.shards.placement import key_of_lock, key_of_slot, placed
+from goworkers_py.brokers.shards.placement import key_of_lock, placed
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.delivery import Delivery
@@ -32,7 +32,6 @@ from goworkers_py.core.effect import (
 )
 from goworkers_py.core.errors import BrokerError, BrokerRefused
 from goworkers_py.core.outcome import Requeue
-from goworkers_py.core.slot_effects import HoldSlot, LeaveSlot
 
 # The homes of the effects of one job.
 _Foreign = dict[Shard, list[Effect]]
@@ -108,12 +107,11 @@ class ForeignEffects:
 
 
 def _key_of(effect: Effect) -> str:
-    """The placement key of what the effect changes; empty where that lies beside the job."""
+    """The placement key of what the effect changes; empty where that lies beside the job, as its place in a limit does:
+    a job takes it where it is, and has none elsewhere."""
     match effect:
         case MeetTombstone(jid=jid) | StoreCursor(jid=jid):
             return jid
         case FreeLock(name=name) | KeepLock(name=name):
             return key_of_lock(name)
-        case LeaveSlot(slot=slot) | HoldSlot(slot=slot):
-            return key_of_slot(slot)
     return ""

@@ -20,7 +20,7 @@ processes have had the time to renew them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import simplejson
 
@@ -42,10 +42,11 @@ from goworkers_py.core.errors import BrokerError
 class ShardedLeases(Recoverable):
     """Of its fields, only the thread that beats uses those with an underscore; `recover` gets what it needs."""
 
-    def __init__(self, shards: ShardList, steady_for_s: float) -> None:
+    def __init__(self, shards: ShardList, steady_for_s: float, on_beat: Callable[[], None]) -> None:
         """`steady_for_s`: for how long other processes get to renew their leases after an outage of a shard."""
         self._shards = shards
         self._steady_for_s = steady_for_s
+        self._on_beat = on_beat
         self._steady_at: dict[Shard, float] = {}  # monotonic; only of a shard that had an outage of its own
         self._known = ""  # the identity of the last beat: its first one tells nothing about lost writes
 
@@ -64,6 +65,7 @@ class ShardedLeases(Recoverable):
             raise DeclaredDead(presence.identity)
         raise_worst(failures, served=bool(beats))
         self._note(presence.identity, beats)
+        self._on_beat()
         now = time.monotonic()
         proofs = {shard.name: beat.proof for shard, beat in beats.items() if now >= self._steady_at.get(shard, now)}
         first = next(iter(beats.values()))

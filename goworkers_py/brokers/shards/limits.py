@@ -2,24 +2,21 @@
 
 A job that begins takes its places in one step with its delivery, so it has to be on the home of its slot. Jobs of a
 strict limit are pushed there. A job of another limit is pushed as a plain job, and moved there when it begins for the
-first time: it is pushed to the home first and settled here then. A process that is killed in between leaves it on both
-shards, and it runs twice.
+first time, see `moves`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import secrets
-import threading
 from collections.abc import Iterator, Sequence
 
 from goworkers_py.brokers.contracts.limits import Limits, SlotWish
-from goworkers_py.brokers.contracts.transport import Batch, Push
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.placement import key_of_slot
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList, T, Verb
-from goworkers_py.core.errors import BrokerRefused
+from goworkers_py.core.delivery import Delivery
 from goworkers_py.core.limit import (
+    Apart,
     Begins,
     DueSlots,
     LimitEntry,
@@ -33,55 +30,43 @@ from goworkers_py.core.limit import (
     Undeclared,
     Waits,
 )
-from goworkers_py.core.outcome import CANCELLED
 from goworkers_py.wire.batch import batch_of
+from goworkers_py.wire.chain import chain_of
 from goworkers_py.wire.lock import lock_of
 from goworkers_py.wire.stored_job import StoredJob
 
+REMEDY = "leave one of them out, or put these jobs on one server, in a partition of its own"
+
 
 class ShardedLimits(Limits):
-    def __init__(self, shards: ShardList) -> None:
+    def __init__(self, shards: ShardList, moves: Moves) -> None:
         self._shards = shards
-        self._local = threading.local()  # each thread is a settler here
+        self._moves = moves
 
     def declare(self, limits: Sequence[LimitSettings]) -> None:
         self._shards.answers(lambda broker: broker.limits.declare(limits))
 
     # --- jobs that begin
 
-    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared:
-        homes = {self._home(slot) for slot in wish.slots}
-        names = " and ".join(slot.id for slot in wish.slots)
-        if len(homes) > 1:
-            raise BrokerRefused(f"the limits {names} live on different shards: give a job on shards one limit only")
-        [home] = homes
-        shard = self._shards.of(wish.delivery)
-        if home is not shard:
-            return self._move(wish, shard, home)
-        return self._shards.bound(home, f"the limit {names}", lambda broker: broker.limits.begin(wish))
+    def refusal(self, slots: Sequence[Slot], beside: str = "") -> str:
+        if beside and slots:
+            return f"a job on shards has a limit or {beside}, not both, and this has the limit {slots[0].id}; {REMEDY}"
+        if len({self._home(slot) for slot in slots}) > 1:
+            named = " and ".join(f"{slot.id} on shard {self._home(slot).name}" for slot in slots)
+            return f"the limits of a job live on one shard, and these do not: {named}; {REMEDY}"
+        return ""
 
-    def _move(self, wish: SlotWish, shard: Shard, home: Shard) -> Waits | Lost:
-        one, slot = wish.delivery, wish.slots[0]
-        fields = StoredJob(one.payload, one.queue).message
-        if fields is not None and (lock_of(fields.fields) or batch_of(fields.fields)):
-            raise BrokerRefused(
-                f"the limit {slot.id} lives on shard {home.name}, and the lock or batch of this job on {shard.name}: "
-                "give a job on shards one of them only"
-            )
-        if shard.ask(lambda broker: broker.recoverable.lost([one])):
-            return Lost()
-        push = Push(one.queue, one.payload)
-        self._shards.bound(home, f"the limit {slot.id}", lambda broker: broker.transport.publish([push]))
-        moved = Batch(*self._next(), [(one, dataclasses.replace(CANCELLED, effects=()))])
-        [settled] = shard.ask(lambda broker: broker.transport.settle(moved))
-        return Waits(slot.line) if settled is True else Lost()
-
-    def _next(self) -> tuple[str, int]:
-        local = self._local
-        if not hasattr(local, "settler"):
-            local.settler, local.number = f"limits:{secrets.token_hex(6)}", 0
-        local.number += 1
-        return local.settler, local.number
+    def begin(self, wish: SlotWish) -> Begins | Waits | Lost | Undeclared | Apart:
+        if why := self.refusal(wish.slots):
+            return Apart(why)
+        slot = wish.slots[0]
+        home, shard = self._home(slot), self._shards.of(wish.delivery)
+        if home is shard:
+            names = " and ".join(slot.id for slot in wish.slots)
+            return self._shards.bound(home, f"the limit {names}", lambda broker: broker.limits.begin(wish))
+        if why := self.refusal(wish.slots, _beside(wish.delivery)):
+            return Apart(why)
+        return Waits(slot.line) if self._moves.move(wish.delivery, wish.jid, shard, slot) else Lost()
 
     def take(self, slot: Slot, jid: str, owner: str) -> bool | Undeclared:
         return self._at_home(slot, lambda broker: broker.limits.take(slot, jid, owner))
@@ -132,3 +117,11 @@ class ShardedLimits(Limits):
 
     def _at_home(self, slot: Slot, verb: Verb[T]) -> T:
         return self._shards.at_home(key_of_slot(slot), f"the limit {slot.id}", verb)
+
+
+def _beside(one: Delivery) -> str:
+    """The guarantee that keeps the job on its shard; empty for a job that may move."""
+    message = StoredJob(one.payload, one.queue).message
+    fields = message.fields if message is not None else {}
+    kinds = {"a lock": lock_of, "a batch": batch_of, "a chain": chain_of}
+    return next((what for what, found in kinds.items() if found(fields)), "")

@@ -12,10 +12,12 @@ between.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from goworkers_py.brokers.contracts.transport import Batch, Finished, Settled
 from goworkers_py.brokers.shards.foreign_effects import ForeignEffects
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.shard import Shard
 from goworkers_py.brokers.shards.shard_list import ShardList
 from goworkers_py.core.delivery import Delivery
@@ -30,8 +32,9 @@ _Results = dict[Delivery, Settled]
 class ShardSettlement:
     """Any thread settles; each settler has one batch at a time on its way."""
 
-    def __init__(self, shards: ShardList) -> None:
+    def __init__(self, shards: ShardList, moves: Moves) -> None:
         self._shards = shards
+        self._moves = moves
         self._foreign = ForeignEffects(shards)
         # By settler and shard. The thread of the settler alone uses its entries, and adds them in one step.
         self._parts: dict[tuple[str, int], _Part] = {}
@@ -39,6 +42,16 @@ class ShardSettlement:
     def settle(self, batch: Batch) -> Sequence[Settled]:
         if any(type(outcome) is Keep for _, outcome in batch.finished):
             raise ValueError("a delivery that is kept is not settled")
+        if not self._moves.unanswered:
+            return self._settle_each(batch)
+        known = self._moves.answers([one for one, _ in batch.finished])
+        left = [finished for finished in batch.finished if finished[0] not in known]
+        told = self._settle_each(dataclasses.replace(batch, finished=left)) if left else ()
+        self._moves.forget(known)
+        results = known | dict(zip((one for one, _ in left), told, strict=True))
+        return [results[one] for one, _ in batch.finished]
+
+    def _settle_each(self, batch: Batch) -> Sequence[Settled]:
         by_shard = self._by_shard(batch)
         if len(by_shard) == 1:
             [(shard, finished)] = by_shard.items()

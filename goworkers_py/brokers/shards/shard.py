@@ -39,11 +39,12 @@ class Shard:
         self.on_return: Callable[[], None] = lambda: None  # called by the probe's thread
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._probe: threading.Thread | None = None  # under the lock, as the next four
+        self._probe: threading.Thread | None = None  # under the lock, as the next five
         self._closed = threading.Event()
         self._began = self._ended = -SAME_OUTAGE_S
         self._failures = 0
         self._told = self._told_of_moves = False
+        self._when_back: list[Callable[[], None]] = []
 
     def ask(self, verb: Callable[[Broker], T]) -> T:
         """Raises BrokerUnreachable at once while the shard is away."""
@@ -75,6 +76,21 @@ class Shard:
             self._probe = threading.Thread(target=self._until_it_serves, name=f"probe:{self.name}", daemon=True)
             self._probe.start()
 
+    def when_back(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Calls it once, in the probe's thread, when the shard serves again; at once when it serves. Returns the
+        function that takes this back."""
+        with self._lock:
+            if away := self.away:
+                self._when_back.append(call)
+        if not away:
+            call()
+        return lambda: self._not_when_back(call)
+
+    def _not_when_back(self, call: Callable[[], None]) -> None:
+        with self._lock:
+            if call in self._when_back:
+                self._when_back.remove(call)
+
     def tell_of_moves(self) -> None:
         """Plain jobs whose home this is are pushed to other shards: told once in an outage."""
         with self._lock:
@@ -100,14 +116,17 @@ class Shard:
         with self._lock:
             self.away, self._ended = False, time.monotonic()
             told, self._told = self._told, False
+            calls, self._when_back = self._when_back, []
         if told:
             log.warning("shard %s serves again after %.1f s", self.name, self._ended - self._began)
         self.on_return()
+        for call in calls:
+            call()
 
     def _forget_parent(self) -> None:
         """In a forked child: the probe's thread is the parent's, and another thread may have held the lock."""
         if self._pid != os.getpid():
-            self._lock, self._pid, self.away = threading.Lock(), os.getpid(), False
+            self._lock, self._pid, self.away, self._when_back = threading.Lock(), os.getpid(), False, []
 
     def close(self) -> None:
         self._closed.set()

@@ -8,6 +8,7 @@ from typing import cast
 
 from goworkers_py.brokers.contracts.transport import Batch, Pollable, PublishResult, Settled, Transport
 from goworkers_py.brokers.shards.consumer import ShardConsumer
+from goworkers_py.brokers.shards.moves import Moves
 from goworkers_py.brokers.shards.publishing import Publishing
 from goworkers_py.brokers.shards.settlement import ShardSettlement
 from goworkers_py.brokers.shards.shard_list import ShardList
@@ -22,16 +23,17 @@ class ShardedTransport(Transport):
 
     leaves_waits = True
 
-    def __init__(self, shards: ShardList) -> None:
+    def __init__(self, shards: ShardList, moves: Moves) -> None:
         self._shards = shards
+        self._moves = moves
         self.publish_to = Publishing(shards)
-        self._settlement = ShardSettlement(shards)
+        self._settlement = ShardSettlement(shards, moves)
         # By the queues that are consumed together. The fetcher's thread of these queues adds their entry; other threads
         # read. Each dict operation is one step.
         self._consumers: dict[frozenset[str], ShardConsumer] = {}
         for shard in shards.all:
             cast(Pollable, shard.broker.transport).leaves_waits = True
-            shard.on_return = self._wake_all
+            shard.on_return = self._on_return
 
     def publish(self, pushes: Sequence[Push]) -> Sequence[PublishResult]:
         return self.publish_to.publish(pushes)
@@ -41,6 +43,9 @@ class ShardedTransport(Transport):
 
     def end_waits(self, queues: Sequence[str]) -> list[Delivery]:
         return self._consumer_of(queues).end_waits(queues)
+
+    def waits_run(self, queues: Sequence[str]) -> bool:
+        return self._consumer(queues).waits_run
 
     def _consumer_of(self, queues: Sequence[str]) -> ShardConsumer:
         """One that consumes from these queues, and perhaps from more."""
@@ -86,7 +91,8 @@ class ShardedTransport(Transport):
             if queue in pool:
                 consumer.wake()
 
-    def _wake_all(self) -> None:
+    def _on_return(self) -> None:
+        self._moves.relay.wake()  # jobs may wait to move from there, or to there
         for consumer in list(self._consumers.values()):
             consumer.wake()
 

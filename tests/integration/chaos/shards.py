@@ -4,7 +4,8 @@
 
 Lost is a job that was pushed and never ran. A push that was refused may have happened, so it is not counted. A job
 that ran twice must be explained by one of DOUBLING, see `doubles`. A shard that is killed comes back with all that it
-had, so that explains nothing. Plain jobs, unique ones, retried ones and batches are pushed.
+had, so that explains nothing. Plain jobs, unique ones, retried ones, batches and jobs with a limit are pushed. Most of
+the last move to another shard as they begin.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ def fails(number):
         if attempt == 0:
             raise workers.RetryJob("once", delay=1)
 
+@workers.job("Limited", queue="q", limits=[workers.limit("api", concurrent=3)])
+def limited(number):
+    with noted(number):
+        time.sleep(0.002)
+
 @workers.job("Member", queue="q")
 def member(number):
     with noted(number):
@@ -75,7 +81,7 @@ class Producer(threading.Thread):
                     with app.batch("chaos"):
                         app.enqueue("q", "Member", [number])
                 else:
-                    app.enqueue("q", "Fails" if number % 25 == 2 else "Plain", [number])
+                    app.enqueue("q", {2: "Fails", 3: "Limited", 4: "Limited"}.get(number % 25, "Plain"), [number])
             except WorkersError:
                 self.refused += 1
             else:
