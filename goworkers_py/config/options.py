@@ -72,13 +72,19 @@ class QueueConfig:
     format: str = option(
         "sidekiq",
         one_of("sidekiq", PLAIN),
-        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md",
+        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md and docs/rabbitmq.md",
     )
-    list_: str = option("", text, "for format = plain: the list in Redis with the bodies, such as demo.prepare")
+    list_: str = option(
+        "",
+        text,
+        "for format = plain: the list in Redis, or the queue in RabbitMQ, with the bodies; empty: of this name",
+    )
     in_progress: str = option(
         "", text, "for format = plain: the lists of the other program's consumers, such as demo.doing{n}; empty: none"
     )
-    codec: str = option("json", text, "for format = plain: json, text, bytes, msgpack, or module:Class with decode")
+    codec: str = option(
+        "", text, "for format = plain: json, text, bytes, msgpack or module:Class; empty: by content type, else json"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from goworkers_py.core.joining import Join, JoinedBatch
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
+from goworkers_py.wire.properties import Properties
 
 # Sidekiq 8 writes integer milliseconds, every other program seconds. Epoch milliseconds passed this number in 1973,
 # epoch seconds will in the year 5138.
@@ -118,6 +119,13 @@ class Message:
     @kwargs.setter
     def kwargs(self, kwargs: dict[str, Any]) -> None:
         self.fields["kwargs"] = kwargs
+
+    @property
+    def properties(self) -> Properties | None:
+        """What another program has said beside the body of its message in RabbitMQ, such as
+        `workers.current_message().properties.headers` and `.reply_to`. A retry has them too. None for a job, and for a
+        body from a list of Redis."""
+        return Properties.of(self.fields)
 
     @property
     def retry_count(self) -> int | None:

@@ -20,9 +20,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
+from goworkers_py.brokers.rabbitmq.foreign import properties_of
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
+from goworkers_py.core.levels import plain_list_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ CONSUME_S = 3.0
 END_S = 5.0
 LARGEST_WINDOW = 65_535  # of one consumer
 
-Received = tuple[int, bytes, Any]  # delivery tag, body, headers
+Received = tuple[int, bytes, Any]  # delivery tag, body, headers; the Properties of a body of plain format
 
 
 class Flow:
@@ -41,6 +43,7 @@ class Flow:
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
+        self.is_foreign = bool(plain_list_of(queue))  # other programs publish to it
         self.inbox: deque[Received] = deque()
         self.window = 0  # of all its consumers; fetcher's thread only
         self.tags: list[str] = []  # of its consumers; link's thread only
@@ -143,7 +146,7 @@ class ConsumingLink(Link):
         tag = method.delivery_tag
         unacknowledged[tag] = None
         flow.came += 1
-        put((tag, body, properties.headers))
+        put((tag, body, properties_of(method, properties) if flow.is_foreign else properties.headers))
         if self.awaited:
             self.awaited = False
             self._bell.put(False)
