@@ -77,7 +77,7 @@ class QueueConfig:
     list_: str = option(
         "",
         text,
-        "for format = plain: the list in Redis, or the queue in RabbitMQ, with the bodies; empty: of this name",
+        "for format = plain: list in Redis, or queue in RabbitMQ, with the bodies; empty: that of this name",
     )
     in_progress: str = option(
         "", text, "for format = plain: the lists of the other program's consumers, such as demo.doing{n}; empty: none"

@@ -15,7 +15,7 @@ from typing import Any
 from goworkers_py.core.errors import UnreadableBody
 from goworkers_py.wire.codecs import NAMED, Codec, decoded
 from goworkers_py.wire.failure import error_text
-from goworkers_py.wire.properties import Properties
+from goworkers_py.wire.properties import UNREADABLE, Properties
 
 # A small body may stand for a very large one. RabbitMQ itself takes messages of up to 128 MiB, as it is set up.
 LARGEST = 2**27
@@ -59,7 +59,10 @@ def codec_name(kind: str) -> str:
 
 
 def uncompressed(body: bytes, properties: Properties | None) -> bytes:
-    """The body, after gzip or deflate of its `content_encoding`."""
+    """The body, after gzip or deflate of its `content_encoding`. Raises UnreadableBody, also for a message of which the
+    headers cannot be read: code that looks for one would find none."""
+    if properties is not None and UNREADABLE in properties.headers:
+        raise UnreadableBody("the headers of the message cannot be read")
     encoding = _text(properties.content_encoding if properties is not None else None)
     if encoding not in _GZIP + _DEFLATE:
         return body

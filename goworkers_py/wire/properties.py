@@ -20,6 +20,8 @@ from goworkers_py.wire.needs import is_version
 FIELD = "plain"  # in the job: {"v": 1, "as": "text" or "base64", "properties": {...}}
 V = 1
 PROPERTIES = "properties"
+# The only name in `headers` that cannot be read. Its value is the bytes of all of them.
+UNREADABLE = "pyworkers-unreadable"
 
 # By the only name of the object: how it is read.
 _TAGS: dict[str, Callable[[Any], Any]] = {
@@ -55,7 +57,11 @@ class Properties:
     def record(self) -> dict[str, Any]:
         """As JSON, without those that are not set."""
         values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {name: _written(value) for name, value in values.items() if value not in (None, {}, False)}
+        return {
+            name: _written(value)
+            for name, value in values.items()
+            if not (value is None or value is False or value == {})
+        }
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Properties | None:

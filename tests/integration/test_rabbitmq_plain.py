@@ -6,6 +6,7 @@ import base64
 import datetime
 import gzip
 import json
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,40 @@ def test_an_unreadable_body_goes_to_dead_at_once_with_every_byte_and_blocks_nobo
     assert told in job["error_message"]
     assert job["error_class"] == "goworkers_py.UnreadableBody"
     assert left(channel, "orders") == 0
+
+
+class StrangeHeaders(pika.BasicProperties):  # type: ignore[misc]
+    """With a header that pika does not write, and other clients do."""
+
+    def __init__(self, kind: bytes, value: bytes) -> None:
+        super().__init__(headers={"tenant": "a", "strange": PLACEHOLDER}, message_id="m1")
+        self._value = kind + value
+
+    def encode(self) -> list[bytes]:
+        return [piece.replace(struct.pack(">cq", b"l", PLACEHOLDER), self._value) for piece in super().encode()]
+
+
+PLACEHOLDER = 2**40 + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        (b"T", struct.pack(">Q", 1767312000000), 1767312000000),  # milliseconds, as JavaScript has them
+        (b"d", struct.pack(">d", 1.5), 1.5),
+    ],
+)
+def test_a_header_at_which_pika_gives_up_is_read(
+    start: Start, channel: Channel, tmp_path: Path, kind: bytes, value: bytes, read: object
+) -> None:
+    channel.queue_declare("orders")
+    channel.basic_publish("", "orders", b"[1]", StrangeHeaders(kind, value))
+    daemon = start("tell")
+    assert eventually(lambda: len(noted(tmp_path, "told")) == 2), daemon.output
+    for _, _, headers, message_id, *_ in noted(tmp_path, "told"):
+        assert (headers, message_id) == ({"tenant": "a", "strange": read}, "m1")
+    assert daemon.stop() == 0
+    assert "connection to RabbitMQ lost" not in daemon.output
 
 
 def test_bodies_of_a_daemon_that_is_killed_run_in_another(start: Start, channel: Channel, tmp_path: Path) -> None:

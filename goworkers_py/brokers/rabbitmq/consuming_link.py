@@ -21,6 +21,7 @@ from typing import Any
 
 from goworkers_py.brokers.rabbitmq.declarer import Declarer
 from goworkers_py.brokers.rabbitmq.foreign import properties_of
+from goworkers_py.brokers.rabbitmq.foreign_connection import ForeignConnection
 from goworkers_py.brokers.rabbitmq.link import Link
 from goworkers_py.brokers.rabbitmq.names import Names
 from goworkers_py.core.errors import BrokerError, BrokerUnavailable
@@ -57,6 +58,8 @@ class ConsumingLink(Link):
         """`bell` gets False when a job comes while `awaited` is set, or the connection ends."""
         super().__init__(parameters, "consumer")
         self._names, self._bell = names, bell
+        if names.plain:
+            self.connect = ForeignConnection
         self.awaited = False  # set by the fetcher's thread
         # Deliveries that were handed out and not settled, by tag, with their flow. The fetcher's thread adds, the
         # settler's removes: each a single step.
