@@ -16,6 +16,7 @@ from goworkers_py.core.election import Term
 from goworkers_py.core.errors import UnreadablePayload
 from goworkers_py.core.held_pushes import HeldPushes, Home
 from goworkers_py.core.joining import Join, JoinedBatch
+from goworkers_py.core.levels import plain_list_of
 from goworkers_py.core.tracked_run import TrackedRun
 from goworkers_py.wire import payload
 from goworkers_py.wire.batch import batch_of
@@ -195,7 +196,9 @@ reset_current = _current.reset
 
 
 def describe_job(raw: bytes, queue: str) -> str:
-    """Class, jid and queue of a payload, for log lines."""
+    """Class, jid and queue of a payload, for log lines. A body of plain format has neither class nor jid."""
+    if plain_list_of(queue):
+        return f"a body queue={queue}"
     try:
         message = Message(raw, queue)
     except UnreadablePayload:

@@ -57,11 +57,7 @@ class Properties:
     def record(self) -> dict[str, Any]:
         """As JSON, without those that are not set."""
         values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {
-            name: _written(value)
-            for name, value in values.items()
-            if not (value is None or value is False or value == {})
-        }
+        return {name: _written(value) for name, value in values.items() if _is_set(value)}
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Properties | None:
@@ -78,6 +74,10 @@ class Properties:
         if not isinstance(told.get("headers", {}), dict):
             del told["headers"]
         return cls(**told)
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False and value != {}
 
 
 def _written(value: Any) -> Any:

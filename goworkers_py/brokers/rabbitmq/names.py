@@ -58,12 +58,12 @@ class Names:
         self.plain: Mapping[str, str] = {}  # by the queues of plain format: the names of the queues with their bodies
 
     def of(self, queue: str) -> str:
-        if foreign := plain_list_of(queue):
-            return foreign  # other programs chose it: they know of no namespace
-        name = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.plain else self._prefix + queue
+        foreign = plain_list_of(queue)  # other programs chose the name: they know of no namespace
+        ours = f"{self._prefix}pyworkers.jobs.{queue}" if queue in self.plain else self._prefix + queue
+        name = foreign or ours
         if len(name.encode()) > LONGEST_NAME:
             raise BrokerRefused(f"RabbitMQ takes names of up to {LONGEST_NAME} bytes; queue {queue[:40]}... has more")
-        if name.startswith("amq."):
+        if name.startswith("amq.") and not foreign:
             raise BrokerRefused(f"RabbitMQ keeps names that begin with amq. for itself: rename the queue {queue}")
         return name
 
