@@ -72,7 +72,7 @@ class QueueConfig:
     format: str = option(
         "sidekiq",
         one_of("sidekiq", PLAIN),
-        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md and docs/rabbitmq.md",
+        "sidekiq, or plain: other programs push bare bodies to `list`, see docs/plain-lists.md",
     )
     list_: str = option(
         "",

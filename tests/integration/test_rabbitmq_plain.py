@@ -6,7 +6,10 @@ import base64
 import datetime
 import gzip
 import json
+import re
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from daemon import Daemon
 from rabbit import RabbitServer
 from waiting import eventually
 
+PAGE = Path(__file__).parents[2] / "docs/rabbitmq-bodies.md"
 JOBS = """
     import json, pathlib, time
     import goworkers_py as workers
@@ -311,6 +315,46 @@ def test_bodies_run_in_a_partition_beside_redis(
         publish(channel, b"1")
         assert eventually(lambda: len(noted(tmp_path, "told")) == 2), daemon.output
         assert daemon.stop() == 0
+
+
+def test_the_example_of_the_page_works(tmp_path: Path, rabbit_url: str, channel: Channel) -> None:
+    page = PAGE.read_text("utf-8")
+    for name, text in re.findall(r"```\w+\n[#;] (\S+)\n(.*?)```", page, re.DOTALL):
+        (tmp_path / name).write_text(text.replace("amqp://localhost:5672/", rabbit_url))
+    [typed] = re.findall(r"python3 -c '(.*)'", page)
+    with Daemon(tmp_path, rabbit_url, "", "-c", "orders.ini").ready() as daemon:
+        daemon.says("declaring it as a durable quorum queue")
+        publish(channel, b'{"id": 0}', headers={"tenant": "the first one"})
+        subprocess.run([sys.executable, "-c", typed], cwd=tmp_path, check=True, timeout=30)
+        daemon.says("order 1 of acme")
+        assert daemon.stop() == 0
+        assert "ERROR" not in daemon.output
+
+
+def test_a_typed_message_reads_and_publishes_bare_bodies(tmp_path: Path, rabbit_url: str, channel: Channel) -> None:
+    (tmp_path / "conf.ini").write_text(f"[pyworkers]\nbroker = {rabbit_url}\n[queue:orders]\nformat = plain\n")
+    jobs = """
+        import goworkers_py as workers
+
+        class Order(workers.TypedMessage, channel="orders"):
+            number: int
+
+            def resolve(self):
+                told = workers.current_message().properties
+                print("resolved", self.number, None if told is None else told.type, flush=True)
+    """
+    with Daemon(tmp_path, rabbit_url, jobs, "-c", "conf.ini").ready() as daemon:
+        publish(channel, gzip.compress(b'{"number": 1}'), type="OrderPlaced", content_encoding="gzip")
+        daemon.says("resolved 1 OrderPlaced")
+        send = (
+            "import goworkers_py as workers, jobs; workers.configure('conf.ini'); "
+            "workers.send(jobs.Order(2)); workers.send(jobs.Order(3), delay=0.2); workers.quit()"
+        )
+        subprocess.run([sys.executable, "-c", send], cwd=tmp_path, check=True, timeout=30)
+        daemon.says("resolved 2 None")
+        daemon.says("resolved 3 None")
+        assert daemon.stop() == 0
+        assert left(channel, "orders") == left(channel, "pyworkers.jobs.orders") == 0
 
 
 # --- with a store beside it
