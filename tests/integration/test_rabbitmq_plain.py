@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,10 @@ def channel(rabbit_url: str) -> Iterator[Channel]:
 def start(tmp_path: Path, rabbit_url: str) -> Iterator[Start]:
     daemons: list[Daemon] = []
 
-    def begin(handler: str = "run", *lines: str, queue: str = "orders", main: str = "", wait: bool = True) -> Daemon:
-        section = "\n".join(
-            [f"[queue:{queue}]", "format = plain", f"handler = jobs:{handler}", "concurrency = 3", *lines]
-        )
+    def begin(
+        handler: str = "run", *lines: str, main: str = "", threads: str = "concurrency = 3", wait: bool = True
+    ) -> Daemon:
+        section = "\n".join(["[queue:orders]", "format = plain", f"handler = jobs:{handler}", threads, *lines])
         (tmp_path / "conf.ini").write_text(f"[pyworkers]\nbroker = {rabbit_url}\n{main}\n{section}\n")
         daemons.append(Daemon(tmp_path, rabbit_url, JOBS, "-c", "conf.ini"))
         return daemons[-1].ready() if wait else daemons[-1]
@@ -294,6 +295,31 @@ def test_a_queue_that_is_not_there_is_declared_and_the_log_says_so(start: Start,
     assert "WARN" in line
     publish(channel, b"1")
     channel.queue_declare("orders", durable=True, arguments={"x-queue-type": "quorum"})
+
+
+def test_a_stream_is_refused(start: Start, channel: Channel, tmp_path: Path) -> None:
+    channel.queue_declare("orders", durable=True, arguments={"x-queue-type": "stream"})
+    daemon = start()
+    for number in range(50):  # what was published before it consumes is not delivered
+        publish(channel, str(number).encode())
+        if "refuses" in daemon.output:
+            break
+        time.sleep(0.2)
+    assert "queue orders is a stream" in daemon.says("RabbitMQ refuses")
+    assert not noted(tmp_path)
+
+
+def test_a_queue_that_is_deleted_is_declared_again(start: Start, channel: Channel, tmp_path: Path) -> None:
+    channel.queue_declare("orders", durable=True)
+    daemon = start("run", "mode = serial", threads="")
+    publish(channel, b"1")
+    assert eventually(lambda: noted(tmp_path) == [1]), daemon.output
+    channel.queue_delete("orders")
+    daemon.says("queue orders of other programs is not there")
+    publish(channel, b"2")
+    assert eventually(lambda: noted(tmp_path) == [1, 2]), daemon.output
+    assert daemon.stop() == 0
+    assert "@plain" not in daemon.output.replace("orders, orders@plain:orders in strict order", "")
 
 
 def test_a_queue_of_another_name_and_a_namespace(start: Start, channel: Channel, tmp_path: Path) -> None:

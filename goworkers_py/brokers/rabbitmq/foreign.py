@@ -27,3 +27,8 @@ def properties_of(method: Any, told: Any) -> Properties:
         routing_key=method.routing_key,
         redelivered=method.redelivered,
     )
+
+
+def is_of_stream(told: Any) -> bool:
+    """Whether the message comes from a stream: RabbitMQ writes its place there into a header."""
+    return told.headers is not None and "x-stream-offset" in told.headers
